@@ -1,0 +1,36 @@
+"""Every error of the package, under one base.
+
+Each message says what must hold, what came instead, and what to do.
+"""
+
+
+class TemperingError(Exception):
+    """Base of all errors raised by the package on purpose."""
+
+
+class LadderError(TemperingError, ValueError):
+    """A ladder that breaks 1 = k_1 > k_2 > ... > k_m >= 0."""
+
+
+class TargetError(TemperingError, ValueError):
+    """A target that cannot be sampled as it stands."""
+
+
+class NotANumberError(TargetError):
+    """A log density that returned NaN; ``position`` says where."""
+
+    def __init__(self, message: str, position: object = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class EstimatorError(TemperingError, ValueError):
+    """Draws or weights that no estimator can use."""
+
+
+class SamplerError(TemperingError, RuntimeError):
+    """A run that cannot go on."""
+
+
+class InputError(TemperingError, ValueError):
+    """Bad input from a file or a command line: one line, with the place."""
