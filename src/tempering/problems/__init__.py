@@ -1,1 +1,29 @@
-"""Package problems."""
+"""Test problems which know their own truth: density, exact draws at any k, moments, log normaliser.
+
+>>> from tempering import problems
+>>> problem = problems.mixture()  # Eq. 10 of the paper
+>>> problem.mode_masses
+array([0.6, 0.4])
+"""
+
+from tempering.problems.banana import Banana
+from tempering.problems.gaussian_likelihood import GaussianLikelihood, likelihood_gaussian
+from tempering.problems.gaussian_mixture import GaussianMixture, five_modes, ring, two_modes
+from tempering.problems.normal_mixture import NormalMixture, mixture
+from tempering.problems.problem import Problem
+from tempering.problems.skewed import Skewed, skewed
+
+__all__ = [
+    "Banana",
+    "GaussianLikelihood",
+    "GaussianMixture",
+    "NormalMixture",
+    "Problem",
+    "Skewed",
+    "five_modes",
+    "likelihood_gaussian",
+    "mixture",
+    "ring",
+    "skewed",
+    "two_modes",
+]
