@@ -12,6 +12,7 @@ from tempering.problems.gaussian_mixture import GaussianMixture, five_modes, rin
 from tempering.problems.normal_mixture import NormalMixture, mixture
 from tempering.problems.problem import Problem
 from tempering.problems.skewed import Skewed, skewed
+from tempering.problems.variable_selection import VariableSelection, variable_selection
 
 __all__ = [
     "Banana",
@@ -20,10 +21,12 @@ __all__ = [
     "NormalMixture",
     "Problem",
     "Skewed",
+    "VariableSelection",
     "five_modes",
     "likelihood_gaussian",
     "mixture",
     "ring",
     "skewed",
     "two_modes",
+    "variable_selection",
 ]
