@@ -1,0 +1,172 @@
+r"""MBAR: weights per draw from the mixture of all states, normalisers estimated on the way.
+
+The balance heuristic (Eqs. 7 and 8) without its obstacle, the unknown normalisers: Shirts & Chodera (2008),
+Geyer (1994), Kong et al. (2003). Tempered draws need no model call: all log densities are k * energy, and
+every weight is a function of that one number, so that the equations are solved on a grid of energies.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tempering.errors import EstimatorError
+from tempering.estimators.arrays import Floats, Ints, as_inverse_temperatures, as_log, as_rung, count_rungs
+from tempering.estimators.energy_grid import EnergyNodes, stand_in_nodes
+from tempering.estimators.mbar_result import Mbar
+from tempering.estimators.mixture import (
+    GivenDensities,
+    TemperedDensities,
+    bridge_states,
+    fit_offsets,
+    log_mixture,
+)
+
+DRAWS_TO_START_FROM = 2000  # per state: bridges good to a few hundredths, which is all that Newton needs
+GOLDEN = (np.sqrt(5) - 1) / 2
+
+
+def mbar(energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike) -> Mbar:
+    r"""Estimate the normalisers of all rungs at once, and weights for every draw.
+
+    .. math:: Z_j = \sum_t \frac{e^{k_j E_t}}{\sum_r T_r Z_r^{-1} e^{k_r E_t}}
+
+    Parameters
+    ----------
+    energy : array_like, shape (draw,) or (chain, draw)
+        Energy of each draw, in time order. Minus infinity is allowed at k = 0; elsewhere such a draw cannot
+        have occurred, and it is given no weight.
+    inverse_temperatures : array_like, shape (n_states,)
+        k of each state, in any order. States may repeat, and need not be visited: the ladders of several
+        rounds may simply be strung together.
+    rung : array_like of int, shape (draw,) or (chain, draw)
+        The state each draw came from.
+
+    Returns
+    -------
+    Mbar
+
+    Examples
+    --------
+    Draws from N(0, 1/k), that is from the powers of a standard normal density, with Z(k) = (2 pi / k)^(1/2):
+
+    >>> rng, k = np.random.default_rng(1), np.array([1.0, 0.5, 0.2])
+    >>> rung = np.repeat([0, 1, 2], 10_000)
+    >>> fit = mbar(-0.5 * (rng.normal(size=30_000) / np.sqrt(k[rung])) ** 2, k, rung)
+    >>> bool(np.all(np.abs(fit.log_normalisers + 0.5 * np.log(k)) < 0.03))
+    True
+    """
+    k = as_inverse_temperatures(inverse_temperatures)
+    rung = as_rung(rung)
+    count_rungs(rung, k.size)
+    e = as_log("energy", energy, rung.shape).ravel()
+    negative, state_of_rung = np.unique(-k, return_inverse=True)  # from cold to hot
+    unique = 0.0 - negative
+    state = state_of_rung[rung.ravel()]
+    possible = e > -np.inf
+    if not possible.all():
+        possible |= unique[state] == 0.0
+        e = np.where(possible, e, np.max(e, initial=0.0, where=possible))
+    n_draws, visited = _count(state, possible, unique.size)
+
+    def difference(a: int, b: int, draws: Ints) -> Floats:
+        return np.asarray((unique[visited[b]] - unique[visited[a]]) * e[draws])
+
+    nodes = stand_in_nodes(e, float(k.max()) or 1.0)
+    at_nodes = TemperedDensities(unique[visited], nodes.node_energy)
+    node_weights = nodes.scatter(possible.astype(np.float64))
+    start = bridge_states(difference, _some_draws(state, possible, visited, n_draws), n_draws[visited])
+    offsets = fit_offsets(at_nodes, node_weights, n_draws[visited], start)
+    mixture = log_mixture(at_nodes, offsets, node_weights.size)
+    if nodes.is_exact:
+        mixture = nodes.gather(mixture)
+    else:
+        at_draws = TemperedDensities(unique[visited], e)
+        offsets = fit_offsets(at_draws, possible.astype(np.float64), n_draws[visited], offsets)
+        mixture = log_mixture(at_draws, offsets, e.size)
+    return Mbar(
+        rung=rung,
+        state_of_rung=state_of_rung,
+        possible=possible,
+        n_draws=n_draws,
+        log_offsets=_spread(offsets, visited, unique.size),
+        log_mixture=mixture,
+        nodes=nodes,
+        densities=TemperedDensities(unique, nodes.node_energy),
+    )
+
+
+def mbar_from_matrix(log_density_kn: ArrayLike, rung: ArrayLike) -> Mbar:
+    """Do the same for draws of any kind, from all log densities at all draws.
+
+    Parameters
+    ----------
+    log_density_kn : array_like, shape (n_states, draw) or (n_states, chain, draw)
+        Log density, up to a constant per state, of each state at each draw; minus infinity outside its
+        support.
+    rung : array_like of int, shape (draw,) or (chain, draw)
+        The state each draw came from.
+
+    Returns
+    -------
+    Mbar
+    """
+    rung = as_rung(rung)
+    matrix = np.asarray(log_density_kn, dtype=np.float64)
+    as_log("log_density_kn", matrix, (*matrix.shape[:1], *rung.shape))
+    count_rungs(rung, len(matrix))
+    state = rung.ravel()
+    possible = np.take_along_axis(matrix.reshape(len(matrix), -1), state[np.newaxis], axis=0)[0] > -np.inf
+    flat = np.where(possible, matrix.reshape(len(matrix), -1), 0.0)
+    n_draws, visited = _count(state, possible, len(matrix))
+
+    def difference(a: int, b: int, draws: Ints) -> Floats:
+        # at draws of a or b one of the two is finite
+        return np.asarray(flat[visited[b], draws] - flat[visited[a], draws])
+
+    start = bridge_states(difference, _some_draws(state, possible, visited, n_draws), n_draws[visited])
+    offsets = fit_offsets(GivenDensities(flat[visited]), possible.astype(np.float64), n_draws[visited], start)
+    return Mbar(
+        rung=rung,
+        state_of_rung=np.arange(len(matrix)),
+        possible=possible,
+        n_draws=n_draws,
+        log_offsets=_spread(offsets, visited, len(matrix)),
+        log_mixture=log_mixture(GivenDensities(flat[visited]), offsets, state.size),
+        nodes=EnergyNodes(np.zeros(state.size), None, np.empty(0, np.intp), True),
+        densities=GivenDensities(flat),
+    )
+
+
+def _count(state: Ints, possible: NDArray[np.bool_], n_states: int) -> tuple[Floats, Ints]:
+    """Return the number of usable draws of each state, and the states that have some."""
+    n_draws = np.bincount(state[possible], minlength=n_states).astype(np.float64)
+    visited = np.flatnonzero(n_draws)
+    if visited.size == 0:
+        raise EstimatorError(
+            f"At least one draw must have positive density under its own rung, but none of {state.size} has. "
+            f"Check that energy and rung belong to the same draws."
+        )
+    return n_draws, visited
+
+
+def _spread(offsets: Floats, visited: Ints, n_states: int) -> Floats:
+    """Return offsets of all states: minus infinity for those without draws, which are no part of the
+    mixture.
+    """
+    spread = np.full(n_states, -np.inf)
+    spread[visited] = offsets
+    return spread
+
+
+def _some_draws(state: Ints, possible: NDArray[np.bool_], visited: Ints, n_draws: Floats) -> list[Ints]:
+    """Return indices of some draws of each visited state, spread evenly whatever the period of the states."""
+    wanted = DRAWS_TO_START_FROM * visited.size
+    if state.size > 2 * wanted:
+        sample = (np.arange(wanted) * GOLDEN % 1.0 * state.size).astype(np.intp)
+    else:
+        sample = np.arange(state.size)
+    sample = sample[possible[sample]]
+    some = [sample[state[sample] == j] for j in visited]
+    for position, j in enumerate(visited):
+        if some[position].size < min(n_draws[j], DRAWS_TO_START_FROM / 10):
+            some[position] = np.flatnonzero((state == j) & possible)[:DRAWS_TO_START_FROM]
+    return some

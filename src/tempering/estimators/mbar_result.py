@@ -1,0 +1,275 @@
+r"""What MBAR knows once it is solved: normalisers, their covariance, overlap, weights and expectations.
+
+Errors come twice: in the form for independent draws (Kong et al. 2003; Shirts & Chodera 2008, Eq. 8), and by
+batch means of influences, right for correlated chains. The influence of a draw on a quantity is its direct
+one plus what it does through the estimated normalisers, :math:`B (1_{j(t)} - p(t))`: the sandwich of Roy, Tan
+& Flegal (2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from tempering.errors import EstimatorError
+from tempering.estimators.arrays import Floats, Ints, as_log, slices, temper
+from tempering.estimators.energy_grid import EnergyNodes
+from tempering.estimators.mixture import ROWS, GivenDensities, TemperedDensities, log_sum, scaled_inverse
+from tempering.estimators.standard_error import Estimate, covariance_of_sum, standard_error_of_sum
+
+NULL = 1e-12  # relative eigenvalue taken for zero
+INFLUENCES_AT_ONCE = 1 << 24  # beyond, influences on normalisers are held as sums over short runs of draws
+
+
+@dataclass(frozen=True, eq=False)
+class Mbar:
+    """The fitted mixture; made by `mbar` or `mbar_from_matrix`.
+
+    States are the distinct inverse temperatures, rungs are as they came: several rungs may be one state.
+    """
+
+    rung: Ints
+    state_of_rung: Ints
+    possible: NDArray[np.bool_]
+    n_draws: Floats
+    log_offsets: Floats
+    log_mixture: Floats
+    nodes: EnergyNodes
+    densities: TemperedDensities | GivenDensities
+
+    @cached_property
+    def log_normalisers(self) -> Floats:
+        """Log Z of each rung, visited or not, relative to the first one."""
+        log_z = self._log_z[self.state_of_rung]
+        return np.asarray(log_z - log_z[0])
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Covariance of `log_normalisers`, shape (n_rungs, n_rungs), were the draws independent."""
+        value, vector = np.linalg.eigh(self._gram)
+        root = vector * np.sqrt(np.maximum(value, 0.0))
+        gap, rotation = np.linalg.eigh(np.eye(value.size) - root.T @ (self.n_draws[:, np.newaxis] * root))
+        inverse = np.where(gap > NULL, 1.0 / np.where(gap > NULL, gap, 1.0), 0.0)
+        theta = (root @ rotation * inverse) @ (root @ rotation).T
+        contrast = self._contrasts
+        return np.asarray(contrast @ theta @ contrast.T)
+
+    def batch_covariance(self, *, chains_per_ensemble: int = 1, batch_length: int | None = None) -> Floats:
+        """Return the covariance of `log_normalisers` by batch means, right for correlated chains.
+
+        Parameters
+        ----------
+        chains_per_ensemble : int
+            Consecutive chains that depend on each other, as the replicas of MC3 do.
+        batch_length : int, optional
+            Length of a batch; chosen from the data where it is not given.
+        """
+        n_rungs, shape = self.state_of_rung.size, np.atleast_2d(self.rung).shape
+        run = max(1, min(shape[1], self.rung.size * n_rungs // INFLUENCES_AT_ONCE))
+        starts = np.arange(0, shape[1] - run + 1, run)
+        columns = self._normaliser_influences(self._contrasts)
+        sums = [np.add.reduceat(column.reshape(shape), starts, axis=1) for column in columns]
+        length = None if batch_length is None else max(1, batch_length // run)
+        return covariance_of_sum(
+            np.stack(sums, axis=2), chains_per_ensemble=chains_per_ensemble, batch_length=length
+        )
+
+    def log_normaliser_ratio(
+        self,
+        upper: int = 0,
+        lower: int = -1,
+        *,
+        chains_per_ensemble: int = 1,
+        batch_length: int | None = None,
+    ) -> Estimate:
+        """Return log Z[upper] - log Z[lower] of two rungs, by default cold to hottest, with its standard
+        error.
+
+        Parameters
+        ----------
+        upper, lower : int
+            The two rungs.
+        chains_per_ensemble, batch_length : int
+            As in `batch_covariance`.
+        """
+        contrast = self._contrasts[upper] - self._contrasts[lower]
+        (influence,) = self._normaliser_influences(contrast[np.newaxis])
+        error = standard_error_of_sum(
+            influence.reshape(np.atleast_2d(self.rung).shape),
+            chains_per_ensemble=chains_per_ensemble,
+            batch_length=batch_length,
+        )
+        return Estimate(float(self.log_normalisers[upper] - self.log_normalisers[lower]), float(error))
+
+    @cached_property
+    def overlap(self) -> Floats:
+        """Overlap matrix: the probability that a draw of the row's rung is taken for one of the column's.
+
+        Rows sum to one (Klimovich, Shirts & Mobley 2015).
+        """
+        rungs = self.state_of_rung
+        per_rung = np.bincount(self.rung.ravel()[self.possible], minlength=rungs.size)
+        return self._gram[np.ix_(rungs, rungs)] * per_rung
+
+    @cached_property
+    def second_eigenvalue(self) -> float:
+        """Second largest eigenvalue of the overlap matrix: at 1 the rungs fall apart into groups without
+        overlap.
+        """
+        visited = self._visited
+        root = np.sqrt(self.n_draws[visited])
+        values = np.linalg.eigvalsh(self._gram[np.ix_(visited, visited)] * root[:, np.newaxis] * root)
+        return float(np.clip(values[-2], 0.0, 1.0)) if values.size > 1 else 0.0
+
+    def log_weights(self, target: ArrayLike = 1.0) -> Floats:
+        """Return normalised log weights of all draws towards any target, shaped like the draws.
+
+        Parameters
+        ----------
+        target : float or array_like, shape of the draws
+            An inverse temperature, or log density of the target at each draw.
+        """
+        raw = np.where(self.possible, self._log_target(target) - self.log_mixture, -np.inf)
+        if raw.max() == -np.inf:
+            raise EstimatorError(
+                "At least one draw must have a positive weight, but all are zero. No draw lies where the "
+                "target does: sample for longer or use more rungs."
+            )
+        return np.asarray(raw - logsumexp(raw)).reshape(self.rung.shape)
+
+    def expectation(
+        self,
+        values: ArrayLike,
+        target: ArrayLike = 1.0,
+        *,
+        chains_per_ensemble: int = 1,
+        batch_length: int | None = None,
+    ) -> Estimate:
+        """Estimate an expectation under a target, with the sandwich standard error by batch means.
+
+        Parameters
+        ----------
+        values : array_like, shape (draw, ...) or (chain, draw, ...)
+            h at each draw.
+        target : float or array_like, shape of the draws
+            An inverse temperature, or log density of the target at each draw.
+        chains_per_ensemble, batch_length : int
+            As in `combine`.
+        """
+        h = np.asarray(values, dtype=np.float64)
+        trailing = h.shape[self.rung.ndim :]
+        h = h.reshape(self.rung.size, -1)
+        w = np.exp(self.log_weights(target)).ravel()[:, np.newaxis]
+        h = np.where(w > 0, h, 0.0)
+        mean = np.sum(w * h, axis=0)
+        direct = w * (h - mean)
+        through = -np.array([self._mixture_sums(self.nodes.scatter(column)) for column in direct.T])
+        nothing = np.zeros((self._node_weights.size, len(through)))
+        for quantity, influence in enumerate(self._indirect(through, nothing)):
+            direct[:, quantity] += influence
+        error = standard_error_of_sum(
+            direct.reshape(*np.atleast_2d(self.rung).shape, -1),
+            chains_per_ensemble=chains_per_ensemble,
+            batch_length=batch_length,
+        )
+        return Estimate(mean.reshape(trailing), error.reshape(trailing))
+
+    def _log_target(self, target: ArrayLike) -> Floats:
+        given = np.asarray(target, dtype=np.float64)
+        if given.ndim == 0 and isinstance(self.densities, TemperedDensities):
+            return temper(given, self.nodes.energy)
+        if given.shape != self.rung.shape:
+            raise EstimatorError(
+                f"target must be an inverse temperature, for draws that came with an energy, or the target's "
+                f"log density at each draw, shape {self.rung.shape}, but its shape is {given.shape}. Pass "
+                f"log_density_kn[0] for the first state."
+            )
+        return as_log("target", given, self.rung.shape).ravel()
+
+    @property
+    def _visited(self) -> Ints:
+        return np.flatnonzero(self.n_draws)
+
+    @cached_property
+    def _contrasts(self) -> Floats:
+        """Each rung's state minus the first one's, shape (n_rungs, n_states)."""
+        unit = np.eye(self.n_draws.size)[self.state_of_rung]
+        return np.asarray(unit - unit[0])
+
+    @cached_property
+    def _node_weights(self) -> Floats:
+        return self.nodes.scatter(self.possible.astype(np.float64))
+
+    def _parts(self) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield parts of the nodes with W of all states and p of the visited ones."""
+        visited = self._visited
+        for part in slices(self._node_weights.size, ROWS):
+            rows = self.densities.rows(part)
+            mixture, p = log_sum(rows[:, visited] + self.log_offsets[visited])
+            yield part, np.exp(rows - mixture[:, np.newaxis] - self._log_z), p
+
+    @cached_property
+    def _log_z(self) -> Floats:
+        """Log Z of each state: log n - offset where it has draws, the sum of its weights elsewhere."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_z = np.log(self.n_draws) - self.log_offsets
+        for state in np.flatnonzero(self.n_draws == 0).tolist():
+            raw = np.where(self.possible, self._log_density(state) - self.log_mixture, -np.inf)
+            log_z[state] = logsumexp(raw)
+        return log_z
+
+    def _log_density(self, state: int) -> Floats:
+        """Return the log density of one state at the draws."""
+        if isinstance(self.densities, TemperedDensities):
+            return temper(self.densities.inverse_temperatures[state], self.nodes.energy)
+        return np.asarray(self.densities.log_density_kn[state])
+
+    @cached_property
+    def _gram(self) -> Floats:
+        """Sum over draws of W W', where W_j = q_j / (Z_j sum_r n_r q_r / Z_r); shape (n_states, n_states)."""
+        gram = np.zeros((self.n_draws.size, self.n_draws.size))
+        for part, w, _ in self._parts():
+            gram += (w * self._node_weights[part, np.newaxis]).T @ w
+        return gram
+
+    @cached_property
+    def _inverse_information(self) -> Floats:
+        n = self.n_draws[self._visited]
+        gram = self._gram[np.ix_(self._visited, self._visited)]
+        return scaled_inverse(np.diag(n) - n[:, np.newaxis] * gram * n, n)
+
+    def _mixture_sums(self, amounts: Floats) -> Floats:
+        """Return the sum over nodes of amount times p, shape (n_visited,)."""
+        return np.asarray(np.sum([amounts[part] @ p for part, _, p in self._parts()], axis=0))
+
+    def _indirect(self, through: Floats, table: Floats) -> Iterator[Floats]:
+        """Yield the influence of every draw on each quantity, but for what is a direct sum over draws.
+
+        Parameters
+        ----------
+        through : ndarray, shape (n_quantities, n_visited)
+            Derivative of each quantity by the offsets.
+        table : ndarray, shape (n_nodes, n_quantities)
+            Direct influence, where it is a function known at the nodes.
+        """
+        b = through @ self._inverse_information
+        table = table.copy()
+        for part, _, p in self._parts():
+            table[part] -= p @ b.T
+        position = np.cumsum(self.n_draws > 0) - 1
+        state = position[self.state_of_rung[self.rung.ravel()]]
+        for row, column in zip(b, table.T, strict=True):
+            yield np.where(self.possible, row[state] + self.nodes.gather(column), 0.0)
+
+    def _normaliser_influences(self, contrasts: Floats) -> Iterator[Floats]:
+        """Yield the influence of every draw on each contrast of log normalisers."""
+        table = np.empty((self._node_weights.size, len(contrasts)))
+        for part, w, _ in self._parts():
+            table[part] = w @ contrasts.T
+        through = -contrasts @ (self._gram[:, self._visited] * self.n_draws[self._visited])
+        yield from self._indirect(through, table)
