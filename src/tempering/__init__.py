@@ -1,1 +1,21 @@
-"""Importance tempering."""
+"""Importance tempering: every draw of every temperature, combined into one answer.
+
+>>> import jax.numpy as jnp, tempering as tp
+>>> target = tp.Target(lambda x: jnp.logaddexp(-2 * (x + 4) ** 2, -0.5 * (x - 4) ** 2))
+>>> run = tp.sample(target, initial=-4.0, ladder=tp.Ladder.geometric(10, 0.01), rng=1, progress=False)
+>>> estimate = run.expect(lambda x: x > 0)  # the right mode is twice as wide: 2/3
+>>> abs(estimate.value - 2 / 3) < 4 * estimate.standard_error < 0.1
+True
+"""
+
+from tempering import kernels
+from tempering.draws import TemperedDraws
+from tempering.errors import TemperingError
+from tempering.estimators import Estimate, combine
+from tempering.ladder import Ladder
+from tempering.sampling import sample
+from tempering.target import Target
+
+__version__ = "0.1.0"
+
+__all__ = ["Estimate", "Ladder", "Target", "TemperedDraws", "TemperingError", "combine", "kernels", "sample"]

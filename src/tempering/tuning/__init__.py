@@ -1,1 +1,1 @@
-"""Package tuning."""
+"""Tuning: rounds that double; between them the pseudo-prior and the kernels' settings are replaced by new values."""

@@ -1,0 +1,230 @@
+"""TemperedDraws: what a sampler returns and what a user asks questions of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import EstimatorError
+from tempering.estimators import DEFAULT_RULE, Combination, Estimate, combine
+from tempering.ladder import Ladder
+from tempering.layout import Layout
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tempering.tuning.rounds import Round
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """How the draws came about."""
+
+    method: str
+    engine: str
+    kernel: str
+    rung_moves: str
+    seed: int
+    seconds: float
+    rounds: tuple[Round, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedDraws:
+    """Draws of every rung, with their energies.
+
+    Attributes
+    ----------
+    values : mapping of str to ndarray, shape (chain, draw, ...)
+        Positions by name; a position that is one array is called ``x``.
+    rung : ndarray of int, shape (chain, draw)
+        0 is the cold rung.
+    energy : ndarray, shape (chain, draw)
+        What is tempered: log pi_k = base + k * energy.
+    ladder : Ladder
+    log_pseudo_prior : ndarray, shape (rung,)
+        Used by simulated tempering while these draws were made.
+    chains_per_ensemble : int
+        Neighbouring chains that exchanged rungs (parallel tempering); 1 otherwise.
+    """
+
+    values: Mapping[str, NDArray[Any]]
+    rung: NDArray[np.int32]
+    energy: Floats
+    ladder: Ladder
+    log_pseudo_prior: Floats
+    proposed: NDArray[np.int32]
+    acceptance: NDArray[np.float32]
+    chains_per_ensemble: int = 1
+    layout: Layout | None = None
+    settings: tuple[Any, ...] = ()
+    is_powered: bool = True
+    info: RunInfo | None = None
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_chains(self) -> int:
+        """Number of rows: chains, or replicas of all ensembles."""
+        return int(self.rung.shape[0])
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of each chain."""
+        return int(self.rung.shape[1])
+
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """Number of draws on each rung, T_i."""
+        return np.bincount(self.rung.ravel(), minlength=len(self.ladder))
+
+    @cached_property
+    def log_weights(self) -> Floats:
+        """Log importance weight of every draw towards the cold distribution, (1 - k) * energy."""
+        one_minus_k = 1.0 - self.ladder.inverse_temperatures[self.rung]
+        return np.where(one_minus_k == 0.0, 0.0, one_minus_k * np.where(one_minus_k == 0.0, 0.0, self.energy))
+
+    def combination(self, values: Any, rule: str = DEFAULT_RULE) -> Combination:
+        """Combine given values, with leading axes (chain, draw), by a rule."""
+        return combine(
+            values,
+            self.log_weights,
+            self.rung,
+            rule,
+            energy=self.energy,
+            inverse_temperatures=self.ladder.inverse_temperatures,
+            chains_per_ensemble=self.chains_per_ensemble,
+        )
+
+    def expect(self, function: Callable[..., Any], rule: str = DEFAULT_RULE) -> Estimate:
+        """Estimate the cold expectation of a function of the position.
+
+        Parameters
+        ----------
+        function : callable
+            Called once with arrays whose leading axes are (chain, draw): by keyword where positions are named,
+            otherwise with the position itself.
+        rule : str
+            How the rungs are combined; see `tempering.estimators.RULES`.
+
+        Returns
+        -------
+        Estimate
+            With ``.value`` and ``.standard_error``, each of the shape the function gives a draw.
+        """
+        values = np.asarray(self._apply(function), dtype=float)
+        if values.shape[:2] != self.rung.shape:
+            raise EstimatorError(
+                f"The function must return one value (or array) a draw, leading axes {self.rung.shape}, but it "
+                f"returned shape {values.shape}. Write it for arrays with leading axes (chain, draw); sum over axis=-1."
+            )
+        result = self.combination(values, rule)
+        return Estimate(result.estimate, result.standard_error)
+
+    def _apply(self, function: Callable[..., Any]) -> Any:
+        if self.layout is None:
+            return function(**self.values) if tuple(self.values) != ("x",) else function(self.values["x"])
+        if self.layout.keyword:
+            return function(**self.values)
+        if self.layout.names == ("x",):
+            return function(self.values["x"])
+        flat = [self.values[name] for name in self.layout.names]
+        import jax
+
+        return function(jax.tree_util.tree_unflatten(self.layout.treedef, flat))
+
+    def weights(self, rule: str = DEFAULT_RULE) -> Floats:
+        """Return the weight of every draw, (chain, draw), summing to one."""
+        return self._by_rule(rule).weights
+
+    def shares(self, rule: str = DEFAULT_RULE) -> Floats:
+        """Return lambda_i, what each rung contributes."""
+        return self._by_rule(rule).shares
+
+    def ess(self, rule: str = DEFAULT_RULE) -> float:
+        """Return the effective sample size of the weights, ESS(w^lambda)."""
+        return self._by_rule(rule).ess
+
+    def _by_rule(self, rule: str) -> Combination:
+        """Combine the energies once per rule: weights do not depend on the function (but for one rule's shares)."""
+        if rule not in self._kept:
+            self._kept[rule] = self.combination(np.where(np.isfinite(self.energy), self.energy, 0.0), rule)
+        return self._kept[rule]  # type: ignore[no-any-return]
+
+    def quantile(self, probability: float | Floats, name: str = "x", rule: str = DEFAULT_RULE) -> Any:
+        """Return weighted quantiles of a named value, one column a coordinate."""
+        values = np.asarray(self.values[name], dtype=float)
+        flat = values.reshape(values.shape[0] * values.shape[1], -1)
+        weights = self.weights(rule).ravel()
+        columns = [weighted_quantile(column, weights, probability) for column in flat.T]
+        return np.reshape(np.stack(columns, axis=-1), (*np.shape(probability), *values.shape[2:]))
+
+    def summary(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
+        """Tabulate mean, standard error, standard deviation and quantiles of every coordinate."""
+        import pandas as pd
+
+        rows = []
+        for name, array in self.values.items():
+            values = np.asarray(array, dtype=float)
+            flat = values.reshape(*values.shape[:2], -1)
+            mean = self.combination(flat, rule)
+            square = self.combination(flat**2, rule)
+            quantiles = np.reshape(self.quantile(np.array([0.05, 0.5, 0.95]), name, rule), (3, -1))
+            for i in range(flat.shape[2]):
+                label = name if flat.shape[2] == 1 and values.ndim == 2 else f"{name}[{_index(i, values.shape[2:])}]"
+                centre, second = np.ravel(mean.estimate)[i], np.ravel(square.estimate)[i]
+                deviation = float(np.sqrt(max(second - centre**2, 0.0)))
+                error = np.ravel(mean.standard_error)[i]
+                rows.append((label, centre, error, deviation, *quantiles[:, i], _squared_ratio(deviation, error)))
+        columns = ["quantity", "mean", "standard_error", "sd", "5%", "50%", "95%", "ess"]
+        return pd.DataFrame(rows, columns=columns).set_index("quantity")
+
+    def rungs(self) -> pd.DataFrame:
+        """Tabulate the rungs: k, visits, acceptance of moves and of exchanges, ESS of weights, share, k-hat."""
+        import pandas as pd
+
+        from tempering.engines.trace import Trace
+        from tempering.tuning.kernel_settings import acceptance_by_rung
+        from tempering.tuning.rounds import rung_before, swap_acceptance
+
+        trace = Trace(None, self.energy, self.rung, self.proposed, self.acceptance)
+        m = len(self.ladder)
+        moves, _ = acceptance_by_rung(trace, rung_before(trace), m)
+        combined = self._by_rule(DEFAULT_RULE)
+        return pd.DataFrame(
+            {
+                "k": self.ladder.inverse_temperatures,
+                "visits": self.visits,
+                "move_acceptance": np.nanmean(moves, axis=1) if not np.isnan(moves).all() else np.full(m, np.nan),
+                "exchange_acceptance": np.append(swap_acceptance(trace, m), np.nan),
+                "ess_of_weights": combined.ess_per_rung,
+                "share": combined.shares,
+                "pareto_k": combined.pareto_k,
+            }
+        ).rename_axis("rung")
+
+    @property
+    def n_round_trips(self) -> int:
+        """Journeys from the cold rung to the hottest and back."""
+        from tempering.tuning.rounds import n_round_trips
+
+        return n_round_trips(self.rung, len(self.ladder))
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{name}{list(np.shape(array)[2:])}" for name, array in self.values.items())
+        how = f", {self.info.method} on the {self.info.engine} engine" if self.info else ""
+        return f"TemperedDraws({self.n_chains} chains x {self.n_draws} draws of {names}; {self.ladder}{how})"
+
+
+def _index(i: int, shape: tuple[int, ...]) -> str:
+    return ",".join(str(j) for j in np.unravel_index(i, shape)) if shape else ""
+
+
+def _squared_ratio(deviation: float, error: float) -> float:
+    return float((deviation / error) ** 2) if error > 0 else float("nan")

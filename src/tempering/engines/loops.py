@@ -1,0 +1,146 @@
+"""The loops of the scalar engine: simulated tempering, and Metropolis-coupled chains.
+
+Plain Python; the engine binds ``move`` and its companions to a kernel or a user's model, and compiles the whole when
+the pieces are compiled. Bodies write into arrays they are given and stop at the first infinite energy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def _to_bind(*_: Any) -> Any:
+    raise NotImplementedError
+
+
+move = energy_of = write = move_rung = swap = particle_of = put_particle = _to_bind
+
+
+def simulate(
+    rng: np.random.Generator,
+    functions: Any,
+    particle: Any,
+    settings: Any,
+    rung: int,
+    direction: int,
+    k: Array,
+    log_pseudo_prior: Array,
+    moving: bool,
+    out: Any,
+) -> tuple[Any, int, int, int]:
+    """Run one chain of simulated tempering; return its end and how many iterations were done."""
+    values, energies, rungs, proposals, acceptances = out
+    n = energies.size
+    for t in range(n):
+        particle = move(rng, functions, particle, k[rung], settings, rung, acceptances[t])
+        energy = energy_of(functions, particle)
+        write(functions, particle, values[t])
+        energies[t] = energy
+        if not energy < np.inf:
+            return particle, rung, direction, t
+        proposed = rung
+        if moving:
+            rung, direction, proposed = move_rung(rng, rung, direction, energy, k, log_pseudo_prior)
+        rungs[t] = rung
+        proposals[t] = proposed
+    return particle, rung, direction, n
+
+
+def couple(
+    rng: np.random.Generator,
+    functions: Any,
+    particles: Any,
+    settings: Any,
+    rung: NDArray[np.int64],
+    replica: NDArray[np.int64],
+    k: Array,
+    iteration: int,
+    moving: bool,
+    out: Any,
+) -> tuple[int, int]:
+    """Run one ensemble of Metropolis-coupled chains, one a rung; return iterations done and the replica at fault."""
+    values, energies, rungs, proposals, acceptances = out
+    n_replicas, n = energies.shape
+    energy_now = np.zeros(n_replicas)
+    proposed = np.zeros(n_replicas, dtype=np.int64)
+    for t in range(n):
+        for r in range(n_replicas):
+            here = rung[r]
+            particle = particle_of(particles, r)
+            particle = move(rng, functions, particle, k[here], settings, here, acceptances[r, t])
+            put_particle(particles, r, particle)
+            energy = energy_of(functions, particle)
+            write(functions, particle, values[r, t])
+            energies[r, t] = energy
+            energy_now[r] = energy
+            if not energy < np.inf:
+                return t, r
+        proposed[:] = rung
+        if moving:
+            swap(rng, iteration + t, rung, replica, energy_now, k, proposed)
+        for r in range(n_replicas):
+            rungs[r, t] = rung[r]
+            proposals[r, t] = proposed[r]
+    return n, -1
+
+
+def energy_of_particle(functions: Any, particle: Any) -> float:
+    """Return the energy kept with a position; +inf if either log density was NaN or +inf."""
+    here = particle[2]
+    if here[0] == np.inf:
+        return np.inf
+    return float(here[1])
+
+
+def write_particle(functions: Any, particle: Any, out: Array) -> None:
+    """Record the position."""
+    out[:] = particle[0]
+
+
+def particle_of_arrays(particles: Any, r: int) -> Any:
+    """Return views of replica r's rows."""
+    x, proposal, here, there = particles
+    return x[r], proposal[r], here[r], there[r]
+
+
+def put_nothing(particles: Any, r: int, particle: Any) -> None:
+    """Leave rows alone: they were changed in place."""
+
+
+def step_model(
+    rng: np.random.Generator, functions: Any, state: Any, k: float, settings: Any, rung: int, acceptance: Array
+) -> Any:
+    """Move a user's model by its own step; its acceptance is not known."""
+    step, _, _ = functions
+    acceptance[0] = np.nan
+    return step(rng, state, k)
+
+
+def energy_of_model(functions: Any, state: Any) -> float:
+    """Ask a user's model for its energy."""
+    _, energy, _ = functions
+    value = energy(state)
+    if np.isnan(value):
+        return np.inf
+    return float(value)
+
+
+def write_model(functions: Any, state: Any, out: Array) -> None:
+    """Record what the user's model wants kept."""
+    _, _, record = functions
+    out[:] = record(state)
+
+
+def item_of(particles: Any, r: int) -> Any:
+    """Return state r of a list."""
+    return particles[r]
+
+
+def put_item(particles: Any, r: int, particle: Any) -> None:
+    """Put state r back into its list."""
+    particles[r] = particle

@@ -1,0 +1,68 @@
+"""What an engine hands back after a block of iterations, and what it needs to run one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.kernels.settings import Settings
+from tempering.ladder import Ladder
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Everything that tuning may change between blocks, and nothing does within one."""
+
+    ladder: Ladder
+    log_pseudo_prior: NDArray[np.float64]
+    settings: tuple[Settings, ...] = field(default=())  # one per simple kernel
+
+
+class Trace(NamedTuple):
+    """Draws of a block; leading axes are (chain, draw). Replicas of one ensemble are neighbouring chains."""
+
+    values: Any  # (chain, draw, coordinate), or a dict of such for a vector model
+    energy: NDArray[np.float64]
+    rung: NDArray[np.int32]
+    proposed: NDArray[np.int32]  # the rung proposed; equal to the rung before when none was
+    acceptance: NDArray[np.float32]  # (chain, draw, simple kernel); NaN where a kernel was not tried
+
+
+class Engine(Protocol):
+    """How chains are executed. States are opaque; equal seeds give equal chains, whatever their number."""
+
+    name: str
+    n_chains: int  # rows of a trace
+    chains_per_ensemble: int
+
+    def start(self, n_rungs: int) -> Any:
+        """Return the states of all chains at their starting points."""
+
+    def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
+        """Advance all chains by ``n`` iterations; with ``moving=False`` every chain stays on its rung."""
+
+    def on_rung(self, states: Any, rung: int) -> Any:
+        """Put every chain on one rung (simulated tempering only)."""
+
+    def positions(self, trace: Trace) -> dict[str, NDArray[np.float64]]:
+        """Return the recorded values by name."""
+
+
+def joined(traces: list[Trace]) -> Trace:
+    """Join blocks in time."""
+
+    def join(parts: list[Any]) -> Any:
+        if isinstance(parts[0], dict):
+            return {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
+        return np.concatenate(parts, axis=1)
+
+    return Trace(*(join([getattr(t, name) for t in traces]) for name in Trace._fields))
+
+
+def shortened(trace: Trace, n: int) -> Trace:
+    """Keep the first ``n`` draws of every chain."""
+    keep: Any = lambda a: {k: v[:, :n] for k, v in a.items()} if isinstance(a, dict) else a[:, :n]  # noqa: E731
+    return Trace(*(keep(part) for part in trace))

@@ -1,0 +1,225 @@
+"""The vector engine: chains in lockstep under `jax.vmap`, inside one compiled `jax.lax.scan`.
+
+Double precision by a context of its own: the user's JAX configuration is not touched. A chain's stream is a function
+of the seed, its index and the iteration, so that neither the number of chains nor the blocks change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.engines.scalar import check_start, raise_not_finite, starting_point
+from tempering.engines.trace import Schedule, Trace
+from tempering.errors import TargetError
+from tempering.kernels import vector
+from tempering.layout import Layout
+from tempering.samplers import lockstep
+from tempering.target import Target
+
+STARTING_STREAM, RUNNING_STREAM = 0, 1
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """One chain's moves: what the engine maps over chains."""
+
+    start: Callable[[int, Any], Any]  # (index, key) -> particle
+    move: vector.Move
+    energy: Callable[[Any], Any]
+    record: Callable[[Any], Any]
+    positions: Callable[[Any], Any]  # recorded values -> by name
+
+
+class States(NamedTuple):
+    """All chains between two blocks."""
+
+    keys: Any
+    unit: Any  # lockstep.Chain or lockstep.Ensemble, with a leading axis
+    iteration: int
+
+
+class VectorEngine:
+    """Run all chains together; see `tempering.engines.trace.Engine` for the contract."""
+
+    def __init__(self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int) -> None:
+        self.name = f"vector (JAX, {jax.default_backend()})"
+        self._pieces = pieces
+        self._is_parallel = method == "parallel"
+        self.chains_per_ensemble = n_rungs if self._is_parallel else 1
+        self._n_units = n_chains
+        self.n_chains = n_chains * self.chains_per_ensemble
+        self._seed = seed
+        self._block = _build_block(pieces, method, rung_moves)
+
+    def start(self, n_rungs: int) -> States:
+        """Evaluate the starting points; every chain starts on the cold rung, every ensemble on its own."""
+        with jax.enable_x64(True):
+            root = jax.random.key(self._seed)
+            starting, running = (jax.random.fold_in(root, s) for s in (STARTING_STREAM, RUNNING_STREAM))
+            keys = jax.vmap(partial(jax.random.fold_in, running))(jnp.arange(self._n_units))
+            particles = [self._pieces.start(i, jax.random.fold_in(starting, i)) for i in range(self.n_chains)]
+            stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *particles)
+            return States(keys, self._units(stacked, n_rungs), 0)
+
+    def _units(self, particles: Any, n_rungs: int) -> Any:
+        n = self._n_units
+        if not self._is_parallel:
+            return lockstep.Chain(particles, jnp.zeros(n, jnp.int32), jnp.ones(n, jnp.int32))
+        rows = jax.tree.map(lambda a: a.reshape((n, n_rungs, *a.shape[1:])), particles)
+        return lockstep.Ensemble(rows, jnp.tile(jnp.arange(n_rungs, dtype=jnp.int32), (n, 1)))
+
+    def run(self, states: States, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[States, Trace]:
+        """Advance all chains by ``n`` iterations in one compiled call."""
+        with jax.enable_x64(True):
+            path = lockstep.Path(
+                jnp.asarray(schedule.ladder.inverse_temperatures),
+                jnp.asarray(schedule.log_pseudo_prior),
+                jax.tree.map(jnp.asarray, schedule.settings),
+            )
+            unit, outputs = self._block(states.keys, states.unit, states.iteration, path, moving, n)
+            trace = Trace(*(self._to_chains(part) for part in outputs))
+        self._check(trace)
+        return States(states.keys, unit, states.iteration + n), trace
+
+    def on_rung(self, states: States, rung: int) -> States:
+        """Put every chain on one rung."""
+        with jax.enable_x64(True):
+            moved = states.unit._replace(rung=jnp.full_like(states.unit.rung, rung))
+        return states._replace(unit=moved)
+
+    def positions(self, trace: Trace) -> Any:
+        """Return the recorded values by name."""
+        return self._pieces.positions(trace.values)
+
+    def _to_chains(self, outputs: Any) -> Any:
+        """Bring (draw, unit[, replica], ...) to (chain, draw, ...) as NumPy arrays."""
+
+        def one(a: Any) -> NDArray[Any]:
+            array = np.moveaxis(np.asarray(a), 0, 2 if self._is_parallel else 1)
+            return array.reshape((self.n_chains, *array.shape[2:])) if self._is_parallel else array
+
+        return jax.tree.map(one, outputs)
+
+    def _check(self, trace: Trace) -> None:
+        bad = ~(trace.energy < np.inf)
+        if bad.any():
+            chain, draw = np.argwhere(bad)[0]
+            named = self._pieces.positions(jax.tree.map(lambda a: a[chain, draw], trace.values))
+            raise_not_finite(named)
+
+
+@lru_cache(maxsize=64)
+def _build_block(pieces: Pieces, method: str, rung_moves: str) -> Any:
+    """Compile once per (target, kernel, method): a second run of the same target starts at once."""
+    if method == "parallel":
+        step = lockstep.build_parallel_step(pieces.move, pieces.energy, pieces.record, rung_moves)
+    else:
+        step = lockstep.build_simulated_step(pieces.move, pieces.energy, pieces.record, rung_moves)
+
+    def block(keys: Any, units: Any, start: Any, path: Any, moving: Any, n: int) -> Any:
+        def body(units: Any, iteration: Any) -> Any:
+            now = jax.vmap(lambda key: jax.random.fold_in(key, iteration))(keys)
+            return jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, path, moving)
+
+        return jax.lax.scan(body, units, start + jnp.arange(n))
+
+    return jax.jit(block, static_argnums=5)
+
+
+@lru_cache(maxsize=64)
+def _target_functions(target: Target, kernel: Any, layout: Layout) -> tuple[Any, Any]:
+    energy = layout.on_flat(target.energy)
+    base = None if target.base is None else layout.on_flat(target.base)
+
+    def density(x: Any) -> tuple[Any, Any]:
+        value = _scalar(energy(x))
+        return (jnp.zeros_like(value) if base is None else _scalar(base(x))), value
+
+    return density, vector.build_move(kernel, density)
+
+
+def _scalar(value: Any) -> Any:
+    if jnp.shape(value) != ():
+        raise TargetError(
+            f"A log density must return one number, but it returned shape {jnp.shape(value)}. "
+            "Sum over the coordinates."
+        )
+    return jnp.asarray(value, jnp.result_type(float))
+
+
+def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[Any]) -> Pieces:
+    """Make the pieces for a log density and a kernel."""
+    density, move = _target_functions(target, kernel, layout)
+
+    def start(index: int, key: Any) -> vector.Particle:
+        x = jnp.asarray(starting_point(target, layout, starts, index, key))
+        particle = _evaluate(density, x)
+        check_start(layout.unflatten(np.asarray(x)), np.array([particle.base, particle.energy]))
+        return particle
+
+    return _KeptPieces(start, move, _particle_energy, _particle_position, layout.named)
+
+
+@dataclass(frozen=True)
+class _KeptPieces(Pieces):
+    """Pieces told apart by their move alone, so that compiled blocks are found again."""
+
+    def __hash__(self) -> int:
+        return hash(self.move)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _KeptPieces) and self.move is other.move
+
+
+@partial(jax.jit, static_argnums=0)
+def _evaluate(density: Any, x: Any) -> vector.Particle:
+    return vector.at(density, x)
+
+
+def _particle_energy(particle: vector.Particle) -> Any:
+    return jnp.where(particle.base == jnp.inf, jnp.inf, particle.energy)
+
+
+def _particle_position(particle: vector.Particle) -> Any:
+    return particle.position
+
+
+def model_pieces(model: Any) -> Pieces:
+    """Make the pieces for a user's model written in JAX."""
+    return _model_pieces(model)
+
+
+@lru_cache(maxsize=16)
+def _model_pieces(model: Any) -> Pieces:
+    def move(key: Any, state: Any, k: Any, settings: Any) -> tuple[Any, Any]:
+        return model.step(key, state, k), jnp.full(1, jnp.nan, jnp.float32)
+
+    def record(state: Any) -> Any:
+        recorded = model.record(state)
+        return recorded if isinstance(recorded, dict) else {"x": recorded}
+
+    initial = jax.jit(model.initial)
+    return Pieces(lambda _, key: initial(key), move, model.energy, record, lambda values: values)
+
+
+def traces(target: Target, layout: Layout, position: Any) -> bool:
+    """Whether JAX can trace the target's functions at a position."""
+    flat = layout.flatten(position)
+    with jax.enable_x64(True):
+        example = jax.ShapeDtypeStruct(flat.shape, jnp.float64)
+        for function in (target.base, target.energy):
+            if function is None:
+                continue
+            try:
+                jax.eval_shape(layout.on_flat(function), example)
+            except Exception:  # whatever JAX or the user's function says, it is not traceable
+                return False
+    return True

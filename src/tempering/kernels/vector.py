@@ -1,0 +1,224 @@
+"""Moves of the vector engine, one chain each; the engine maps them over chains.
+
+A density is a function of a flat vector that returns (base, energy). A move takes a key, a particle, an inverse
+temperature and one rung's settings, and returns the particle and the acceptance of each simple kernel in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tempering.kernels.composite import Cycle, Mixture, leaves
+from tempering.kernels.independence import DEGREES_OF_FREEDOM
+from tempering.kernels.settings import Settings, is_dense
+from tempering.kernels.slice_sampling import MAX_STEPS_OUT
+
+Density = Callable[[Any], tuple[Any, Any]]
+Move = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+
+
+class Particle(NamedTuple):
+    """A position with its two log densities: nobody evaluates them twice."""
+
+    position: Any
+    base: Any
+    energy: Any
+
+
+@jax.custom_jvp
+def expose_nan(value: Any) -> Any:
+    """Turn NaN into +inf, flat: such a point is accepted at once, seen and named, instead of silently rejected."""
+    return jnp.where(jnp.isnan(value), jnp.inf, value)
+
+
+@expose_nan.defjvp
+def _expose_nan_jvp(primals: Any, tangents: Any) -> Any:
+    (value,), (tangent,) = primals, tangents
+    return expose_nan(value), jnp.where(jnp.isnan(value), 0.0, tangent)
+
+
+def at(density: Density, position: Any) -> Particle:
+    """Evaluate a position. Where the base ends the energy is -inf, whatever the user's function says there."""
+    base, energy = density(position)
+    base = expose_nan(base)
+    outside = base == -jnp.inf
+    return Particle(position, base, jnp.where(outside, -jnp.inf, expose_nan(energy)))
+
+
+def tempered(particle: Particle, k: Any) -> Any:
+    """Return base + k * energy; at k = 0 the energy plays no part, even if it is -inf."""
+    return particle.base + jnp.where(k == 0.0, 0.0, k * jnp.where(k == 0.0, 0.0, particle.energy))
+
+
+def shaped(factor: Any, z: Any) -> Any:
+    """Return factor @ z, where a factor may be a column of standard deviations."""
+    return factor @ z if is_dense(factor) else factor[:, 0] * z
+
+
+def _decide(key: Any, old: Particle, new: Particle, log_ratio: Any) -> tuple[Particle, Any]:
+    probability = jnp.exp(jnp.minimum(log_ratio, 0.0))
+    accepted = jax.random.uniform(key, dtype=probability.dtype) < probability
+    particle = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+    return particle, probability[None]
+
+
+def random_walk(density: Density) -> Move:
+    """Build random-walk Metropolis."""
+
+    def move(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
+        key_step, key_accept = jax.random.split(key)
+        x = particle.position
+        z = jax.random.normal(key_step, x.shape, x.dtype)
+        proposal = at(density, x + setting.scale * shaped(setting.factor, z))
+        return _decide(key_accept, particle, proposal, tempered(proposal, k) - tempered(particle, k))
+
+    return move
+
+
+def independence(density: Density) -> Move:
+    """Build independent proposals from the rung's own multivariate t."""
+    nu = DEGREES_OF_FREEDOM
+
+    def log_proposal(x: Any, setting: Settings) -> Any:
+        residual = x - setting.centre
+        if is_dense(setting.factor):
+            residual = jax.scipy.linalg.solve_triangular(setting.factor, residual, lower=True)
+        else:
+            residual = residual / setting.factor[:, 0]
+        distance = jnp.sum(residual**2) / setting.scale**2
+        return -0.5 * (nu + x.size) * jnp.log1p(distance / nu)
+
+    def move(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
+        key_step, key_tail, key_accept = jax.random.split(key, 3)
+        x = particle.position
+        z = jax.random.normal(key_step, x.shape, x.dtype)
+        stretch = setting.scale * jnp.sqrt(nu / (2.0 * jax.random.gamma(key_tail, nu / 2.0, dtype=x.dtype)))
+        proposal = at(density, setting.centre + stretch * shaped(setting.factor, z))
+        log_ratio = tempered(proposal, k) - tempered(particle, k)
+        log_ratio += log_proposal(x, setting) - log_proposal(proposal.position, setting)
+        return _decide(key_accept, particle, proposal, log_ratio)
+
+    return move
+
+
+def slice_along_direction(density: Density) -> Move:
+    """Build one slice update along a Gaussian direction of the rung's shape."""
+
+    def move(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
+        key_direction, key_slice = jax.random.split(key)
+        x = particle.position
+        z = jax.random.normal(key_direction, x.shape, x.dtype)
+        direction = setting.scale * shaped(setting.factor, z)
+        return _slice_along(key_slice, density, particle, k, direction), jnp.ones(1)
+
+    return move
+
+
+def slice_coordinates(density: Density) -> Move:
+    """Build a sweep of slice updates, one a coordinate."""
+
+    def move(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
+        d = particle.position.size
+        widths = setting.scale * jnp.sqrt(jnp.sum(setting.factor**2, axis=-1))
+
+        def update(i: Any, particle: Particle) -> Particle:
+            direction = jnp.zeros(d).at[i].set(widths[i])
+            return _slice_along(jax.random.fold_in(key, i), density, particle, k, direction)
+
+        return jax.lax.fori_loop(0, d, update, particle), jnp.ones(1)
+
+    return move
+
+
+def _slice_along(key: Any, density: Density, particle: Particle, k: Any, direction: Any) -> Particle:
+    """Draw from the slice through the particle along a direction, by stepping out and shrinking (Neal 2003)."""
+    key_level, key_place, key_share, key_shrink = jax.random.split(key, 4)
+    x = particle.position
+    level = tempered(particle, k) - jax.random.exponential(key_level, dtype=x.dtype)
+
+    def inside(shift: Any) -> Any:
+        return tempered(at(density, x + shift * direction), k) > level
+
+    def step_out(end: Any, step: float, limit: Any) -> Any:
+        def going(carry: Any) -> Any:
+            end, taken = carry
+            return (taken < limit) & inside(end)
+
+        return jax.lax.while_loop(going, lambda c: (c[0] + step, c[1] + 1), (end, 0))[0]
+
+    left = -jax.random.uniform(key_place, dtype=x.dtype)
+    steps_left = jnp.int32(MAX_STEPS_OUT * jax.random.uniform(key_share))
+    bracket = (step_out(left, -1.0, steps_left), step_out(left + 1.0, 1.0, MAX_STEPS_OUT - 1 - steps_left))
+
+    def shrinking(carry: Any) -> Any:
+        left, right, _, _, found = carry
+        return ~found & (right - left > 1e-300)
+
+    def shrink(carry: Any) -> Any:
+        left, right, _, i, _ = carry
+        shift = left + (right - left) * jax.random.uniform(jax.random.fold_in(key_shrink, i), dtype=x.dtype)
+        proposal = at(density, x + shift * direction)
+        found = tempered(proposal, k) > level
+        left, right = jnp.where(shift < 0, shift, left), jnp.where(shift < 0, right, shift)
+        kept = jax.tree.map(lambda a, b: jnp.where(found, a, b), proposal, particle)
+        return left, right, kept, i + 1, found
+
+    return jax.lax.while_loop(shrinking, shrink, (*bracket, particle, 0, jnp.array(False)))[2]
+
+
+def build_move(kernel: Any, density: Density) -> Move:
+    """Build the move of any kernel; settings are a tuple, one a simple kernel."""
+    if isinstance(kernel, Mixture):
+        return _mixture(kernel, density)
+    if isinstance(kernel, Cycle):
+        return _cycle(kernel, density)
+    simple = kernel.vector_move(density)
+    return lambda key, particle, k, settings: simple(key, particle, k, settings[0])
+
+
+def _parts(kernels: Sequence[Any], density: Density) -> list[tuple[Move, slice]]:
+    parts, start = [], 0
+    for kernel in kernels:
+        n = len(leaves(kernel))
+        parts.append((build_move(kernel, density), slice(start, start + n)))
+        start += n
+    return parts
+
+
+def _cycle(kernel: Cycle, density: Density) -> Move:
+    parts = _parts(kernel.kernels, density)
+
+    def move(key: Any, particle: Any, k: Any, settings: Any) -> tuple[Any, Any]:
+        acceptances = []
+        for i, (part, own) in enumerate(parts):
+            particle, acceptance = part(jax.random.fold_in(key, i), particle, k, settings[own])
+            acceptances.append(acceptance)
+        return particle, jnp.concatenate(acceptances)
+
+    return move
+
+
+def _mixture(kernel: Mixture, density: Density) -> Move:
+    parts = _parts(kernel.kernels, density)
+    n = len(leaves(kernel))
+    log_probabilities = jnp.log(jnp.asarray(kernel.probabilities))
+
+    def branch(part: Move, own: slice) -> Any:
+        def run(key: Any, particle: Any, k: Any, settings: Any) -> tuple[Any, Any]:
+            particle, acceptance = part(key, particle, k, settings[own])
+            return particle, jnp.full(n, jnp.nan, acceptance.dtype).at[own].set(acceptance)
+
+        return run
+
+    branches = [branch(part, own) for part, own in parts]
+
+    def move(key: Any, particle: Any, k: Any, settings: Any) -> tuple[Any, Any]:
+        key_choice, key_move = jax.random.split(key)
+        which = jax.random.categorical(key_choice, log_probabilities)
+        return jax.lax.switch(which, branches, key_move, particle, k, settings)  # type: ignore[no-any-return]
+
+    return move

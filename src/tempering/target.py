@@ -1,0 +1,110 @@
+"""What is sampled: a path of densities log pi_k = base + k * energy.
+
+Powering up the whole density (the paper): base = 0, energy = log pi.
+Tempering the likelihood only: base = log prior, energy = log likelihood; then k = 0 is the prior itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tempering.errors import TargetError
+from tempering.ladder import Ladder
+
+LogDensity = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A log density to be raised to powers k in [0, 1].
+
+    Parameters
+    ----------
+    log_density : callable
+        ``log_density(position)`` returns log pi up to a constant, -inf outside the support. A JAX function, a
+        plain Python or NumPy function, a Numba function, or an object with a ``log_density`` method.
+
+    Examples
+    --------
+    >>> import tempering as tp
+    >>> tp.Target(lambda x: -0.5 * x**2)
+    Target(pi^k)
+    """
+
+    energy: LogDensity
+    base: LogDensity | None = field(default=None)
+    sample_base: Callable[[Any], Any] | None = field(default=None)
+
+    def __init__(self, log_density: LogDensity | object) -> None:
+        self._set(_callable("log_density", log_density), None, None)
+
+    @classmethod
+    def from_likelihood(
+        cls,
+        log_likelihood: LogDensity,
+        log_prior: LogDensity,
+        sample_prior: Callable[[Any], Any] | None = None,
+    ) -> Target:
+        """Temper the likelihood only: pi_k is proportional to prior * likelihood^k.
+
+        Parameters
+        ----------
+        log_likelihood, log_prior : callable
+            Functions of a position. A normalised prior makes the evidence absolute.
+        sample_prior : callable, optional
+            ``sample_prior(rng)`` draws one position from the prior exactly; it gets a JAX key on the vector engine
+            and a NumPy ``Generator`` on the scalar one.
+
+        Examples
+        --------
+        >>> import tempering as tp
+        >>> tp.Target.from_likelihood(lambda x: -((x - 3) ** 2), lambda x: -0.5 * x**2)
+        Target(prior * likelihood^k)
+        """
+        target = cls.__new__(cls)
+        sampler = None if sample_prior is None else _callable("sample_prior", sample_prior)
+        target._set(_callable("log_likelihood", log_likelihood), _callable("log_prior", log_prior), sampler)
+        return target
+
+    def _set(
+        self, energy: LogDensity, base: LogDensity | None, sample_base: Callable[[Any], Any] | None
+    ) -> None:
+        object.__setattr__(self, "energy", energy)
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "sample_base", sample_base)
+
+    @property
+    def is_powered(self) -> bool:
+        """Whether the whole density is raised to the power k (no base)."""
+        return self.base is None
+
+    def check_ladder(self, ladder: Ladder) -> None:
+        """Refuse k = 0 when there is no base for it to be."""
+        if self.is_powered and ladder.hottest == 0.0:
+            raise TargetError(
+                "At k = 0 a powered-up density pi^0 is flat and cannot be normalised, but the ladder ends at 0. "
+                "End it above 0, or give a base: Target.from_likelihood(log_likelihood, log_prior)."
+            )
+
+    def __repr__(self) -> str:
+        return "Target(pi^k)" if self.is_powered else "Target(prior * likelihood^k)"
+
+
+NOT_INTEGRABLE = (
+    "pi^k has a finite integral if pi has moments of order (1 - k) / k + delta for some delta > 0 (Section 2 of the "
+    "paper): tails like |x|^-a need k > d / a. Raise the hottest k, or temper the likelihood only "
+    "(Target.from_likelihood with a proper prior)."
+)
+
+
+def _callable(name: str, value: Any) -> LogDensity:
+    if callable(value):
+        return value  # type: ignore[no-any-return]
+    if name == "log_density" and callable(getattr(value, "log_density", None)):
+        return value.log_density  # type: ignore[no-any-return]
+    raise TargetError(
+        f"{name} must be a function of a position, but got {type(value).__name__}. "
+        "Pass the function itself, not its value."
+    )
