@@ -34,7 +34,7 @@ def statistics(state):
     )
 
 
-def differences(name, k, step=None, n_replicates=4000):
+def differences(name, k, step=None, n_replicates=8000):
     """Return the change of `statistics` over three steps from exact draws."""
     rng = seeded_rng(name)
     states = iter(PROBLEM.sample(rng, n_replicates, k))
@@ -166,6 +166,7 @@ def test_plain_python_and_compiled_walk_the_same_path():
         np.testing.assert_allclose(PROBLEM.record(a), model.record(b), rtol=1e-8, atol=1e-10)
         assert PROBLEM.energy(a) == pytest.approx(model.energy(b), rel=1e-8)
     np.testing.assert_array_equal(model.record(model.initial(fast)), PROBLEM.record(PROBLEM.initial(slow)))
+    assert len(model.names) == len(model.record(b))
 
 
 def test_long_compiled_chains_visit_the_models_as_often_as_they_should():

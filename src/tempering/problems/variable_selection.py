@@ -22,13 +22,14 @@ _LOG_2PI = np.log(2 * np.pi)
 
 
 class CompiledModel(NamedTuple):
-    """The five functions of the model, compiled by Numba."""
+    """The five functions of the model, compiled by Numba, and what `record` records."""
 
     initial: Callable[[np.random.Generator], State]
     step: Callable[[np.random.Generator, State, float], State]
     energy: Callable[[State], float]
     record: Callable[[State], FloatArray]
     sample_reference: Callable[[np.random.Generator], State]
+    names: tuple[str, ...]
 
 
 class _Posterior(NamedTuple):
@@ -94,6 +95,12 @@ class VariableSelection:
         """Number of covariates, p."""
         return int(self.covariates.shape[1])
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the entries of a `record` are: included_1, ..., coefficient_1, ..."""
+        number = range(1, self.n_covariates + 1)
+        return (*(f"included_{i}" for i in number), *(f"coefficient_{i}" for i in number))
+
     @cached_property
     def models(self) -> FloatArray:
         """All 2^p models, one row of indicators each: row i is i in binary, lowest bit first."""
@@ -147,8 +154,14 @@ class VariableSelection:
         def sample_reference(rng: np.random.Generator) -> State:
             return moves.draw_prior(rng, data)
 
-        functions = (initial, step, energy, record, sample_reference)
-        return CompiledModel(*(njit(function, nogil=True) for function in functions))
+        return CompiledModel(
+            initial=njit(initial, nogil=True),
+            step=njit(step, nogil=True),
+            energy=njit(energy, nogil=True),
+            record=njit(record, nogil=True),
+            sample_reference=njit(sample_reference, nogil=True),
+            names=self.names,
+        )
 
     def log_normaliser(self, k: float) -> float:
         """Return log of prior x likelihood^k summed over all models: at k = 1 the log evidence."""
