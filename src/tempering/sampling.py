@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tempering import progress as progress_bars
 from tempering.draws import RunInfo, TemperedDraws
-from tempering.engines.trace import Engine, Schedule, Trace, joined, shortened
+from tempering.engines.trace import LONG_BLOCK, QUANTUM, Engine, Schedule, Trace, joined, shortened
 from tempering.errors import SamplerError, TargetError
 from tempering.kernels.composite import leaves
 from tempering.kernels.random_walk import RandomWalk
@@ -21,14 +21,15 @@ from tempering.layout import Layout
 from tempering.randomness import seed_of, stream
 from tempering.target import Target
 from tempering.tuning import kernel_settings
-from tempering.tuning.rounds import QUANTUM, Tuned, Tuner
+from tempering.tuning.rounds import Tuned, Tuner
 
 RUNG_MOVES = {
     "simulated": ("lifted", "neighbour"),
     "parallel": ("non_reversible", "even_odd", "random"),
 }
 PAPER_LADDER = (40, 0.1)  # the paper's default: geometric, m = 40, k_m = 0.1
-BLOCK = 512
+LONG_RUN = 100_000  # iterations a chain, from which longer blocks pay for their compilation
+REPORTS = 50  # blocks a run is cut into, at the least, for the bar
 CHAINS = {"vector": {"simulated": 32, "parallel": 4}, "scalar": {"simulated": 4, "parallel": 2}}
 
 
@@ -127,7 +128,7 @@ def sample(
 
 def draw(engine: Engine, states: Any, schedule: Schedule, n: int, report: Any) -> Trace:
     """Run with everything frozen, block by block, and keep ``n`` draws of every chain."""
-    block = BLOCK if n >= BLOCK else QUANTUM
+    block = LONG_BLOCK if n >= LONG_RUN else QUANTUM * max(1, n // (REPORTS * QUANTUM))
     traces: list[Trace] = []
     for done in range(0, n, block):
         states, trace = engine.run(states, schedule, block)

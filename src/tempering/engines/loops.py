@@ -23,7 +23,9 @@ move = energy_of = write = move_rung = swap = particle_of = put_particle = _to_b
 
 def simulate(
     rng: np.random.Generator,
-    functions: Any,
+    one: Any,
+    two: Any,
+    three: Any,
     particle: Any,
     settings: Any,
     rung: int,
@@ -34,6 +36,7 @@ def simulate(
     out: Any,
 ) -> tuple[Any, int, int, int]:
     """Run one chain of simulated tempering; return its end and how many iterations were done."""
+    functions = (one, two, three)  # separate arguments: Numba warns at each call about tuples of functions
     values, energies, rungs, proposals, acceptances = out
     n = energies.size
     for t in range(n):
@@ -53,7 +56,9 @@ def simulate(
 
 def couple(
     rng: np.random.Generator,
-    functions: Any,
+    one: Any,
+    two: Any,
+    three: Any,
     particles: Any,
     settings: Any,
     rung: NDArray[np.int64],
@@ -64,6 +69,7 @@ def couple(
     out: Any,
 ) -> tuple[int, int]:
     """Run one ensemble of Metropolis-coupled chains, one a rung; return iterations done and the replica at fault."""
+    functions = (one, two, three)
     values, energies, rungs, proposals, acceptances = out
     n_replicas, n = energies.shape
     energy_now = np.zeros(n_replicas)

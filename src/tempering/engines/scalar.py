@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ STARTING_STREAM, RUNNING_STREAM = 0, 1
 class Pieces:
     """What the loops need of a target with a kernel, or of a user's model."""
 
-    functions: tuple[Callable[..., Any], ...]
+    functions: tuple[Any, Any, Any]
     bindings: dict[str, Callable[..., Any]]
     is_compiled: bool
     n_leaves: int
@@ -87,6 +88,9 @@ class ScalarEngine:
         names = body.__code__.co_names
         bindings = {name: f for name, f in pieces.bindings.items() if name in names}
         self._loop = bind(body, **bindings, **rung_piece)
+        self._fast: Any = None
+        self._compiling = Lock()
+        self._threads = ThreadPoolExecutor(os.cpu_count()) if pieces.is_compiled and n_chains > 1 else None
 
     def start(self, n_rungs: int) -> list[Any]:
         """Draw the starting particles; every chain starts on the cold rung, every ensemble on its own."""
@@ -111,11 +115,8 @@ class ScalarEngine:
         def advance(state: Any) -> Any:
             return one(state, schedule, settings, n, moving)
 
-        if self._pieces.is_compiled and len(states) > 1:
-            with ThreadPoolExecutor(os.cpu_count()) as threads:
-                results = list(threads.map(advance, states))
-        else:
-            results = [advance(state) for state in states]
+        run_all = map if self._threads is None else self._threads.map
+        results = list(run_all(advance, states))
         outs = [out for _, out in results]
         join = np.concatenate if self._is_parallel else np.stack
         values, energy, rung, proposed, acceptance = (join(parts) for parts in zip(*outs, strict=True))
@@ -142,7 +143,7 @@ class ScalarEngine:
         out = self._outputs((n,))
         k, log_p = np.array(schedule.ladder.inverse_temperatures), np.array(schedule.log_pseudo_prior)
         arguments = (
-            chain.rng, self._pieces.functions, chain.particle, settings, chain.rung, chain.direction, k, log_p,
+            chain.rng, *self._pieces.functions, chain.particle, settings, chain.rung, chain.direction, k, log_p,
             moving, out,
         )  # fmt: skip
         particle, rung, direction, done = self._call(arguments)
@@ -154,7 +155,7 @@ class ScalarEngine:
         out = self._outputs((len(ensemble.rung), n))
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
         arguments = (
-            ensemble.rng, self._pieces.functions, ensemble.particles, settings, rung, replica,
+            ensemble.rng, *self._pieces.functions, ensemble.particles, settings, rung, replica,
             np.array(schedule.ladder.inverse_temperatures), ensemble.iteration, moving, out,
         )  # fmt: skip
         done, culprit = self._call(arguments)
@@ -166,7 +167,10 @@ class ScalarEngine:
         if not self._pieces.is_compiled:
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 return self._loop(*arguments)
-        return compiled(self._loop, _signature(arguments, self._pieces))(*arguments)
+        if self._fast is None:  # the types of the arguments never change
+            with self._compiling:
+                self._fast = self._fast or compiled(self._loop, _signature(arguments, self._pieces))
+        return self._fast(*arguments)
 
     def _explain(self, recorded: NDArray[np.float64], particle: Any) -> None:
         raise_not_finite(self._pieces.positions(recorded))
@@ -185,12 +189,13 @@ def raise_not_finite(position: Any) -> None:
 def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[Any]) -> Pieces:
     """Make the pieces for a log density and a kernel."""
     base, energy, is_compiled = _densities(target, layout)
+    functions = (base, energy, 0)  # the third place is a model's
     n_leaves = len(leaves(kernel))
 
     def new_particle(index: int, rng: np.random.Generator) -> Any:
         x = starting_point(target, layout, starts, index, rng)
         here = np.empty(2)
-        evaluate((base, energy), x, here)
+        evaluate(functions, x, here)
         check_start(layout.unflatten(x), here)
         return x, x.copy(), here, here.copy()
 
@@ -205,7 +210,7 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
         "put_particle": loops.put_nothing,
     }
     return Pieces(
-        (base, energy), bindings, is_compiled, n_leaves, layout.size, new_particle, stack,
+        functions, bindings, is_compiled, n_leaves, layout.size, new_particle, stack,
         lambda schedule: scalar_settings(kernel, schedule.settings), layout.named,
     )  # fmt: skip
 
@@ -305,14 +310,13 @@ def compiled_zero() -> Any:
 def _signature(arguments: tuple[Any, ...], pieces: Pieces) -> Any:
     """Return the types of a loop's arguments, functions as pointers with the types the loop calls them by."""
     import numba
-    from numba.core.types import FunctionType, Tuple
+    from numba.core.types import FunctionType
 
-    given = [numba.typeof(a) if i != 1 else None for i, a in enumerate(arguments)]
+    rng, particle = numba.typeof(arguments[0]), numba.typeof(arguments[4])
     if pieces.bindings["move"] is loops.step_model:
-        state = getattr(given[2], "item_type", given[2])
-        rng = given[0]
+        state = getattr(particle, "item_type", particle)
         kinds = [state(rng, state, numba.float64), numba.float64(state), numba.float64[::1](state)]
+        functions = [FunctionType(kind) for kind in kinds]
     else:
-        kinds = [numba.float64(numba.float64[::1])] * 2
-    given[1] = Tuple([FunctionType(kind) for kind in kinds])
-    return tuple(given)
+        functions = [FunctionType(numba.float64(numba.float64[::1]))] * 2 + [numba.int64]
+    return (rng, *functions, *(numba.typeof(a) for a in arguments[4:]))

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from tempering.kernels.settings import Settings
 from tempering.ladder import Ladder
 
+QUANTUM = 32  # iterations; every run is a multiple of it, so that one length is compiled
+LONG_BLOCK = 4096  # iterations; runs that are multiples of it are worth a compilation of their own
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -53,6 +56,8 @@ class Engine(Protocol):
 
 def joined(traces: list[Trace]) -> Trace:
     """Join blocks in time."""
+    if len(traces) == 1:
+        return traces[0]
 
     def join(parts: list[Any]) -> Any:
         if isinstance(parts[0], dict):

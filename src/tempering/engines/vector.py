@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.engines.scalar import check_start, raise_not_finite, starting_point
-from tempering.engines.trace import Schedule, Trace
+from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace, joined
 from tempering.errors import TargetError
 from tempering.kernels import vector
 from tempering.layout import Layout
@@ -77,17 +77,25 @@ class VectorEngine:
         return lockstep.Ensemble(rows, jnp.tile(jnp.arange(n_rungs, dtype=jnp.int32), (n, 1)))
 
     def run(self, states: States, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[States, Trace]:
-        """Advance all chains by ``n`` iterations in one compiled call."""
+        """Advance all chains by ``n`` iterations, a multiple of the quantum, in compiled blocks of one length.
+
+        One length means one compilation; only runs long enough to pay for a second get longer blocks.
+        """
+        block = LONG_BLOCK if n % LONG_BLOCK == 0 else QUANTUM
+        assert n % block == 0, "engines run whole blocks"
+        traces = []
         with jax.enable_x64(True):
             path = lockstep.Path(
                 jnp.asarray(schedule.ladder.inverse_temperatures),
                 jnp.asarray(schedule.log_pseudo_prior),
                 jax.tree.map(jnp.asarray, schedule.settings),
             )
-            unit, outputs = self._block(states.keys, states.unit, states.iteration, path, moving, n)
-            trace = Trace(*(self._to_chains(part) for part in outputs))
-        self._check(trace)
-        return States(states.keys, unit, states.iteration + n), trace
+            for _ in range(n // block):
+                unit, outputs = self._block(states.keys, states.unit, states.iteration, path, moving, block)
+                states = States(states.keys, unit, states.iteration + block)
+                traces.append(Trace(*(self._to_chains(part) for part in outputs)))
+                self._check(traces[-1])
+        return states, joined(traces)
 
     def on_rung(self, states: States, rung: int) -> States:
         """Put every chain on one rung."""

@@ -28,7 +28,7 @@ def evaluate(density: Any, x: Vector, out: Vector) -> None:
     Where the base ends the energy is not asked for. NaN becomes +inf: such a point is accepted at once, and the
     loop stops there and names it, instead of rejecting it in silence.
     """
-    base, energy = density
+    base, energy, _ = density
     out[0] = base(x)
     if np.isnan(out[0]):
         out[0] = np.inf

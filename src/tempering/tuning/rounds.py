@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.trace import Engine, Schedule, Trace
+from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
 from tempering.errors import TargetError
 from tempering.ladder import Ladder
 from tempering.pseudo_prior import Seen, from_mean_energies, log_conditional_occupancy, method_named
@@ -18,7 +18,6 @@ from tempering.tuning import kernel_settings
 
 Floats = NDArray[np.float64]
 
-QUANTUM = 32  # iterations; every run is a multiple of it, so that few lengths are compiled
 SHARE_OF_START = 0.3  # of the budget, for the fixed-rung runs
 N_ROUNDS = 5
 RUNAWAY = 1e8  # times the cold rung's spread: no power of a density that can be normalised is so wide
