@@ -35,7 +35,7 @@ def statistics(state):
 
 
 def differences(name, k, step=None, n_replicates=None):
-    """Return the change of `statistics` over three steps from exact draws; hot ones are wider, and need more."""
+    """Return the change of `statistics` over three steps from exact draws; hot ones need more."""
     n_replicates = n_replicates or (8000 if k < 0.1 else 4000)
     rng = seeded_rng(name)
     states = iter(PROBLEM.sample(rng, n_replicates, k))
