@@ -7,9 +7,17 @@ order.
 from tempering.estimators.autocorrelation import ess_of_autocorrelation, ess_of_autocorrelation_per_rung
 from tempering.estimators.balance import balance_heuristic
 from tempering.estimators.combine import Combination, combine, weighted_estimate
+from tempering.estimators.density import DensityCurve, weighted_density
+from tempering.estimators.evidence import (
+    log_evidence_mbar,
+    log_evidence_stepping_stone,
+    thermodynamic_integration,
+)
 from tempering.estimators.mbar import mbar, mbar_from_matrix
 from tempering.estimators.mbar_result import Mbar
 from tempering.estimators.pareto import generalised_pareto_shape, pareto_k, pareto_k_per_rung
+from tempering.estimators.regeneration import RegenerativeEstimate, regenerative_ratio
+from tempering.estimators.resampling import resample
 from tempering.estimators.rules import (
     DEFAULT_RULE,
     RULES,
@@ -23,6 +31,14 @@ from tempering.estimators.rules import (
 )
 from tempering.estimators.rung_sums import RungSums
 from tempering.estimators.standard_error import Estimate, covariance_of_sum, standard_error_of_sum
+from tempering.estimators.weighted import (
+    WeightedEcdf,
+    ks_distance,
+    weighted_ecdf,
+    weighted_mean,
+    weighted_quantile,
+    weighted_variance,
+)
 from tempering.estimators.weights import (
     combined_ess,
     combined_log_weights,
@@ -37,10 +53,13 @@ __all__ = [
     "DEFAULT_RULE",
     "RULES",
     "Combination",
+    "DensityCurve",
     "Estimate",
     "Mbar",
+    "RegenerativeEstimate",
     "Rule",
     "RungSums",
+    "WeightedEcdf",
     "autocorrelation_adjusted",
     "balance_heuristic",
     "cold_only",
@@ -57,13 +76,24 @@ __all__ = [
     "ess_optimal",
     "generalised_pareto_shape",
     "kish_ess",
+    "ks_distance",
+    "log_evidence_mbar",
+    "log_evidence_stepping_stone",
     "mbar",
     "mbar_from_matrix",
     "pareto_k",
     "pareto_k_per_rung",
     "pooled",
+    "regenerative_ratio",
+    "resample",
     "rung_means",
     "screened",
     "standard_error_of_sum",
+    "thermodynamic_integration",
+    "weighted_density",
+    "weighted_ecdf",
     "weighted_estimate",
+    "weighted_mean",
+    "weighted_quantile",
+    "weighted_variance",
 ]
