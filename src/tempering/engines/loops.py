@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.kernels.scalar import evaluate
+
 Array = NDArray[np.float64]
 
 
@@ -18,7 +20,7 @@ def _to_bind(*_: Any) -> Any:
     raise NotImplementedError
 
 
-move = energy_of = write = move_rung = swap = particle_of = put_particle = _to_bind
+move = local_move = energy_of = write = move_rung = swap = particle_of = put_particle = _to_bind
 
 
 def simulate(
@@ -116,6 +118,19 @@ def particle_of_arrays(particles: Any, r: int) -> Any:
 
 def put_nothing(particles: Any, r: int, particle: Any) -> None:
     """Leave rows alone: they were changed in place."""
+
+
+def redraw_or_move(
+    rng: np.random.Generator, functions: Any, particle: Any, k: float, settings: Any, rung: int, acceptance: Array
+) -> Any:
+    """Draw from the base itself where k = 0, which starts a new tour; move as ever elsewhere."""
+    if k > 0.0:
+        return local_move(rng, functions, particle, k, settings, rung, acceptance)
+    x, _, here, _ = particle
+    x[:] = functions[2](rng)
+    evaluate(functions, x, here)
+    acceptance[:] = np.nan
+    return particle
 
 
 def step_model(

@@ -122,9 +122,10 @@ class ScalarEngine:
         values, energy, rung, proposed, acceptance = (join(parts) for parts in zip(*outs, strict=True))
         return [state for state, _ in results], Trace(values, energy, rung, proposed, acceptance)
 
-    def on_rung(self, states: list[Chain], rung: int) -> list[Chain]:
-        """Put every chain on one rung."""
-        return [replace(state, rung=rung) for state in states]
+    def on_rung(self, states: list[Chain], rung: Any) -> list[Chain]:
+        """Put every chain on a rung: one for all, or one each."""
+        rungs = np.broadcast_to(rung, len(states))
+        return [replace(state, rung=int(r)) for state, r in zip(states, rungs, strict=True)]
 
     def positions(self, trace: Trace) -> Any:
         """Return the recorded values by name."""
@@ -189,7 +190,8 @@ def raise_not_finite(position: Any) -> None:
 def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[Any]) -> Pieces:
     """Make the pieces for a log density and a kernel."""
     base, energy, is_compiled = _densities(target, layout)
-    functions = (base, energy, 0)  # the third place is a model's
+    redraw, move = _redraw(target, layout, is_compiled), scalar_move(kernel)
+    functions = (base, energy, 0 if redraw is None else redraw)
     n_leaves = len(leaves(kernel))
 
     def new_particle(index: int, rng: np.random.Generator) -> Any:
@@ -203,7 +205,7 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
         return tuple(np.stack(parts) for parts in zip(*particles, strict=True))
 
     bindings = {
-        "move": scalar_move(kernel),
+        "move": move if redraw is None else bind(loops.redraw_or_move, local_move=move),
         "energy_of": loops.energy_of_particle,
         "write": loops.write_particle,
         "particle_of": loops.particle_of_arrays,
@@ -213,6 +215,14 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
         functions, bindings, is_compiled, n_leaves, layout.size, new_particle, stack,
         lambda schedule: scalar_settings(kernel, schedule.settings), layout.named,
     )  # fmt: skip
+
+
+def _redraw(target: Target, layout: Layout, is_compiled: bool) -> Any:
+    """Return how to draw a flat vector from the base; None where it cannot be done from where the loop runs."""
+    draw = target.sample_base
+    if draw is None or (is_compiled and not (is_numba(draw) and layout.is_vector)):
+        return None
+    return draw if is_compiled else lambda rng: layout.flatten(draw(rng))
 
 
 def starting_point(
@@ -238,8 +248,8 @@ def check_start(position: Any, log_densities: NDArray[np.float64]) -> None:
 
 def model_pieces(model: Any, example: Any) -> Pieces:
     """Make the pieces for a user's model object."""
-    functions = (model.step, model.energy, model.record)
-    is_compiled = all(is_numba(f) for f in functions)
+    is_compiled = all(is_numba(f) for f in (model.step, model.energy, model.record))
+    functions = (_step_or_redraw(model, is_compiled), model.energy, model.record)
     names = getattr(model, "names", None)
 
     def positions(values: NDArray[np.float64]) -> Any:
@@ -266,6 +276,24 @@ def model_pieces(model: Any, example: Any) -> Pieces:
         functions, bindings, is_compiled, 1, width, lambda _, rng: model.initial(rng), stack,
         lambda schedule: 0, positions,
     )  # fmt: skip
+
+
+def _step_or_redraw(model: Any, is_compiled: bool) -> Any:
+    """Return the model's step, with exact draws of its reference at k = 0 where it offers them."""
+    step, redraw = model.step, getattr(model, "sample_reference", None)
+    if redraw is None or (is_compiled and not is_numba(redraw)):
+        return step
+
+    def step_or_redraw(rng: Any, state: Any, k: float) -> Any:
+        if k == 0.0:
+            return redraw(rng)
+        return step(rng, state, k)
+
+    if not is_compiled:
+        return step_or_redraw
+    import numba
+
+    return numba.njit(step_or_redraw)
 
 
 def is_numba(function: Any) -> bool:
@@ -318,5 +346,6 @@ def _signature(arguments: tuple[Any, ...], pieces: Pieces) -> Any:
         kinds = [state(rng, state, numba.float64), numba.float64(state), numba.float64[::1](state)]
         functions = [FunctionType(kind) for kind in kinds]
     else:
-        functions = [FunctionType(numba.float64(numba.float64[::1]))] * 2 + [numba.int64]
+        third = numba.int64 if arguments[3] == 0 else FunctionType(numba.float64[::1](rng))
+        functions = [FunctionType(numba.float64(numba.float64[::1]))] * 2 + [third]
     return (rng, *functions, *(numba.typeof(a) for a in arguments[4:]))

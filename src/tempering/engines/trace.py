@@ -47,8 +47,8 @@ class Engine(Protocol):
     def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
         """Advance all chains by ``n`` iterations; with ``moving=False`` every chain stays on its rung."""
 
-    def on_rung(self, states: Any, rung: int) -> Any:
-        """Put every chain on one rung (simulated tempering only)."""
+    def on_rung(self, states: Any, rung: Any) -> Any:
+        """Put every chain on a rung, one for all or one each (simulated tempering only)."""
 
     def positions(self, trace: Trace) -> dict[str, NDArray[np.float64]]:
         """Return the recorded values by name."""

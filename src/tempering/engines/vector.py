@@ -25,6 +25,7 @@ from tempering.samplers import lockstep
 from tempering.target import Target
 
 STARTING_STREAM, RUNNING_STREAM = 0, 1
+PADDED_TO = 32  # ladders are padded to multiples of it, so that tuning their length compiles nothing anew
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,7 @@ class VectorEngine:
         assert n % block == 0, "engines run whole blocks"
         traces = []
         with jax.enable_x64(True):
-            path = lockstep.Path(
-                jnp.asarray(schedule.ladder.inverse_temperatures),
-                jnp.asarray(schedule.log_pseudo_prior),
-                jax.tree.map(jnp.asarray, schedule.settings),
-            )
+            path = self._path(schedule)
             for _ in range(n // block):
                 unit, outputs = self._block(states.keys, states.unit, states.iteration, path, moving, block)
                 states = States(states.keys, unit, states.iteration + block)
@@ -97,11 +94,21 @@ class VectorEngine:
                 self._check(traces[-1])
         return states, joined(traces)
 
-    def on_rung(self, states: States, rung: int) -> States:
-        """Put every chain on one rung."""
+    def _path(self, schedule: Schedule) -> lockstep.Path:
+        m = len(schedule.ladder)
+        padding = 0 if self._is_parallel else -m % PADDED_TO  # an ensemble's size is in its shape anyway
+
+        def padded(a: NDArray[np.float64]) -> Any:
+            return jnp.asarray(np.concatenate([a, np.repeat(a[-1:], padding, axis=0)]))
+
+        parts = (schedule.ladder.inverse_temperatures, schedule.log_pseudo_prior, schedule.settings)
+        return lockstep.Path(*jax.tree.map(padded, parts), None if self._is_parallel else m)
+
+    def on_rung(self, states: States, rung: Any) -> States:
+        """Put every chain on a rung: one for all, or one each."""
         with jax.enable_x64(True):
-            moved = states.unit._replace(rung=jnp.full_like(states.unit.rung, rung))
-        return states._replace(unit=moved)
+            rungs = jnp.broadcast_to(jnp.asarray(rung, states.unit.rung.dtype), states.unit.rung.shape)
+        return states._replace(unit=states.unit._replace(rung=rungs))
 
     def positions(self, trace: Trace) -> Any:
         """Return the recorded values by name."""
@@ -151,7 +158,15 @@ def _target_functions(target: Target, kernel: Any, layout: Layout) -> tuple[Any,
         value = _scalar(energy(x))
         return (jnp.zeros_like(value) if base is None else _scalar(base(x))), value
 
-    return density, vector.build_move(kernel, density)
+    move = vector.build_move(kernel, density)
+    if target.sample_base is None:
+        return density, move
+    return density, vector.redrawing(move, density, lambda key: _flat(target.sample_base(key)))  # type: ignore[misc]
+
+
+def _flat(position: Any) -> Any:
+    leaves = [jnp.ravel(leaf).astype(float) for leaf in jax.tree.leaves(position)]
+    return jnp.concatenate(leaves)
 
 
 def _scalar(value: Any) -> Any:
@@ -207,8 +222,14 @@ def model_pieces(model: Any) -> Pieces:
 
 @lru_cache(maxsize=16)
 def _model_pieces(model: Any) -> Pieces:
+    redraw = getattr(model, "sample_reference", None)
+
     def move(key: Any, state: Any, k: Any, settings: Any) -> tuple[Any, Any]:
-        return model.step(key, state, k), jnp.full(1, jnp.nan, jnp.float32)
+        moved = model.step(key, state, k)
+        if redraw is not None:
+            fresh = redraw(jax.random.fold_in(key, 0))
+            moved = jax.tree.map(lambda a, b: jnp.where(k == 0.0, a, b), fresh, moved)
+        return moved, jnp.full(1, jnp.nan, jnp.float32)
 
     def record(state: Any) -> Any:
         recorded = model.record(state)

@@ -180,6 +180,18 @@ def build_move(kernel: Any, density: Density) -> Move:
     return lambda key, particle, k, settings: simple(key, particle, k, settings[0])
 
 
+def redrawing(move: Move, density: Density, draw_base: Callable[[Any], Any]) -> Move:
+    """Replace a move by an exact draw of the base where k = 0: there every visit starts a new tour."""
+
+    def move_or_redraw(key: Any, particle: Particle, k: Any, settings: Any) -> tuple[Particle, Any]:
+        moved, acceptance = move(key, particle, k, settings)
+        fresh = at(density, draw_base(jax.random.fold_in(key, 0)))
+        chosen = jax.tree.map(lambda a, b: jnp.where(k == 0.0, a, b), fresh, moved)
+        return chosen, jnp.where(k == 0.0, jnp.nan, acceptance)
+
+    return move_or_redraw
+
+
 def _parts(kernels: Sequence[Any], density: Density) -> list[tuple[Move, slice]]:
     parts, start = [], 0
     for kernel in kernels:

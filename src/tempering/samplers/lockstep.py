@@ -15,11 +15,21 @@ from tempering.samplers.simulated import LOG_2
 
 
 class Path(NamedTuple):
-    """Inverse temperatures, log pseudo-prior, and the settings of the simple kernels, all by rung."""
+    """Inverse temperatures, log pseudo-prior, and the settings of the simple kernels, all by rung.
+
+    Arrays may be longer than the ladder, so that ladders of several lengths share one compiled function; then
+    ``n_rungs`` says how many rungs there are.
+    """
 
     k: Any
     log_pseudo_prior: Any
     settings: Any
+    n_rungs: Any = None
+
+    @property
+    def size(self) -> Any:
+        """Number of rungs."""
+        return self.k.shape[0] if self.n_rungs is None else self.n_rungs
 
 
 class Chain(NamedTuple):
@@ -37,13 +47,12 @@ class Ensemble(NamedTuple):
     rung: Any
 
 
-def rung_proposal(uniform: Any, rung: Any, n_rungs: int) -> tuple[Any, Any]:
+def rung_proposal(uniform: Any, rung: Any, n_rungs: Any) -> tuple[Any, Any]:
     """Return the neighbour that ``uniform`` chooses and the log Hastings factor; ends have one neighbour."""
-    if n_rungs == 1:
-        return rung, 0.0
     at_end = (rung == 0) | (rung == n_rungs - 1)
     inward = jnp.where(rung == 0, 1, -1)
     there = rung + jnp.where(at_end, inward, jnp.where(uniform < 0.5, 1, -1))
+    there = jnp.minimum(there, n_rungs - 1)  # a single rung is its own neighbour
     to_end = (there == 0) | (there == n_rungs - 1)
     return there, LOG_2 * (to_end.astype(float) - at_end.astype(float))
 
@@ -56,7 +65,7 @@ def log_rung_ratio(path: Path, here: Any, there: Any, energy: Any) -> Any:
 
 def move_to_neighbour(uniforms: Any, rung: Any, direction: Any, energy: Any, path: Path) -> tuple[Any, Any, Any]:
     """Move as the paper does; ``uniforms`` are two numbers in [0, 1)."""
-    there, log_hastings = rung_proposal(uniforms[0], rung, path.k.shape[0])
+    there, log_hastings = rung_proposal(uniforms[0], rung, path.size)
     accepted = jnp.log1p(-uniforms[1]) < log_rung_ratio(path, rung, there, energy) + log_hastings
     return jnp.where(accepted, there, rung), direction, there
 
@@ -64,7 +73,7 @@ def move_to_neighbour(uniforms: Any, rung: Any, direction: Any, energy: Any, pat
 def move_lifted(uniforms: Any, rung: Any, direction: Any, energy: Any, path: Path) -> tuple[Any, Any, Any]:
     """Go on in the same direction until a proposal is rejected, then turn round."""
     wanted = rung + direction
-    there = jnp.clip(wanted, 0, path.k.shape[0] - 1)
+    there = jnp.clip(wanted, 0, path.size - 1)
     accepted = (there == wanted) & (jnp.log1p(-uniforms[1]) < log_rung_ratio(path, rung, there, energy))
     return jnp.where(accepted, there, rung), jnp.where(accepted, direction, -direction), there
 
