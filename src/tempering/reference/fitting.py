@@ -1,0 +1,242 @@
+"""Fit a reference to a density whose modes can be climbed to.
+
+Climb to the modes, take their widths and Laplace masses, then refit from weighted draws of q in a few rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from tempering.errors import TargetError
+from tempering.estimators.pareto import pareto_k
+from tempering.reference.mixture import Reference
+from tempering.reference.modes import Box, Mode, find_modes
+from tempering.reference.refit import BROAD_WEIGHT, assemble, refit_reference
+from tempering.reference.surface import Surface
+
+Floats = NDArray[np.float64]
+
+FIRST_FREEDOM = 5
+ROUNDS = 4
+ENOUGH_GAIN = 1.05  # a round that raises the effective sample size by less is the last
+DRAWS_PER_MODE = 1000  # of a round, at the least; and 40 for each dimension
+MAX_MODES = 64
+CLIMBS_A_ROUND = 4  # from draws of the broad component that weigh much
+GOOD_SHARE, GOOD_PARETO_K = 0.02, 0.7  # Vehtari et al. (2024) for the second
+
+
+@dataclass(frozen=True, eq=False)
+class FittedReference:
+    """A reference and how well it fits, judged by fresh draws of it.
+
+    Attributes
+    ----------
+    reference : Reference
+        Its last component is the broad one.
+    masses : ndarray, shape (mode,)
+        Share of the target's mass in each mode.
+    ess_fraction : float
+        Effective sample size of the importance weights of a draw from the reference.
+    pareto_k : float
+        Shape of the tail of the weights.
+    log_normaliser : float
+        Log of the integral of the density.
+    n_calls : int
+        Evaluations of the log density, gradients counted as one each.
+    """
+
+    reference: Reference
+    masses: Floats
+    ess_fraction: float
+    pareto_k: float
+    log_normaliser: float
+    n_calls: int
+
+    @property
+    def n_modes(self) -> int:
+        """Number of modes found."""
+        return self.reference.n_components - 1
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the weights can be trusted; if not, the plain path is the safer one."""
+        return self.ess_fraction >= GOOD_SHARE and self.pareto_k < GOOD_PARETO_K
+
+    def __repr__(self) -> str:
+        return (
+            f"FittedReference({self.n_modes} modes, masses {np.round(self.masses, 3).tolist()}, ESS "
+            f"{self.ess_fraction:.2f} a draw, Pareto k {self.pareto_k:.2f}, {self.n_calls} calls)"
+        )
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """Draws with the log of density over proposal, and the log density itself."""
+
+    values: Floats
+    log_weights: Floats
+    log_density: Floats
+
+
+def fit_reference(
+    log_density: Callable[[Any], Any],
+    starts: ArrayLike | Sequence[ArrayLike],
+    *,
+    box: tuple[ArrayLike, ArrayLike] | None = None,
+    scattered: int = 100,
+    rng: np.random.Generator | int | None = None,
+) -> FittedReference:
+    """Fit a mixture of heavy-tailed components to the modes of a density.
+
+    Parameters
+    ----------
+    log_density : callable
+        Log density of one flat vector, up to a constant, -inf outside the support; a JAX function, or any
+        other, whose derivatives are then taken by differences.
+    starts : array_like, shape (d,) or (start, d)
+        Points to climb from: one somewhere in each mode's basin, hot draws, draws of a prior.
+    box : pair of array_like, shape (d,), optional
+        Lower and upper ends of where modes are sought; ``scattered`` points, uniform in it, are climbed from
+        too. A narrow mode in many dimensions is not found so: a random point climbs to the widest mode.
+    scattered : int
+        Number of points in the box.
+    rng : int, Generator or None
+        Source of all randomness.
+
+    Returns
+    -------
+    FittedReference
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> def log_density(x):
+    ...     return jnp.logaddexp(-0.5 * jnp.sum(x**2), -0.5 * jnp.sum((x - 9.0) ** 2 / 0.25))
+    >>> fitted = fit_reference(log_density, [[1.0, -1.0], [8.0, 9.5]], rng=1)
+    >>> fitted.n_modes, np.round(fitted.masses, 2), fitted.is_good
+    (2, array([0.79, 0.21]), True)
+    """
+    generator = np.random.default_rng(rng)
+    points = np.unique(np.atleast_2d(np.asarray(starts, dtype=float)), axis=0)
+    surface = Surface(log_density, points.shape[1])
+    edges = None if box is None else _checked_box(box, points.shape[1])
+    if edges is not None:
+        points = np.concatenate([points, generator.uniform(*edges, size=(scattered, points.shape[1]))])
+    modes = find_modes(surface, points, edges)
+    if not modes:
+        raise TargetError(
+            "A reference needs a starting point inside the support, but the log density is -inf at all "
+            f"{len(points)} that were given. Pass other starting points."
+        )
+    modes = tuple(sorted(modes, key=lambda mode: -mode.log_mass)[:MAX_MODES])
+    return _judged(surface, _refined(surface, modes, edges, generator), generator)
+
+
+def _refined(
+    surface: Surface, modes: tuple[Mode, ...], box: Box | None, rng: np.random.Generator
+) -> Reference:
+    """Refit from weighted draws until a round brings little; climb from heavy draws far from every mode."""
+    reference = assemble(
+        np.array([mode.log_mass for mode in modes]),
+        np.array([mode.position for mode in modes]),
+        np.array([mode.factor for mode in modes]),
+        FIRST_FREEDOM,
+    )
+    best, best_share = reference, 0.0
+    for _ in range(ROUNDS):
+        drawn = _explore(surface, reference, rng)
+        found = find_modes(surface, _far_and_heavy(reference, drawn), box, modes)[:MAX_MODES]
+        if len(found) > len(modes):
+            reference = best = _extended(reference, found[len(modes) :], drawn)
+            modes, best_share = found, 0.0
+            continue
+        share = _predicted_ess_fraction(reference, drawn)
+        gain = share / max(best_share, 1e-300)
+        if gain > 1.0:
+            best, best_share = reference, share
+        if gain < ENOUGH_GAIN:
+            break
+        reference = refit_reference(reference, drawn.values, drawn.log_weights)
+    return best
+
+
+def _explore(surface: Surface, reference: Reference, rng: np.random.Generator) -> _Weighted:
+    """Draw equally from all modes, whatever their masses, and weight against that mixture."""
+    n_modes = reference.n_components - 1
+    each = max(DRAWS_PER_MODE, 40 * reference.dimension)
+    counts = np.append(np.full(n_modes, each), int(np.ceil(2 * BROAD_WEIGHT * each * n_modes)))
+    proposal = Reference(
+        counts / counts.sum(), reference.means, reference.factors, reference.degrees_of_freedom
+    )
+    values = proposal.sample_components(rng, np.repeat(np.arange(n_modes + 1), counts))
+    log_density = surface.values(values)
+    return _Weighted(values, log_density - proposal.log_density(values), log_density)
+
+
+def _far_and_heavy(reference: Reference, drawn: _Weighted) -> Floats:
+    """Return the heaviest draws that only the broad component can have made."""
+    broad = np.argmax(reference.log_parts(drawn.values), axis=1) == reference.n_components - 1
+    # a draw that weighs less than the average one is no sign of a mode
+    heavy = drawn.log_weights > logsumexp(drawn.log_weights) - np.log(len(drawn.log_weights))
+    candidates = np.flatnonzero(broad & heavy)
+    order = np.argsort(-drawn.log_weights[candidates])[:CLIMBS_A_ROUND]
+    return drawn.values[candidates[order]]
+
+
+def _extended(reference: Reference, added: Sequence[Mode], drawn: _Weighted) -> Reference:
+    """Add modes found on the way, with their Laplace masses relative to all mass seen so far."""
+    log_total = logsumexp(drawn.log_weights) - np.log(len(drawn.log_weights))
+    return assemble(
+        np.append(log_total + np.log(reference.weights[:-1]), [mode.log_mass for mode in added]),
+        np.concatenate([reference.means[:-1], [mode.position for mode in added]]),
+        np.concatenate([reference.factors[:-1], [mode.factor for mode in added]]),
+        int(reference.degrees_of_freedom[0]),
+    )
+
+
+def _predicted_ess_fraction(reference: Reference, drawn: _Weighted) -> float:
+    """Predict the effective sample size of a draw of q: Z / E_pi(pi / q), from draws of another proposal."""
+    n, log_w = len(drawn.log_weights), drawn.log_weights
+    if not np.any(log_w > -np.inf):
+        return 0.0
+    used = log_w > -np.inf
+    log_ratio = drawn.log_density[used] - reference.log_density(drawn.values[used])
+    log_second = logsumexp(log_w[used] + log_ratio) - logsumexp(log_w[used])
+    return float(np.exp(logsumexp(log_w[used]) - np.log(n) - log_second))
+
+
+def _judged(surface: Surface, reference: Reference, rng: np.random.Generator) -> FittedReference:
+    """Judge a reference by fresh draws of it."""
+    n = max(2 * DRAWS_PER_MODE, 40 * reference.dimension) * 2
+    values = reference.sample_many(rng, n)
+    log_w = surface.values(values) - reference.log_density(values)
+    if not np.any(log_w > -np.inf):
+        masses = np.full(reference.n_components - 1, np.nan)
+        return FittedReference(reference, masses, 0.0, np.inf, -np.inf, surface.n_calls)
+    log_total = logsumexp(log_w)
+    log_parts = reference.log_parts(values)[:, :-1]
+    owned = np.exp(log_w - log_total) @ np.exp(log_parts - logsumexp(log_parts, axis=1, keepdims=True))
+    return FittedReference(
+        reference,
+        owned / owned.sum(),
+        float(np.exp(2 * log_total - logsumexp(2 * log_w)) / n),
+        pareto_k(log_w),
+        float(log_total - np.log(n)),
+        surface.n_calls,
+    )
+
+
+def _checked_box(box: tuple[ArrayLike, ArrayLike], dimension: int) -> Box:
+    lower, upper = (np.broadcast_to(np.asarray(end, dtype=float), (dimension,)) for end in box)
+    if not (np.all(np.isfinite(lower)) and np.all(np.isfinite(upper)) and np.all(lower < upper)):
+        raise TargetError(
+            f"A box needs finite lower ends below its upper ends, but got {lower.tolist()} and "
+            f"{upper.tolist()}. Pass box=(lower, upper)."
+        )
+    return lower, upper

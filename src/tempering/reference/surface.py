@@ -1,0 +1,109 @@
+"""A log density seen as a surface: values of many points, gradients and Hessians, all calls counted.
+
+JAX differentiates what it can trace; for any other function the optimiser takes differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+BATCH = 512  # points evaluated together: one shape, one compilation
+STEP = float(
+    np.finfo(float).eps ** 0.25
+)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
+
+
+class Surface:
+    """Evaluate a log density of flat vectors; -inf where it is not a number or infinite."""
+
+    def __init__(self, log_density: Callable[[Any], Any], dimension: int) -> None:
+        self.dimension = dimension
+        self.n_calls = 0
+        self._log_density = log_density
+        self._compiled = _compiled(log_density, dimension)
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether JAX can trace the function, and so differentiate it."""
+        return self._compiled is not None
+
+    def values(self, points: Floats) -> Floats:
+        """Return the log density of every row."""
+        self.n_calls += len(points)
+        if self._compiled is None:
+            return _support(np.array([float(self._log_density(x)) for x in points]))
+        return _support(self._in_batches(self._compiled[0], points))
+
+    def value_and_gradient(self, x: Floats) -> tuple[float, Floats]:
+        """Return the log density of one point and its gradient; zeros where it has none."""
+        import jax
+
+        assert self._compiled is not None
+        self.n_calls += 1
+        with jax.enable_x64(True):
+            value, gradient = self._compiled[1](x)
+        gradient = np.asarray(gradient)
+        return float(_support(np.asarray(value))), np.where(np.isfinite(gradient), gradient, 0.0)
+
+    def hessian(self, x: Floats, scale: Floats) -> Floats:
+        """Return the second derivatives at a point; ``scale`` sets the length of differences, if needed."""
+        if self._compiled is None:
+            return self._differences(x, scale)
+        import jax
+
+        self.n_calls += self.dimension
+        with jax.enable_x64(True):
+            return np.asarray(self._compiled[2](x))
+
+    def _differences(self, x: Floats, scale: Floats) -> Floats:
+        """Take central second differences of values."""
+        d = self.dimension
+        steps = np.diag(STEP * scale)
+        i, j = np.triu_indices(d)
+        signs = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
+        corners = [self.values(x + a * steps[i] + b * steps[j]) for a, b in signs]
+        with np.errstate(
+            invalid="ignore"
+        ):  # off the support the difference is not a number; the caller copes
+            second = (corners[0] - corners[1] - corners[2] + corners[3]) / (4 * STEP**2 * scale[i] * scale[j])
+        hessian = np.zeros((d, d))
+        hessian[i, j] = hessian[j, i] = second
+        return hessian
+
+    def _in_batches(self, function: Callable[[Any], Any], points: Floats) -> Floats:
+        import jax
+
+        n = len(points)
+        padded = np.concatenate([points, np.repeat(points[-1:], -n % BATCH, axis=0)])
+        with jax.enable_x64(True):
+            parts = [np.asarray(function(padded[i : i + BATCH])) for i in range(0, len(padded), BATCH)]
+        return np.concatenate(parts)[:n]
+
+
+def _support(values: Floats) -> Floats:
+    return np.where(np.isfinite(values), values, -np.inf)
+
+
+@lru_cache(maxsize=32)
+def _compiled(log_density: Callable[[Any], Any], dimension: int) -> tuple[Any, Any, Any] | None:
+    """Compile values, gradient and Hessian; None where JAX cannot trace the function."""
+    import jax
+    import jax.numpy as jnp
+
+    with jax.enable_x64(True):
+        try:
+            jax.eval_shape(jax.grad(log_density), jnp.zeros(dimension))
+        except Exception:  # whatever JAX or the user's function says, it is not traceable
+            return None
+    return (
+        jax.jit(jax.vmap(log_density)),
+        jax.jit(jax.value_and_grad(log_density)),
+        jax.jit(jax.hessian(log_density)),
+    )
