@@ -1,0 +1,184 @@
+"""The command line: what it prints, and how it ends."""
+
+import json
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tempering import cli
+from tempering.errors import InputError
+from tempering.experiments import Report, Row
+
+RUNNER = CliRunner()
+
+
+def run(*arguments):
+    return RUNNER.invoke(cli.app, list(arguments))
+
+
+def as_a_process(*arguments):
+    command = [sys.executable, "-c", "from tempering.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def draws_file(tmp_path):
+    rng = np.random.default_rng(3)
+    k = np.tile([1.0, 0.5], 500)
+    x = rng.standard_normal(1000) / np.sqrt(k) + 2
+    path = tmp_path / "draws.csv"
+    table = np.column_stack([k, -0.5 * (x - 2) ** 2, x])
+    np.savetxt(path, table, delimiter=",", header="k,energy,x", comments="")
+    return path
+
+
+def test_the_version_is_printed():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.output.startswith("tempering 0.")
+
+
+def test_help_lists_the_commands_without_importing_what_they_need():
+    code = (
+        "import sys; sys.argv = ['tempering', '--help']\n"
+        "from tempering.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'jax', 'numba', 'blackjax', 'pandas', 'matplotlib', 'sklearn'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for command in ("demo", "reproduce", "combine"):
+        assert command in done.stdout
+
+
+def test_table_1_is_printed_and_written(tmp_path):
+    path = tmp_path / "rows.json"
+    result = run("reproduce", "table1", "--json", str(path))
+    assert result.exit_code == 0
+    assert "k* 1/16" in result.output
+    assert "Exact" in result.output
+    rows = json.loads(path.read_text())
+    assert rows[0]["quantity"] == "k* 1/16"
+    assert set(rows[0]) == {"quantity", "paper", "ours", "spread"}
+    assert json.loads(run("reproduce", "table1", "--json", "-").output) == rows
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--quiet", "reproduce", "table1"), ("reproduce", "table1", "--quiet")]
+)
+def test_quiet_leaves_out_the_notes(arguments):
+    result = run(*arguments)
+    assert "k* 1/16" in result.output
+    assert "Exact" not in result.output
+
+
+def test_table_2_takes_its_size_from_the_options():
+    result = run("reproduce", "table2", "--runs", "2", "--draws", "4000")
+    assert result.exit_code == 0, result.output
+    assert "2 runs of 4000 draws" in result.output
+    assert "ESS ess_optimal" in result.output
+
+
+def test_the_demo_prints_a_table_and_where_its_picture_is(tmp_path, monkeypatch):
+    from tempering.experiments import demo
+
+    for name, value in {"n_runs": 2, "n_draws": 4000, "n_tune": 6400}.items():
+        monkeypatch.setitem(demo.run.__kwdefaults__, name, value)
+    result = run("demo", "--folder", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "K-S mean" in result.output
+    assert str(tmp_path / demo.FILE_NAME) in result.output
+    assert (tmp_path / demo.FILE_NAME).exists()
+
+
+def test_combine_prints_estimates_by_every_rule_and_advice(draws_file):
+    options = ["--energy", "energy", "--inverse-temperature", "k", "--values", "x"]
+    result = run("combine", str(draws_file), *options)
+    assert result.exit_code == 0, result.output
+    for part in ("cold_only", "pooled", "ess_optimal", "screened", "mbar", "k-hat", "can be trusted"):
+        assert part in result.output
+    assert "can be trusted" not in run("combine", str(draws_file), *options, "--quiet").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "table3"], "no experiment 'table3': choose one of table1, table2"),
+        (["reproduce", "table1", "--runs", "3"], "'table1' has no --runs"),
+        (["reproduce", "table2", "--draws", "5"], "but got 100 of 5"),
+        (["reproduce", "table1", "--json", "/no/such/folder/rows.json"], "must be writable"),
+        (["combine", "FILE", "--energy", "e", "--inverse-temperature", "k", "--values", "x"], "a column 'e'"),
+        (
+            ["combine", "no.csv", "--energy", "e", "--inverse-temperature", "k", "--values", "x"],
+            "No such file",
+        ),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_status_2(arguments, message, draws_file):
+    done = as_a_process(*[str(draws_file) if a == "FILE" else a for a in arguments])
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.startswith("tempering: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_an_unknown_option_ends_with_status_2_and_no_traceback():
+    done = as_a_process("reproduce", "table1", "--nonsense")
+    assert done.returncode == 2
+    assert "--nonsense" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bug_is_not_taken_for_bad_input(monkeypatch):
+    def fail():
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tempering.experiments.table1.run", fail)
+    assert isinstance(run("reproduce", "table1").exception, ZeroDivisionError)
+
+
+def test_a_missing_experiment_is_named(monkeypatch):
+    monkeypatch.setitem(cli.EXPERIMENTS, "elsewhere", "An experiment that was not shipped.")
+    with pytest.raises(InputError, match="'elsewhere' is not part of this installation"):
+        raise run("reproduce", "elsewhere").exception
+
+
+def test_an_experiment_gets_only_the_settings_it_has(monkeypatch):
+    seen = {}
+
+    def experiment(n_draws=1):
+        seen["n_draws"] = n_draws
+        return Report("Other", (Row("q", None, 1.0),))
+
+    monkeypatch.setattr(cli, "_experiment", lambda name: experiment)
+    assert run("reproduce", "other", "--draws", "7").exit_code == 0
+    assert seen == {"n_draws": 7}
+
+
+def test_models_are_mounted_when_they_are_installed(monkeypatch):
+    import typer
+
+    model = typer.Typer()
+
+    @model.callback()
+    def options() -> None:
+        """Do nothing."""
+
+    @model.command()
+    def fit(size: int = 1) -> None:
+        typer.echo(f"fitted {size}")
+
+    monkeypatch.setitem(cli.MODELS, "pond", ("tempering.models.pond.cli", "Fit a pond."))
+    assert "pond" not in run("--help").output
+    assert run("pond", "fit").exit_code == 2
+    monkeypatch.setattr(cli, "_is_installed", lambda module: module.endswith("pond.cli"))
+    assert "Fit a pond." in run("--help").output
+    monkeypatch.setitem(sys.modules, "tempering.models.pond.cli", types.SimpleNamespace(app=model))
+    assert run("pond", "fit", "--size", "3").output == "fitted 3\n"
