@@ -60,7 +60,7 @@ class FileEstimates:
             return f"{cold}The weights of no rung can be trusted ({why}): do not use these estimates."
         return (
             f"{cold}The weights of {doubtful} of {seen.sum()} rungs cannot be trusted ({why}): use "
-            "screened or mbar, and neither pooled nor ess_optimal, which give those rungs a share of their own."
+            "screened or mbar, and neither pooled nor ess_optimal, which give those rungs a share."
         )
 
     def estimates_table(self) -> "Table":
