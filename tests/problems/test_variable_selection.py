@@ -5,7 +5,8 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from statistical import assert_mean_is, assert_mean_is_not, seeded_rng, stationary_differences
+import tempering as tp
+from statistical import assert_mean_is, assert_mean_is_not, seeded_rng, stationary_differences, student_cut
 from tempering import problems
 from tempering.problems import variable_selection_moves as moves
 from tempering.problems.variable_selection_moves import State
@@ -187,3 +188,15 @@ def test_long_compiled_chains_visit_the_models_as_often_as_they_should():
     chains = [mean_record(rng, 0.5, 20_000) for rng in seeded_rng("chains").spawn(32)]
     assert_mean_is(PROBLEM.mean_record(0.5), chains)
     assert_mean_is_not(PROBLEM.mean_record(0.25), chains)
+
+
+def test_tempering_the_model_finds_its_inclusion_probabilities():
+    """The whole pipeline, jumps, rungs and combination, judged by its own standard errors."""
+    ladder = tp.Ladder.geometric(6, 0.05)
+    run = tp.sample(PROBLEM.compiled, ladder=ladder, draws=2000, tune=640, chains=24, rng=9, progress=False)
+    values = np.stack([run.values[name] for name in PROBLEM.names], axis=-1)
+    found = run.combination(values, "mbar")
+    z = (found.estimate - PROBLEM.mean_record(1.0)) / found.standard_error
+    assert np.abs(z).max() < student_cut(24, len(z))
+    weights_forgotten = (values.mean(axis=(0, 1)) - PROBLEM.mean_record(1.0)) / found.standard_error
+    assert np.abs(weights_forgotten).max() > 1.3 * student_cut(24, len(z))
