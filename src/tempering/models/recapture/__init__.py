@@ -1,0 +1,1 @@
+"""Integrated mark-recapture-recovery models, averaged over age and time structures."""

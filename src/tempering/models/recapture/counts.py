@@ -1,0 +1,142 @@
+"""The four count matrices that suffice for the integrated likelihood.
+
+A live bird in age class j at the start of interval t adds one to exactly one of the four, whatever happened
+to it before, so that the cost of a likelihood does not grow with the number of birds (Catchpole et al. 1998).
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import InputError
+
+MAX_AGE_CLASSES = 8
+
+Matrix = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Sufficient statistics of a mark-recapture-recovery study.
+
+    Parameters
+    ----------
+    seen : (A, K) integers
+        W: birds seen alive at the end of interval t which were in class j during it.
+    missed : (A, K) integers
+        Z: birds known from a later encounter to have survived interval t, but not seen at its end.
+    recovered : (A, K) integers
+        D: birds recovered dead in interval t.
+    vanished : (A, K) integers
+        V: birds seen alive at the start of interval t and never met again.
+    years : (K,) integers
+        The year in which each interval starts.
+    tail : bool
+        Whether the last interval begins at the last occasion (K = T): no bird is recaptured after it.
+    live, dead : bool
+        Whether the study looked for live birds after marking, and whether it collected recoveries.
+    notes : tuple of str
+        What a reader of the results must know about the data.
+
+    Examples
+    --------
+    >>> c = Counts(seen=[[5]], missed=[[0]], recovered=[[1]], vanished=[[4]], years=[1990])
+    >>> c.n_age_classes, c.n_intervals
+    (1, 1)
+    """
+
+    seen: Matrix
+    missed: Matrix
+    recovered: Matrix
+    vanished: Matrix
+    years: Matrix
+    tail: bool = False
+    live: bool = True
+    dead: bool = True
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in fields(self)[:4]:
+            object.__setattr__(self, field.name, _counts(field.name, getattr(self, field.name), self.shape))
+        years = np.array(self.years, np.int64)
+        if years.shape != (self.n_intervals,):
+            raise InputError(
+                f"There must be one year for each of the {self.n_intervals} intervals, but got {years.size}."
+            )
+        years.flags.writeable = False
+        object.__setattr__(self, "years", years)
+        self._check()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Age classes and intervals."""
+        n_classes, n_intervals = np.atleast_2d(np.asarray(self.seen)).shape
+        return n_classes, n_intervals
+
+    @property
+    def n_age_classes(self) -> int:
+        """Return A."""
+        return self.shape[0]
+
+    @property
+    def n_intervals(self) -> int:
+        """Return K."""
+        return self.shape[1]
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Cells (j, t) which a marked bird can be in: those with birds, and whatever follows from them."""
+        entered = (self.seen + self.missed + self.recovered + self.vanished) > 0
+        for t in range(1, self.n_intervals):
+            for j in range(self.n_age_classes):
+                entered[min(j + 1, self.n_age_classes - 1), t] |= entered[j, t - 1]
+        return entered
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that the study can speak of."""
+        return ("phi", *(("p",) if self.live else ()), *(("lambda",) if self.dead else ()))
+
+    def class_names(self) -> list[str]:
+        """Return "1", "2", ..., with a plus on the last class if there are several."""
+        last = self.n_age_classes
+        return [f"{j}+" if j == last else str(j) for j in range(1, last + 1)]
+
+    def _check(self) -> None:
+        if not 1 <= self.n_age_classes <= MAX_AGE_CLASSES:
+            raise InputError(
+                f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {self.n_age_classes}."
+            )
+        if self.tail and (self.seen[:, -1].any() or self.missed[:, -1].any()):
+            raise InputError(
+                "No bird can be known alive after the last interval when that follows the last occasion."
+            )
+        if not self.dead and self.recovered.any():
+            raise InputError(
+                f"A study without recoveries must have D = 0, but {self.recovered.sum()} were recovered."
+            )
+        if not self.live and self.seen.any():
+            raise InputError(
+                f"A study without recaptures must have W = 0, but {self.seen.sum()} birds were seen again."
+            )
+        if not self.active.any():
+            raise InputError(
+                "There must be at least one marked bird with an interval to follow, but every count is zero."
+            )
+
+
+def _counts(name: str, values: Any, shape: tuple[int, int]) -> Matrix:
+    raw = np.atleast_2d(np.asarray(values))
+    if raw.shape != shape:
+        raise InputError(
+            f"The matrix of {name!r} must have the shape {shape} of 'seen', but has {raw.shape}."
+        )
+    matrix = np.array(raw, np.int64)
+    if not np.array_equal(matrix, raw) or (matrix < 0).any():
+        raise InputError(
+            f"The matrix of {name!r} must hold counts, but has {raw[raw != np.abs(matrix)][:3]}."
+        )
+    matrix.flags.writeable = False
+    return matrix

@@ -1,0 +1,181 @@
+"""Encounter histories, bird by bird, and what follows from them.
+
+``codes[i, t]`` is 0 (not met), 1 (marked or seen alive at occasion t) or 2 (recovered dead in the interval
+that ends at t). Column 0 is the first occasion; there are K + 1 columns for K intervals, also when K = T.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import InputError
+from tempering.models.recapture.counts import Counts
+from tempering.models.recapture.release_arrays import ReleaseArrays
+
+ADULT = 99  # completed years of a bird marked as an adult: past every age class
+
+
+@dataclass(frozen=True, eq=False)
+class Histories:
+    """Validated encounter histories.
+
+    Parameters
+    ----------
+    codes : (n, K + 1) integers
+        0, 1 or 2, as in the module's head.
+    years : (K + 1,) integers
+        The year of each column.
+    age : (n,) integers, optional
+        Completed years at marking; 0 is a chick, 99 an adult. All chicks if left out.
+    number : (n,) integers, optional
+        Birds with this history. Negative: so many birds, taken away at their last capture (MARK's
+        convention).
+    group : (n,) integers, optional
+        Group of each line, from 1.
+    tail : bool
+        Whether the last column holds recoveries after the last occasion only (K = T).
+    dead : bool
+        Whether recoveries were collected.
+    labels : tuple of str, optional
+        How error messages call each line.
+    notes : tuple of str
+        What a reader of the results must know about the data.
+
+    Examples
+    --------
+    >>> h = Histories([[1, 0, 1], [1, 2, 0]], years=[1990, 1991, 1992])
+    >>> h.to_counts(2).recovered
+    array([[1, 0],
+           [0, 0]])
+    """
+
+    codes: NDArray[np.int8]
+    years: NDArray[np.int64]
+    age: Any = None
+    number: Any = None
+    group: Any = None
+    tail: bool = False
+    dead: bool = True
+    labels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        codes = np.atleast_2d(np.asarray(self.codes)).astype(np.int8)
+        n = len(codes)
+        self._store("codes", codes)
+        self._store("years", np.asarray(self.years, np.int64))
+        self._store("age", np.zeros(n, np.int64) if self.age is None else np.asarray(self.age, np.int64))
+        self._store(
+            "number", np.ones(n, np.int64) if self.number is None else np.asarray(self.number, np.int64)
+        )
+        self._store("group", np.ones(n, np.int64) if self.group is None else np.asarray(self.group, np.int64))
+        object.__setattr__(self, "labels", self.labels or tuple(f"bird {i + 1}" for i in range(n)))
+        _validate(self)
+        late = int(np.abs(self.number[_first(codes) == self.n_intervals]).sum())
+        if late:
+            note = f"{late} birds were marked at the last occasion, so that they say nothing"
+            object.__setattr__(self, "notes", (*self.notes, note))
+
+    def _store(self, name: str, array: NDArray[Any]) -> None:
+        array = array.copy()
+        array.flags.writeable = False
+        object.__setattr__(self, name, array)
+
+    @property
+    def n_intervals(self) -> int:
+        """Return K."""
+        return int(self.codes.shape[1]) - 1
+
+    @property
+    def n_birds(self) -> int:
+        """Birds in all, those taken away included."""
+        return int(np.abs(self.number).sum())
+
+    def select(self, group: int) -> "Histories":
+        """Keep the birds of one group."""
+        keep = self.group == group
+        if not keep.any():
+            groups = sorted({int(g) for g in self.group})
+            raise InputError(f"The group must be one of {groups}, but got {group}.")
+        labels = tuple(label for label, kept in zip(self.labels, keep, strict=True) if kept)
+        notes = tuple(n for n in self.notes if "last occasion" not in n)
+        return Histories(
+            self.codes[keep], self.years, self.age[keep], self.number[keep], self.group[keep],
+            self.tail, self.dead, labels, (*notes, f"group {group} only"),
+        )  # fmt: skip
+
+    def to_arrays(self) -> ReleaseArrays:
+        """Count releases and next encounters, each live encounter being a new release."""
+        rows: dict[tuple[int, int], NDArray[np.int64]] = {}
+        n_intervals = self.n_intervals
+        for codes, age, number in zip(self.codes, self.age, self.number, strict=True):
+            met = np.flatnonzero(codes)
+            for here, there in zip(met, [*met[1:], None], strict=True):
+                if codes[here] == 2 or here == n_intervals or (there is None and number < 0):
+                    continue
+                completed = ADULT if age == ADULT else int(age + here - met[0])
+                row = rows.setdefault((int(here), completed), np.zeros(2 * n_intervals + 1, np.int64))
+                column = -1 if there is None else there - 1 + (n_intervals if codes[there] == 2 else 0)
+                row[column] += abs(number)
+        if not rows:
+            raise InputError(
+                "There must be a bird released before the last occasion, but all were marked at the last one."
+            )
+        keys = sorted(rows)
+        table = np.array([rows[key] for key in keys])
+        return ReleaseArrays(
+            interval=np.array([t for t, _ in keys]),
+            age=np.array([a for _, a in keys]),
+            recaptured=table[:, :n_intervals],
+            recovered=table[:, n_intervals : 2 * n_intervals],
+            never=table[:, -1],
+            years=self.years[:-1],
+            tail=self.tail,
+            dead=self.dead,
+            notes=self.notes,
+        )
+
+    def to_counts(self, age_classes: int = 4) -> Counts:
+        """Build W, Z, D and V with classes 1, 2, ..., ``age_classes`` and older."""
+        return self.to_arrays().to_counts(age_classes)
+
+
+def _first(codes: NDArray[np.int8]) -> NDArray[np.intp]:
+    first: NDArray[np.intp] = np.argmax(codes != 0, axis=1)
+    return first
+
+
+def _validate(histories: Histories) -> None:
+    codes, n = histories.codes, len(histories.codes)
+    if codes.shape[1] < 2:
+        raise InputError(f"A history must have at least two occasions, but has {codes.shape[1]}.")
+    if histories.years.shape != (codes.shape[1],):
+        raise InputError(
+            f"There must be {codes.shape[1]} years, one for each column, but got {histories.years.size}."
+        )
+    for name in ("age", "number", "group", "labels"):
+        if len(getattr(histories, name)) != n:
+            raise InputError(
+                f"Each of the {n} histories must have its {name!r}; {len(getattr(histories, name))} came."
+            )
+    last_live = codes.shape[1] - 1 - (codes[:, ::-1] == 1).argmax(axis=1)
+    n_dead = (codes == 2).sum(axis=1)
+    dead_at = (codes == 2).argmax(axis=1)
+    first_code = codes[np.arange(n), _first(codes)]
+    rules = [
+        (~np.isin(codes, (0, 1, 2)).all(axis=1), "every entry must be 0, 1 or 2"),
+        (~(codes != 0).any(axis=1), "it was never met; a history must begin with a marking, 1"),
+        (first_code == 2, "it is recovered before it is marked; the first entry that is not 0 must be 1"),
+        (n_dead > 1, "it is recovered dead more than once"),
+        ((n_dead > 0) & (last_live > dead_at), "it is seen alive after it was recovered dead"),
+        ((n_dead > 0) & (histories.number < 0), "a negative frequency says it was kept, yet it is recovered"),
+        (histories.age < 0, "its age at marking must be 0 or more completed years"),
+        ((codes[:, -1] == 1) & histories.tail, "it is seen alive after the last occasion"),
+        ((n_dead > 0) & (not histories.dead), "it is recovered in a study declared to have no recoveries"),
+    ]  # fmt: skip
+    for broken, message in rules:
+        if np.any(broken):
+            row = int(np.flatnonzero(broken)[0])
+            raise InputError(f"{histories.labels[row]}: {message} (history {''.join(map(str, codes[row]))}).")
