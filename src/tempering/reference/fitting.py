@@ -27,7 +27,9 @@ ROUNDS = 4
 ENOUGH_GAIN = 1.05  # a round that raises the effective sample size by less is the last
 DRAWS_PER_MODE = 1000  # of a round, at the least; and 40 for each dimension
 MAX_MODES = 64
-CLIMBS_A_ROUND = 4  # from draws of the broad component that weigh much
+NEGLIGIBLE = 30.0  # nats below the heaviest: a mode (or a climb that ran off) that nobody will miss
+SEARCHES = 8  # rounds of climbing from draws of the broad component, as long as each finds a mode
+CLIMBS = 4  # of a round from its heaviest draws, and as many from any
 GOOD_SHARE, GOOD_PARETO_K = 0.02, 0.7  # Vehtari et al. (2024) for the second
 
 
@@ -134,28 +136,53 @@ def fit_reference(
             "A reference needs a starting point inside the support, but the log density is -inf at all "
             f"{len(points)} that were given. Pass other starting points."
         )
-    modes = tuple(sorted(modes, key=lambda mode: -mode.log_mass)[:MAX_MODES])
-    return _judged(surface, _refined(surface, modes, edges, generator), generator)
+    modes = _searched(surface, modes, edges, generator)
+    return _judged(surface, _refined(surface, _assembled(modes), generator), generator)
 
 
-def _refined(
-    surface: Surface, modes: tuple[Mode, ...], box: Box | None, rng: np.random.Generator
-) -> Reference:
-    """Refit from weighted draws until a round brings little; climb from heavy draws far from every mode."""
-    reference = assemble(
+def _assembled(modes: Sequence[Mode]) -> Reference:
+    return assemble(
         np.array([mode.log_mass for mode in modes]),
         np.array([mode.position for mode in modes]),
         np.array([mode.factor for mode in modes]),
         FIRST_FREEDOM,
     )
+
+
+def _searched(
+    surface: Surface, modes: tuple[Mode, ...], box: Box | None, rng: np.random.Generator
+) -> tuple[Mode, ...]:
+    """Climb from draws of the broad component until a round finds nothing new."""
+    modes = _heaviest(modes)
+    for _ in range(SEARCHES):
+        found = _heaviest(find_modes(surface, _far_draws(surface, _assembled(modes), rng), box, modes))
+        if len(found) <= len(modes):
+            break
+        modes = found
+    return modes
+
+
+def _heaviest(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+    ordered = sorted(modes, key=lambda mode: -mode.log_mass)[:MAX_MODES]
+    return tuple(mode for mode in ordered if mode.log_mass > ordered[0].log_mass - NEGLIGIBLE)
+
+
+def _far_draws(surface: Surface, reference: Reference, rng: np.random.Generator) -> Floats:
+    """Return draws that only the broad component can have made: the heaviest, and some of the others."""
+    values = reference.sample_components(rng, np.full(DRAWS_PER_MODE, reference.n_components - 1))
+    log_w = surface.values(values) - reference.log_density(values)
+    far = np.argmax(reference.log_parts(values), axis=1) == reference.n_components - 1
+    candidates = np.flatnonzero(far & (log_w > -np.inf))
+    order = candidates[np.argsort(-log_w[candidates], kind="stable")]
+    chosen = np.concatenate([order[:CLIMBS], rng.permutation(order[CLIMBS:])[:CLIMBS]])
+    return np.asarray(values[chosen])
+
+
+def _refined(surface: Surface, reference: Reference, rng: np.random.Generator) -> Reference:
+    """Refit from weighted draws until a round brings little, and return the best."""
     best, best_share = reference, 0.0
     for _ in range(ROUNDS):
         drawn = _explore(surface, reference, rng)
-        found = find_modes(surface, _far_and_heavy(reference, drawn), box, modes)[:MAX_MODES]
-        if len(found) > len(modes):
-            reference = best = _extended(reference, found[len(modes) :], drawn)
-            modes, best_share = found, 0.0
-            continue
         share = _predicted_ess_fraction(reference, drawn)
         gain = share / max(best_share, 1e-300)
         if gain > 1.0:
@@ -177,27 +204,6 @@ def _explore(surface: Surface, reference: Reference, rng: np.random.Generator) -
     values = proposal.sample_components(rng, np.repeat(np.arange(n_modes + 1), counts))
     log_density = surface.values(values)
     return _Weighted(values, log_density - proposal.log_density(values), log_density)
-
-
-def _far_and_heavy(reference: Reference, drawn: _Weighted) -> Floats:
-    """Return the heaviest draws that only the broad component can have made."""
-    broad = np.argmax(reference.log_parts(drawn.values), axis=1) == reference.n_components - 1
-    # a draw that weighs less than the average one is no sign of a mode
-    heavy = drawn.log_weights > logsumexp(drawn.log_weights) - np.log(len(drawn.log_weights))
-    candidates = np.flatnonzero(broad & heavy)
-    order = np.argsort(-drawn.log_weights[candidates])[:CLIMBS_A_ROUND]
-    return drawn.values[candidates[order]]
-
-
-def _extended(reference: Reference, added: Sequence[Mode], drawn: _Weighted) -> Reference:
-    """Add modes found on the way, with their Laplace masses relative to all mass seen so far."""
-    log_total = logsumexp(drawn.log_weights) - np.log(len(drawn.log_weights))
-    return assemble(
-        np.append(log_total + np.log(reference.weights[:-1]), [mode.log_mass for mode in added]),
-        np.concatenate([reference.means[:-1], [mode.position for mode in added]]),
-        np.concatenate([reference.factors[:-1], [mode.factor for mode in added]]),
-        int(reference.degrees_of_freedom[0]),
-    )
 
 
 def _predicted_ess_fraction(reference: Reference, drawn: _Weighted) -> float:

@@ -92,10 +92,9 @@ class Reference:
     def squared_distances(self, x: Any) -> Any:
         """Return the squared Mahalanobis distance of vectors to every component, one column each."""
         xp = x.__array_namespace__()
-        columns = []
-        for mean, inverse in zip(self.means, self._inverse_factors, strict=True):
-            columns.append(xp.sum(((x - mean) @ inverse.T) ** 2, axis=-1))
-        return xp.stack(columns, axis=-1)
+        stacked, shift = self._whitening
+        z = (x - self.means[0]) @ stacked - shift
+        return xp.sum(xp.reshape(z, (*x.shape[:-1], self.n_components, self.dimension)) ** 2, axis=-1)
 
     def sample(self, rng: Any) -> Any:
         """Draw one vector, by a JAX key or by a NumPy ``Generator``."""
@@ -146,6 +145,13 @@ class Reference:
     @cached_property
     def _inverse_factors(self) -> Floats:
         return np.asarray(np.linalg.inv(self.factors), dtype=float)
+
+    @cached_property
+    def _whitening(self) -> tuple[Floats, Floats]:
+        """All inverse factors side by side, so that one product whitens for every component."""
+        stacked = self._inverse_factors.reshape(-1, self.dimension).T
+        shift = np.einsum("cij,cj->ci", self._inverse_factors, self.means - self.means[0]).ravel()
+        return stacked, shift
 
     @cached_property
     def _log_heights(self) -> Floats:

@@ -20,7 +20,7 @@ Box = tuple[Floats, Floats]
 
 SAME_MODE = 0.5  # standard deviations: nearer than this, two summits are one
 NO_DIP = 0.1  # nats: a path without a deeper dip joins two ends of one mode
-POINTS_ON_PATH = 15
+POINTS_ON_PATH = 31
 OFF_SUPPORT = 1e10  # nats below the start: turns a line search back, and its arithmetic stays finite
 MAX_CLIMB = 1000  # iterations
 PROBES = 30  # rounds of the search for the distance at which the log density has dropped by 1/2
@@ -63,9 +63,9 @@ def find_modes(
     modes = list(known)
     for point in points:
         summit, log_height = climb(surface, np.asarray(point, dtype=float), box)
-        if log_height > -np.inf and not any(
-            is_same_mode(surface, mode, summit, log_height) for mode in modes
-        ):
+        if log_height == -np.inf or any(mode.distance(summit) < SAME_MODE for mode in modes):
+            continue
+        if not any(is_joined(surface, mode, summit, log_height) for mode in modes):
             modes.append(Mode(summit, log_height, local_factor(surface, summit, log_height)))
     return tuple(modes)
 
@@ -96,13 +96,8 @@ def climb(surface: Surface, start: Floats, box: Box | None) -> tuple[Floats, flo
     return (found.x, height - float(found.fun)) if found.fun < 0 else (start, height)
 
 
-def is_same_mode(surface: Surface, mode: Mode, summit: Floats, log_height: float) -> bool:
-    """Whether a summit is near a known mode, or joined to it by a straight path without a dip."""
-    distance = mode.distance(summit)
-    if distance < SAME_MODE:
-        return True
-    if distance > 10.0 * np.sqrt(len(summit)):
-        return False
+def is_joined(surface: Surface, mode: Mode, summit: Floats, log_height: float) -> bool:
+    """Whether a straight path without a dip joins a summit to a known mode: then it is no mode of its own."""
     share = np.linspace(0.0, 1.0, POINTS_ON_PATH + 2)[1:-1, None]
     between = surface.values(share * mode.position + (1.0 - share) * summit)
     return bool(between.min() > min(mode.log_height, log_height) - NO_DIP)
@@ -141,8 +136,8 @@ def _lengths(
     open_ = np.ones(2 * d, dtype=bool)
     for _ in range(PROBES):
         drop = log_height - surface.values(summit + length[open_, None] * both[open_])
-        factor = np.sqrt(0.5 / np.maximum(drop, 0.5e-2))  # exact for a parabola; at most tenfold
-        length[open_] *= np.maximum(factor, 0.1)
+        factor = np.sqrt(0.5 / np.clip(drop, 0.5e-2, 0.5e2))  # exact for a parabola; at most tenfold
+        length[open_] *= factor
         open_[open_] = np.abs(np.log(factor)) > 0.1
         if not open_.any():
             break
