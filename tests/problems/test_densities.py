@@ -219,7 +219,7 @@ def test_the_likelihood_problem_speaks_numpy_jax_and_numba():
             np.testing.assert_allclose(jax.jit(jax.vmap(function))(jnp.asarray(x)), function(x), rtol=1e-12)
         drawn = LIKELIHOOD.sample_prior(jax.random.key(1))
         assert drawn.shape == (3,)
-    for name in ("log_prior", "log_likelihood"):
+    for name in ("log_prior", "log_likelihood", "log_density"):
         compiled = getattr(LIKELIHOOD, name + "_numba")
         np.testing.assert_allclose([compiled(row) for row in x], getattr(LIKELIHOOD, name)(x), rtol=1e-12)
 

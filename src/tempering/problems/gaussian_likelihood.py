@@ -132,6 +132,17 @@ class GaussianLikelihood:
         compiled: Callable[[Any], float] = njit(log_prior, nogil=True)
         return compiled
 
+    @cached_property
+    def log_density_numba(self) -> Callable[[Any], float]:
+        """Log prior + log likelihood of one position, compiled."""
+        log_prior, log_likelihood = self.log_prior_numba, self.log_likelihood_numba
+
+        def log_density(x: Any) -> Any:
+            return log_prior(x) + log_likelihood(x)
+
+        compiled: Callable[[Any], float] = njit(log_density, nogil=True)
+        return compiled
+
     def sample_prior(self, rng: Any) -> Any:
         """Draw one position from the prior, by a NumPy ``Generator`` or by a JAX key."""
         if isinstance(rng, np.random.Generator):
