@@ -77,9 +77,9 @@ def _bin(x: Floats, mass: Floats, points: Floats) -> Floats:
     place = (x - points[0]) / (points[1] - points[0])
     left = np.minimum(place.astype(np.intp), points.size - 2)
     right_share = place - left
-    to_left: Floats = np.bincount(left, mass * (1 - right_share), points.size)
-    to_right: Floats = np.bincount(left + 1, mass * right_share, points.size)
-    return to_left + to_right
+    to_left = np.bincount(left, mass * (1 - right_share), points.size)
+    to_right = np.bincount(left + 1, mass * right_share, points.size)
+    return (to_left + to_right).astype(np.float64)
 
 
 def _relative_bandwidth(coefficients: Floats, n_effective: float) -> float:

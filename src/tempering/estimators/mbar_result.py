@@ -19,10 +19,16 @@ from scipy.special import logsumexp
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, Ints, as_log, slices, temper
 from tempering.estimators.energy_grid import EnergyNodes
-from tempering.estimators.mixture import ROWS, GivenDensities, TemperedDensities, log_sum, scaled_inverse
+from tempering.estimators.mixture import (
+    NULL,
+    ROWS,
+    GivenDensities,
+    TemperedDensities,
+    log_sum,
+    scaled_inverse,
+)
 from tempering.estimators.standard_error import Estimate, covariance_of_sum, standard_error_of_sum
 
-NULL = 1e-12  # relative eigenvalue taken for zero
 INFLUENCES_AT_ONCE = 1 << 24  # beyond, influences on normalisers are held as sums over short runs of draws
 
 
@@ -53,7 +59,9 @@ class Mbar:
         """Covariance of `log_normalisers`, shape (n_rungs, n_rungs), were the draws independent."""
         value, vector = np.linalg.eigh(self._gram)
         root = vector * np.sqrt(np.maximum(value, 0.0))
-        gap, rotation = np.linalg.eigh(np.eye(value.size) - root.T @ (self.n_draws[:, np.newaxis] * root))
+        null = root.T @ self.n_draws / np.sqrt(self.n_draws.sum())  # the constant, which no data can tell
+        distance = np.eye(value.size) - root.T @ (self.n_draws[:, np.newaxis] * root) + np.outer(null, null)
+        gap, rotation = np.linalg.eigh(distance)
         inverse = np.where(gap > NULL, 1.0 / np.where(gap > NULL, gap, 1.0), 0.0)
         theta = (root @ rotation * inverse) @ (root @ rotation).T
         contrast = self._contrasts

@@ -20,7 +20,9 @@ from tempering.estimators.arrays import Floats, Ints, slices, temper
 
 ROWS = 1 << 13  # rows of (draw, state) matrices held at once
 NULL = 1e-13  # scaled curvature below which two groups of states share no draw that a double can see
-MAXIMUM_STEPS = 200
+ROUNDING = 1e-14  # of a sum of shares, relative to the number of draws
+SETTLED = 1e-9
+MAXIMUM_STEPS = 40  # from a fair start five suffice
 
 
 class LogDensities(Protocol):
@@ -53,6 +55,18 @@ class GivenDensities:
         return self.log_density_kn[:, part].T
 
 
+@dataclass(frozen=True, eq=False)
+class FlattenedDensities:
+    """All log densities of others, times a factor below one."""
+
+    densities: LogDensities
+    factor: float
+
+    def rows(self, part: slice) -> Floats:
+        """Return the rows of the others, flattened."""
+        return self.factor * self.densities.rows(part)
+
+
 def log_mixture(densities: LogDensities, log_offsets: Floats, n: int) -> Floats:
     """Return L at each of n draws or nodes."""
     out = np.empty(n)
@@ -70,28 +84,53 @@ def log_sum(terms: Floats) -> tuple[Floats, Floats]:
     return largest + np.log(total), parts
 
 
-def _moments(
-    densities: LogDensities, node_weights: Floats, log_offsets: Floats
-) -> tuple[float, Floats, Floats]:
-    """Return sum L, sum p and sum p p' over the weighted nodes."""
+def _moments(densities: LogDensities, node_weights: Floats, log_offsets: Floats) -> tuple[Floats, Floats]:
+    """Return sum p and sum p p' over the weighted nodes."""
     m = log_offsets.size
-    total, first, second = 0.0, np.zeros(m), np.zeros((m, m))
+    first, second = np.zeros(m), np.zeros((m, m))
     for part in slices(node_weights.size, ROWS):
-        log_total, p = log_sum(densities.rows(part) + log_offsets)
+        p = log_sum(densities.rows(part) + log_offsets)[1]
         weighted = p * node_weights[part, np.newaxis]
-        total += float(node_weights[part] @ log_total)
         first += weighted.sum(axis=0)
         second += weighted.T @ p
-    return total, first, second
+    return first, second
+
+
+def _scaled_modes(curvature: Floats, n_draws: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return scale, eigenvalues and eigenvectors of the curvature diag(n) - sum p p', scaled to lie in [0,
+    1].
+
+    Its known null vector, the constant, is moved to 1; what else is zero stands for states without overlap.
+    """
+    scale = 1.0 / np.sqrt(n_draws)
+    constant = np.sqrt(n_draws / n_draws.sum())
+    value, vector = np.linalg.eigh(curvature * scale[:, np.newaxis] * scale + np.outer(constant, constant))
+    return scale, value, vector
 
 
 def scaled_inverse(curvature: Floats, n_draws: Floats) -> Floats:
-    """Return a generalised inverse of the curvature diag(n) - sum p p', whose null vector is the constant."""
-    scale = 1.0 / np.sqrt(n_draws)
-    value, vector = np.linalg.eigh(curvature * scale[:, np.newaxis] * scale)
+    """Return a generalised inverse of the curvature, orthogonal to the constant and to states without
+    overlap.
+    """
+    scale, value, vector = _scaled_modes(curvature, n_draws)
     inverse = np.where(value > NULL, 1.0 / np.where(value > NULL, value, 1.0), 0.0)
-    result: Floats = (vector * inverse) @ vector.T * scale[:, np.newaxis] * scale
-    return result
+    constant = np.sqrt(n_draws / n_draws.sum())
+    result = (vector * inverse) @ vector.T - np.outer(constant, constant)
+    return np.asarray(result * scale[:, np.newaxis] * scale)
+
+
+def _newton_step(curvature: Floats, n_draws: Floats, missing: Floats) -> tuple[Floats, float]:
+    """Return the step for what is missing of the draws of each state, and how much that is, between 0 and 1.
+
+    Without overlap the objective is linear but for a bend far away: go far, and let the line search find it.
+    Where nothing is missing there either, stay.
+    """
+    scale, value, vector = _scaled_modes(curvature, n_draws)
+    part = vector.T @ (missing * scale)
+    share = np.abs(part) / np.sqrt(n_draws.sum())
+    far = np.where(share > 1e-9, part / NULL, 0.0)
+    step = scale * (vector @ np.where(value > NULL, part / np.maximum(value, NULL), far))
+    return step, float(share.max())
 
 
 def fit_offsets(densities: LogDensities, node_weights: Floats, n_draws: Floats, start: Floats) -> Floats:
@@ -113,22 +152,38 @@ def fit_offsets(densities: LogDensities, node_weights: Floats, n_draws: Floats, 
     ndarray, shape (n_states,)
         The offsets, of which only differences mean anything.
     """
-    offsets = start
-    total, first, second = _moments(densities, node_weights, offsets)
-    previous = np.inf
-    for _ in range(MAXIMUM_STEPS):
-        step = scaled_inverse(np.diag(first) - second, n_draws) @ (n_draws - first)
-        size = float(np.ptp(step))
-        if size < 1e-9:  # the error after this step is its square, or rounding
-            return offsets + step
-        offsets, (total, first, second) = _descend(densities, node_weights, n_draws, offsets, step, total)
-        if size < 1e-6 and size >= previous:
-            return offsets
-        previous = size
+    offsets, missing = _newton(densities, node_weights, n_draws, start)
+    if missing < SETTLED:
+        return offsets
+    # states that hardly overlap, from a bad start: flatten all densities and sharpen them step by step
+    offsets = np.log(n_draws)
+    for doublings in range(-15, 1):
+        flattened = FlattenedDensities(densities, 2.0**doublings)
+        offsets, missing = _newton(
+            flattened, node_weights, n_draws, offsets * (1.0 if doublings == -15 else 2.0)
+        )
+    if missing < SETTLED:
+        return offsets
     raise EstimatorError(
-        f"The normalisers must settle within {MAXIMUM_STEPS} Newton steps, but the last step was {size:.1e}. "
-        f"Check that each draw's state is the one it was drawn from."
+        f"The shares of all states must sum to their numbers of draws, but a part {missing:.1e} of the draws "
+        f"is off. Check that each draw's state is the one it was drawn from."
     )
+
+
+def _newton(
+    densities: LogDensities, node_weights: Floats, n_draws: Floats, start: Floats
+) -> tuple[Floats, float]:
+    """Return offsets after Newton's method, and what is still missing of the draws, between 0 and 1."""
+    offsets = start
+    first, second = _moments(densities, node_weights, offsets)
+    for _ in range(MAXIMUM_STEPS):
+        step, missing = _newton_step(np.diag(first) - second, n_draws, n_draws - first)
+        if np.ptp(step) < 1e-9:  # the error after this step is its square, or rounding
+            return offsets + step, missing
+        if missing < ROUNDING:  # a longer step is rounding blown up by a want of overlap
+            return offsets, missing
+        offsets, first, second = _descend(densities, node_weights, n_draws, offsets, step, first)
+    return offsets, missing
 
 
 def _descend(
@@ -137,18 +192,16 @@ def _descend(
     n_draws: Floats,
     offsets: Floats,
     step: Floats,
-    total: float,
-) -> tuple[Floats, tuple[float, Floats, Floats]]:
-    """Take the longest of the halved steps that lowers the convex objective, up to its rounding."""
-    objective = total - float(n_draws @ offsets)
-    slack = 1e-13 * (abs(total) + float(n_draws @ np.abs(offsets)))
-    for _ in range(60):
-        trial = offsets + step
-        moments = _moments(densities, node_weights, trial)
-        if moments[0] - float(n_draws @ trial) <= objective + slack:
+    first: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """Take the longest of the halved steps that ends where the objective does not climb as it fell before."""
+    descent = float(step @ (n_draws - first))
+    for _ in range(100):
+        first, second = _moments(densities, node_weights, offsets + step)
+        if float(step @ (first - n_draws)) <= 0.5 * descent:
             break
-        step = step / 2
-    return trial, moments
+        step, descent = step / 2, descent / 2
+    return offsets + step, first, second
 
 
 def bridge_states(

@@ -67,7 +67,7 @@ def resample(
 def _systematic(rng: np.random.Generator, expected: Floats, n_draws: int) -> Ints:
     """Count the points of a randomly shifted unit comb that fall to each draw."""
     ends = np.cumsum(expected)
-    ends[np.flatnonzero(expected)[-1] :] = n_draws  # rounding must not lose the last point
+    ends[ends >= ends[-1]] = n_draws  # rounding must not lose the last point
     passed = np.clip(np.ceil(ends - rng.random()), 0, n_draws).astype(np.intp)
     return np.diff(passed, prepend=0)
 

@@ -80,7 +80,7 @@ def weighted_quantile(values: ArrayLike, weights: ArrayLike, probabilities: Arra
         )
     h, w, trailing = _columns(values, weights)
     columns = [weighted_ecdf(column, w).quantile(p) for column in h.T]
-    return np.stack(columns, axis=-1).reshape(*p.shape, *trailing)
+    return np.stack(columns, axis=-1).reshape((*p.shape, *trailing))
 
 
 @dataclass(frozen=True, eq=False)
