@@ -1,7 +1,8 @@
 """Put plain functions together, and compile them with Numba, whole call graphs at a time.
 
-The same source runs as plain Python and compiled: a compiled copy of a function calls the compiled copies of the
-package's functions it names. Copies are named after their contents, so that Numba's cache on disk is never stale.
+The same source runs as plain Python and compiled: a compiled copy of a function calls the compiled copies of
+the package's functions it names. Copies are named after their contents, so that Numba's cache on disk never
+goes stale.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def bind(function: Function, **pieces: Function) -> Function:
 def compiled(function: Function, signature: Any = None) -> Any:
     """Compile ``function`` with all that it calls in the package.
 
-    With a ``signature`` it is compiled for that alone, and arguments that are functions come as pointers; without
-    one it is inlined into its callers.
+    With a ``signature`` it is compiled for that alone, and arguments that are functions come as pointers;
+    without one it is inlined into its callers.
     """
     import numba
 
@@ -71,11 +72,12 @@ def _copy(function: Function) -> Function:
 
 
 def _digest(function: Function) -> str:
-    """Hash the byte code of a function and of all that it calls in the package."""
+    """Hash the byte code of a function and of all that it calls in the package, and the constants named."""
     digest = hashlib.sha1(usedforsecurity=False)
     for f in _call_graph(function, {}):
         code = f.__code__
-        digest.update(code.co_code + repr((code.co_consts, code.co_names)).encode())
+        named = [value for name in code.co_names if isinstance(value := f.__globals__.get(name), int | float)]
+        digest.update(code.co_code + repr((code.co_consts, code.co_names, named)).encode())
     return digest.hexdigest()[:12]
 
 

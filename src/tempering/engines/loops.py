@@ -1,7 +1,7 @@
 """The loops of the scalar engine: simulated tempering, and Metropolis-coupled chains.
 
-Plain Python; the engine binds ``move`` and its companions to a kernel or a user's model, and compiles the whole when
-the pieces are compiled. Bodies write into arrays they are given and stop at the first infinite energy.
+Plain Python; the engine binds ``move`` and its companions to a kernel or a model, and compiles the whole
+when the pieces are compiled. Bodies write into arrays they are given and stop at the first infinite energy.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def couple(
     moving: bool,
     out: Any,
 ) -> tuple[int, int]:
-    """Run one ensemble of Metropolis-coupled chains, one a rung; return iterations done and the replica at fault."""
+    """Run one ensemble of coupled chains, one a rung; return iterations done and the replica at fault."""
     functions = (one, two, three)
     values, energies, rungs, proposals, acceptances = out
     n_replicas, n = energies.shape
@@ -121,7 +121,13 @@ def put_nothing(particles: Any, r: int, particle: Any) -> None:
 
 
 def redraw_or_move(
-    rng: np.random.Generator, functions: Any, particle: Any, k: float, settings: Any, rung: int, acceptance: Array
+    rng: np.random.Generator,
+    functions: Any,
+    particle: Any,
+    k: float,
+    settings: Any,
+    rung: int,
+    acceptance: Array,
 ) -> Any:
     """Draw from the base itself where k = 0, which starts a new tour; move as ever elsewhere."""
     if k > 0.0:
@@ -134,7 +140,13 @@ def redraw_or_move(
 
 
 def step_model(
-    rng: np.random.Generator, functions: Any, state: Any, k: float, settings: Any, rung: int, acceptance: Array
+    rng: np.random.Generator,
+    functions: Any,
+    state: Any,
+    k: float,
+    settings: Any,
+    rung: int,
+    acceptance: Array,
 ) -> Any:
     """Move a user's model by its own step; its acceptance is not known."""
     step, _, _ = functions

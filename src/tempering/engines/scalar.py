@@ -1,7 +1,7 @@
 """The scalar engine: one chain at a time, compiled by Numba or as plain Python, for any state at all.
 
-Compiled chains release the interpreter's lock and run on threads; every chain owns its stream, so that the number of
-threads changes nothing.
+Compiled chains release the interpreter's lock and run on threads; every chain owns its stream, so that the
+number of threads changes nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class Ensemble:
 class ScalarEngine:
     """Run chains one by one; see `tempering.engines.trace.Engine` for the contract."""
 
-    def __init__(self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int) -> None:
+    def __init__(
+        self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int
+    ) -> None:
         self.name = "scalar (Numba)" if pieces.is_compiled else "scalar (Python)"
         self._pieces = pieces
         self._seed = seed
@@ -83,8 +85,10 @@ class ScalarEngine:
         self.chains_per_ensemble = n_rungs if self._is_parallel else 1
         self._n_units = n_chains
         self.n_chains = n_chains * self.chains_per_ensemble
-        rung_piece = {"swap": SWAPS[rung_moves]} if self._is_parallel else {"move_rung": RUNG_MOVES[rung_moves]}
-        body = loops.couple if self._is_parallel else loops.simulate
+        body: Callable[..., Any] = loops.couple if self._is_parallel else loops.simulate
+        rung_piece: dict[str, Any] = (
+            {"swap": SWAPS[rung_moves]} if self._is_parallel else {"move_rung": RUNG_MOVES[rung_moves]}
+        )
         names = body.__code__.co_names
         bindings = {name: f for name, f in pieces.bindings.items() if name in names}
         self._loop = bind(body, **bindings, **rung_piece)
@@ -144,15 +148,17 @@ class ScalarEngine:
         out = self._outputs((n,))
         k, log_p = np.array(schedule.ladder.inverse_temperatures), np.array(schedule.log_pseudo_prior)
         arguments = (
-            chain.rng, *self._pieces.functions, chain.particle, settings, chain.rung, chain.direction, k, log_p,
-            moving, out,
+            chain.rng, *self._pieces.functions, chain.particle, settings, chain.rung, chain.direction,
+            k, log_p, moving, out,
         )  # fmt: skip
         particle, rung, direction, done = self._call(arguments)
         if done < n:
             self._explain(out[0][done], particle)
         return Chain(chain.rng, particle, int(rung), int(direction)), out
 
-    def _run_ensemble(self, ensemble: Ensemble, schedule: Schedule, settings: Any, n: int, moving: bool) -> Any:
+    def _run_ensemble(
+        self, ensemble: Ensemble, schedule: Schedule, settings: Any, n: int, moving: bool
+    ) -> Any:
         out = self._outputs((len(ensemble.rung), n))
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
         arguments = (
@@ -218,7 +224,7 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
 
 
 def _redraw(target: Target, layout: Layout, is_compiled: bool) -> Any:
-    """Return how to draw a flat vector from the base; None where it cannot be done from where the loop runs."""
+    """Return how to draw a flat vector from the base; None where the loop cannot do it."""
     draw = target.sample_base
     if draw is None or (is_compiled and not (is_numba(draw) and layout.is_vector)):
         return None
@@ -264,7 +270,7 @@ def model_pieces(model: Any, example: Any) -> Pieces:
 
         return List(states)
 
-    bindings = {
+    bindings: dict[str, Callable[..., Any]] = {
         "move": loops.step_model,
         "energy_of": loops.energy_of_model,
         "write": loops.write_model,

@@ -1,7 +1,7 @@
 """The vector engine: chains in lockstep under `jax.vmap`, inside one compiled `jax.lax.scan`.
 
-Double precision by a context of its own: the user's JAX configuration is not touched. A chain's stream is a function
-of the seed, its index and the iteration, so that neither the number of chains nor the blocks change it.
+Double precision by a context of its own: the user's JAX configuration is not touched. A chain's stream is a
+function of the seed, its index and the iteration: neither the number of chains nor the blocks change it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.scalar import check_start, raise_not_finite, starting_point
+from tempering.engines.scalar import check_start, raise_not_finite
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace, joined
 from tempering.errors import TargetError
 from tempering.kernels import vector
@@ -32,7 +32,7 @@ PADDED_TO = 32  # ladders are padded to multiples of it, so that tuning their le
 class Pieces:
     """One chain's moves: what the engine maps over chains."""
 
-    start: Callable[[int, Any], Any]  # (index, key) -> particle
+    start: Callable[[Any], Any]  # keys, one a chain -> particles, stacked
     move: vector.Move
     energy: Callable[[Any], Any]
     record: Callable[[Any], Any]
@@ -50,7 +50,9 @@ class States(NamedTuple):
 class VectorEngine:
     """Run all chains together; see `tempering.engines.trace.Engine` for the contract."""
 
-    def __init__(self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int) -> None:
+    def __init__(
+        self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int
+    ) -> None:
         self.name = f"vector (JAX, {jax.default_backend()})"
         self._pieces = pieces
         self._is_parallel = method == "parallel"
@@ -65,10 +67,9 @@ class VectorEngine:
         with jax.enable_x64(True):
             root = jax.random.key(self._seed)
             starting, running = (jax.random.fold_in(root, s) for s in (STARTING_STREAM, RUNNING_STREAM))
-            keys = jax.vmap(partial(jax.random.fold_in, running))(jnp.arange(self._n_units))
-            particles = [self._pieces.start(i, jax.random.fold_in(starting, i)) for i in range(self.n_chains)]
-            stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *particles)
-            return States(keys, self._units(stacked, n_rungs), 0)
+            keys = _fold_in(running, jnp.arange(self._n_units))
+            particles = self._pieces.start(_fold_in(starting, jnp.arange(self.n_chains)))
+            return States(keys, self._units(particles, n_rungs), 0)
 
     def _units(self, particles: Any, n_rungs: int) -> Any:
         n = self._n_units
@@ -78,7 +79,7 @@ class VectorEngine:
         return lockstep.Ensemble(rows, jnp.tile(jnp.arange(n_rungs, dtype=jnp.int32), (n, 1)))
 
     def run(self, states: States, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[States, Trace]:
-        """Advance all chains by ``n`` iterations, a multiple of the quantum, in compiled blocks of one length.
+        """Advance all chains by ``n`` iterations, a multiple of the quantum, in compiled blocks of one size.
 
         One length means one compilation; only runs long enough to pay for a second get longer blocks.
         """
@@ -102,7 +103,8 @@ class VectorEngine:
             return jnp.asarray(np.concatenate([a, np.repeat(a[-1:], padding, axis=0)]))
 
         parts = (schedule.ladder.inverse_temperatures, schedule.log_pseudo_prior, schedule.settings)
-        return lockstep.Path(*jax.tree.map(padded, parts), None if self._is_parallel else m)
+        k, log_pseudo_prior, settings = jax.tree.map(padded, parts)
+        return lockstep.Path(k, log_pseudo_prior, settings, None if self._is_parallel else m)
 
     def on_rung(self, states: States, rung: Any) -> States:
         """Put every chain on a rung: one for all, or one each."""
@@ -129,6 +131,12 @@ class VectorEngine:
             chain, draw = np.argwhere(bad)[0]
             named = self._pieces.positions(jax.tree.map(lambda a: a[chain, draw], trace.values))
             raise_not_finite(named)
+
+
+@jax.jit
+def _fold_in(key: Any, indices: Any) -> Any:
+    """Return one key for each index."""
+    return jax.vmap(partial(jax.random.fold_in, key))(indices)
 
 
 @lru_cache(maxsize=64)
@@ -182,11 +190,13 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
     """Make the pieces for a log density and a kernel."""
     density, move = _target_functions(target, kernel, layout)
 
-    def start(index: int, key: Any) -> vector.Particle:
-        x = jnp.asarray(starting_point(target, layout, starts, index, key))
-        particle = _evaluate(density, x)
-        check_start(layout.unflatten(np.asarray(x)), np.array([particle.base, particle.energy]))
-        return particle
+    def start(keys: Any) -> vector.Particle:
+        particles: vector.Particle = _evaluate(density, _starting_points(target, layout, starts, keys))
+        log_densities = np.stack([np.asarray(particles.base), np.asarray(particles.energy)], axis=1)
+        bad = np.flatnonzero(~np.isfinite(log_densities).all(axis=1))
+        if bad.size:
+            check_start(layout.unflatten(np.asarray(particles.position[bad[0]])), log_densities[bad[0]])
+        return particles
 
     return _KeptPieces(start, move, _particle_energy, _particle_position, layout.named)
 
@@ -202,9 +212,19 @@ class _KeptPieces(Pieces):
         return isinstance(other, _KeptPieces) and self.move is other.move
 
 
+def _starting_points(target: Target, layout: Layout, starts: Sequence[Any], keys: Any) -> Any:
+    """Return the flat starting points of all chains: the user's, in turn, or drawn from the prior."""
+    if starts:
+        rows = np.stack([layout.flatten(position) for position in starts])
+        return jnp.asarray(rows[np.arange(len(keys)) % len(rows)])
+    assert target.sample_base is not None
+    draw = target.sample_base
+    return jax.jit(jax.vmap(lambda key: _flat(draw(key))))(keys)
+
+
 @partial(jax.jit, static_argnums=0)
 def _evaluate(density: Any, x: Any) -> vector.Particle:
-    return vector.at(density, x)
+    return jax.vmap(partial(vector.at, density))(x)
 
 
 def _particle_energy(particle: vector.Particle) -> Any:
@@ -235,20 +255,19 @@ def _model_pieces(model: Any) -> Pieces:
         recorded = model.record(state)
         return recorded if isinstance(recorded, dict) else {"x": recorded}
 
-    initial = jax.jit(model.initial)
-    return Pieces(lambda _, key: initial(key), move, model.energy, record, lambda values: values)
+    return Pieces(jax.jit(jax.vmap(model.initial)), move, model.energy, record, lambda values: values)
 
 
 def traces(target: Target, layout: Layout, position: Any) -> bool:
-    """Whether JAX can trace the target's functions at a position."""
-    flat = layout.flatten(position)
+    """Whether JAX can trace the target's functions at a position, and draw from its base."""
     with jax.enable_x64(True):
-        example = jax.ShapeDtypeStruct(flat.shape, jnp.float64)
-        for function in (target.base, target.energy):
-            if function is None:
-                continue
-            try:
-                jax.eval_shape(layout.on_flat(function), example)
-            except Exception:  # whatever JAX or the user's function says, it is not traceable
-                return False
+        example = jnp.asarray(layout.flatten(position))
+        try:
+            for function in (target.base, target.energy):
+                if function is not None:
+                    jax.eval_shape(layout.on_flat(function), example)
+            if target.sample_base is not None:
+                jax.eval_shape(target.sample_base, jax.random.key(0))
+        except Exception:  # whatever JAX or the user's function says, it is not traceable
+            return False
     return True
