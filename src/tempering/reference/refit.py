@@ -16,7 +16,7 @@ from tempering.reference.mixture import Reference
 Floats = NDArray[np.float64]
 
 BROAD_WEIGHT = 0.05  # what the broad component costs: 5 % of the draws, and of the effective sample size
-BROAD_FREEDOM = 1  # its tails: the heaviest there are, since nobody knows how far the next mode is
+BROAD_FREEDOM = 5  # heavy tails whose mean energy is still finite: tuning integrates it
 BROAD_SCALE = 3.0  # times the spread of all modes together
 LEAST_WEIGHT = 0.01  # shared by the modes: even one that seems to weigh nothing is drawn now and then
 FREEDOMS = (1, 3, 5, 8, 16)  # to choose from; a Gaussian in 25 dimensions: ESS .43 (3) to .79 (16)
