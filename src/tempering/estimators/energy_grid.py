@@ -15,8 +15,8 @@ from tempering.estimators.arrays import Floats, Ints, slices
 
 OFFSETS = np.arange(-2, 4)  # nodes of a cell's stencil, counted from its left end
 # The mixture's shares p(e) are logistic in e with slopes up to the largest k: |p^(6)| < k^6 / 2, and the
-# stencil's error is 0.0049 h^6 |p^(6)|: below 2e-13 at h = 0.02 / k.
-SPACING = 0.02
+# stencil's error is 0.0049 h^6 |p^(6)|: below 1e-11 at h = 0.04 / k.
+SPACING = 0.04
 MAXIMUM_NODES = 1 << 18
 MINIMUM_DRAWS = 1000  # below, a grid saves nothing
 FAR = 1e-3  # share of the draws that may lie below a long grid, one node each

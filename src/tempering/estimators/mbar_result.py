@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
-from tempering.estimators.arrays import Floats, Ints, as_log, slices, temper
+from tempering.estimators.arrays import Floats, Ints, as_log, temper
 from tempering.estimators.energy_grid import EnergyNodes
 from tempering.estimators.mixture import (
     NULL,
-    ROWS,
     GivenDensities,
     TemperedDensities,
+    column_slices,
     log_sum,
     scaled_inverse,
 )
@@ -176,8 +176,8 @@ class Mbar:
         h = np.where(w > 0, h, 0.0)
         mean = np.sum(w * h, axis=0)
         direct = w * (h - mean)
-        through = -np.array([self._mixture_sums(self.nodes.scatter(column)) for column in direct.T])
-        nothing = np.zeros((self._node_weights.size, len(through)))
+        through = -self._mixture_sums(np.stack([self.nodes.scatter(column) for column in direct.T]))
+        nothing = np.zeros((len(through), self._node_weights.size))
         for quantity, influence in enumerate(self._indirect(through, nothing)):
             direct[:, quantity] += influence
         error = standard_error_of_sum(
@@ -213,13 +213,21 @@ class Mbar:
     def _node_weights(self) -> Floats:
         return self.nodes.scatter(self.possible.astype(np.float64))
 
-    def _parts(self) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield parts of the nodes with W of all states and p of the visited ones."""
+    def _parts(self) -> Iterator[tuple[slice, Floats]]:
+        """Yield parts of the nodes with n W of all states: p, and for states without draws W itself."""
         visited = self._visited
-        for part in slices(self._node_weights.size, ROWS):
-            rows = self.densities.rows(part)
-            mixture, p = log_sum(rows[:, visited] + self.log_offsets[visited])
-            yield part, np.exp(rows - mixture[:, np.newaxis] - self._log_z), p
+        offsets = np.log(self._counts) - self._log_z
+        for part in column_slices(self._node_weights.size, self.n_draws.size):
+            terms = self.densities.columns(part) + offsets[:, np.newaxis]
+            mixture, p = log_sum(terms[visited])
+            if visited.size < offsets.size:
+                # above 700 only nodes between the draws, which have no weight
+                p = np.exp(np.minimum(terms - mixture, 700.0))
+            yield part, p
+
+    @property
+    def _counts(self) -> Floats:
+        return np.maximum(self.n_draws, 1.0)
 
     @cached_property
     def _log_z(self) -> Floats:
@@ -241,9 +249,9 @@ class Mbar:
     def _gram(self) -> Floats:
         """Sum over draws of W W', where W_j = q_j / (Z_j sum_r n_r q_r / Z_r); shape (n_states, n_states)."""
         gram = np.zeros((self.n_draws.size, self.n_draws.size))
-        for part, w, _ in self._parts():
-            gram += (w * self._node_weights[part, np.newaxis]).T @ w
-        return gram
+        for part, p in self._parts():
+            gram += (p * self._node_weights[part]) @ p.T
+        return gram / self._counts / self._counts[:, np.newaxis]
 
     @cached_property
     def _inverse_information(self) -> Floats:
@@ -252,8 +260,10 @@ class Mbar:
         return scaled_inverse(np.diag(n) - n[:, np.newaxis] * gram * n, n)
 
     def _mixture_sums(self, amounts: Floats) -> Floats:
-        """Return the sum over nodes of amount times p, shape (n_visited,)."""
-        return np.asarray(np.sum([amounts[part] @ p for part, _, p in self._parts()], axis=0))
+        """Return the sums over nodes of amounts, shape (n_quantities, n_nodes), times p."""
+        return np.asarray(
+            np.sum([amounts[:, part] @ p[self._visited].T for part, p in self._parts()], axis=0)
+        )
 
     def _indirect(self, through: Floats, table: Floats) -> Iterator[Floats]:
         """Yield the influence of every draw on each quantity, but for what is a direct sum over draws.
@@ -262,22 +272,22 @@ class Mbar:
         ----------
         through : ndarray, shape (n_quantities, n_visited)
             Derivative of each quantity by the offsets.
-        table : ndarray, shape (n_nodes, n_quantities)
+        table : ndarray, shape (n_quantities, n_nodes)
             Direct influence, where it is a function known at the nodes.
         """
         b = through @ self._inverse_information
         table = table.copy()
-        for part, _, p in self._parts():
-            table[part] -= p @ b.T
+        for part, p in self._parts():
+            table[:, part] -= b @ p[self._visited]
         position = np.cumsum(self.n_draws > 0) - 1
         state = position[self.state_of_rung[self.rung.ravel()]]
-        for row, column in zip(b, table.T, strict=True):
-            yield np.where(self.possible, row[state] + self.nodes.gather(column), 0.0)
+        for row, function in zip(b, table, strict=True):
+            yield np.where(self.possible, row[state] + self.nodes.gather(function), 0.0)
 
     def _normaliser_influences(self, contrasts: Floats) -> Iterator[Floats]:
         """Yield the influence of every draw on each contrast of log normalisers."""
-        table = np.empty((self._node_weights.size, len(contrasts)))
-        for part, w, _ in self._parts():
-            table[part] = w @ contrasts.T
+        table = np.empty((len(contrasts), self._node_weights.size))
+        for part, p in self._parts():
+            table[:, part] = (contrasts / self._counts) @ p
         through = -contrasts @ (self._gram[:, self._visited] * self.n_draws[self._visited])
         yield from self._indirect(through, table)

@@ -7,7 +7,7 @@ MBAR's equations (Shirts & Chodera 2008), which are those of reverse logistic re
 :math:`\sum_t p_j(t) = n_j`: the minimum of the convex :math:`\sum_t L_t - \sum_j n_j \eta_j`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,9 +16,8 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from tempering.errors import EstimatorError
-from tempering.estimators.arrays import Floats, Ints, slices, temper
+from tempering.estimators.arrays import CHUNK, Floats, Ints, slices, temper
 
-ROWS = 1 << 13  # rows of (draw, state) matrices held at once
 NULL = 1e-13  # scaled curvature below which two groups of states share no draw that a double can see
 ROUNDING = 1e-14  # of a sum of shares, relative to the number of draws
 SETTLED = 1e-9
@@ -28,8 +27,8 @@ MAXIMUM_STEPS = 40  # from a fair start five suffice
 class LogDensities(Protocol):
     """Log densities, not normalised, of some states at some draws or nodes."""
 
-    def rows(self, part: slice) -> Floats:
-        """Return shape (rows of part, n_states)."""
+    def columns(self, part: slice) -> Floats:
+        """Return shape (n_states, length of part)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +38,9 @@ class TemperedDensities:
     inverse_temperatures: Floats
     energy: Floats
 
-    def rows(self, part: slice) -> Floats:
+    def columns(self, part: slice) -> Floats:
         """Return k * energy for the energies of ``part``."""
-        return temper(self.inverse_temperatures, self.energy[part, np.newaxis])
+        return temper(self.inverse_temperatures[:, np.newaxis], self.energy[part])
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +49,9 @@ class GivenDensities:
 
     log_density_kn: Floats
 
-    def rows(self, part: slice) -> Floats:
-        """Return the transposed columns of ``part``."""
-        return self.log_density_kn[:, part].T
+    def columns(self, part: slice) -> Floats:
+        """Return the columns of ``part``."""
+        return self.log_density_kn[:, part]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,37 +61,42 @@ class FlattenedDensities:
     densities: LogDensities
     factor: float
 
-    def rows(self, part: slice) -> Floats:
-        """Return the rows of the others, flattened."""
-        return self.factor * self.densities.rows(part)
+    def columns(self, part: slice) -> Floats:
+        """Return those of the others, flattened."""
+        return self.factor * self.densities.columns(part)
+
+
+def column_slices(n: int, n_states: int) -> Iterator[slice]:
+    """Cut the n columns of a (state, draw) matrix so that a few parts of it stay in the cache."""
+    return slices(n, max(64, CHUNK // n_states))
 
 
 def log_mixture(densities: LogDensities, log_offsets: Floats, n: int) -> Floats:
     """Return L at each of n draws or nodes."""
     out = np.empty(n)
-    for part in slices(n, ROWS):
-        out[part] = log_sum(densities.rows(part) + log_offsets)[0]
+    for part in column_slices(n, log_offsets.size):
+        out[part] = log_sum(densities.columns(part) + log_offsets[:, np.newaxis])[0]
     return out
 
 
 def log_sum(terms: Floats) -> tuple[Floats, Floats]:
-    """Return the log of the summed exponentials of each row, and the terms' shares in it."""
-    largest = terms.max(axis=1)
-    parts = np.exp(terms - largest[:, np.newaxis])
-    total = parts.sum(axis=1)
-    parts /= total[:, np.newaxis]
-    return largest + np.log(total), parts
+    """Return the log of the summed exponentials of each column, and the terms' shares in it."""
+    largest = terms.max(axis=0)
+    shares = np.exp(terms - largest)
+    total = shares.sum(axis=0)
+    shares /= total
+    return largest + np.log(total), shares
 
 
 def _moments(densities: LogDensities, node_weights: Floats, log_offsets: Floats) -> tuple[Floats, Floats]:
     """Return sum p and sum p p' over the weighted nodes."""
     m = log_offsets.size
     first, second = np.zeros(m), np.zeros((m, m))
-    for part in slices(node_weights.size, ROWS):
-        p = log_sum(densities.rows(part) + log_offsets)[1]
-        weighted = p * node_weights[part, np.newaxis]
-        first += weighted.sum(axis=0)
-        second += weighted.T @ p
+    for part in column_slices(node_weights.size, m):
+        p = log_sum(densities.columns(part) + log_offsets[:, np.newaxis])[1]
+        weighted = p * node_weights[part]
+        first += weighted.sum(axis=1)
+        second += weighted @ p.T
     return first, second
 
 

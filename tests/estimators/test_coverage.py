@@ -1,0 +1,78 @@
+"""Level 7: are the error bars of every combination rule right for correlated draws?"""
+
+import numpy as np
+import pytest
+from tempered_draws import UNEVEN, ar1, correlated_draws
+
+from statistical import assert_mean_is, assert_variance_is_one, seeded_rng
+from tempering.estimators import RULES, combine
+
+TRUTH = np.array([1.0, 2.0])  # E x and E x^2 of N(1, 1)
+
+
+def z_scores(draw, rng, n_replicates, rules=RULES, **options):
+    """Return z-scores of both moments, shape (n_rules, n_replicates, 2)."""
+    z = np.empty((len(rules), n_replicates, 2))
+    for replicate in range(n_replicates):
+        x, energy, rung = draw(rng)
+        values = np.stack([x, x**2], axis=2)
+        for i, rule in enumerate(rules):
+            found = combine(values, None, rung, rule, energy=energy, inverse_temperatures=UNEVEN, **options)
+            z[i, replicate] = (found.estimate - TRUTH) / found.standard_error
+    return z
+
+
+def exchanging_replicas(rng, n_ensembles=4, n_draws=2000):
+    """Draw ensembles of four replicas that hold the four rungs between them and move partly together."""
+    shift = np.floor(6 * ar1(rng, 0.9, (n_ensembles, 1, n_draws))).astype(int)
+    rung = (shift + np.arange(4)[:, None]) % 4
+    together = ar1(rng, 0.8, (n_ensembles, 1, n_draws))
+    alone = ar1(rng, 0.8, (n_ensembles, 4, n_draws))
+    noise = (np.sqrt(0.5) * (together + alone) / np.sqrt(UNEVEN[rung])).reshape(4 * n_ensembles, n_draws)
+    return 1.0 + noise, -0.5 * noise**2, rung.reshape(4 * n_ensembles, n_draws)
+
+
+def slow_rungs(rng):
+    return correlated_draws(rng, 4, 2000, rho=0.8, rung_rho=0.9)
+
+
+def slow_positions(rng):
+    return correlated_draws(rng, 2, 4000, rho=0.9, rung_rho=0.7)
+
+
+def test_z_scores_of_every_rule_have_variance_one():
+    for z in z_scores(slow_rungs, seeded_rng("rules, short"), 120):
+        assert_mean_is(0.0, z)
+        assert_variance_is_one(z[:, 0])
+
+
+def test_replicas_that_exchange_states_are_one_ensemble():
+    rules = ("cold_only", "ess_optimal", "mbar")
+    for z in z_scores(exchanging_replicas, seeded_rng("replicas"), 100, rules, chains_per_ensemble=4):
+        assert_variance_is_one(z[:, 0])
+    (z,) = z_scores(exchanging_replicas, seeded_rng("replicas apart"), 100, ("ess_optimal",))
+    with pytest.raises(AssertionError):  # the control: taken for independent chains
+        assert_variance_is_one(z[:, 0])
+
+
+def test_control_error_bars_for_independent_draws_are_seen_to_be_wrong():
+    for z in z_scores(slow_rungs, seeded_rng("iid rules"), 60, ("ess_optimal", "mbar"), batch_length=1):
+        with pytest.raises(AssertionError):
+            assert_variance_is_one(z[:, 0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("draw", [slow_rungs, slow_positions])
+def test_nominal_95_percent_intervals_cover_93_to_97_percent(draw):
+    z = z_scores(draw, seeded_rng(f"coverage {draw.__name__}"), 4000)
+    coverage = np.mean(np.abs(z) < 1.96, axis=1)
+    for rule, row in zip(RULES, coverage, strict=True):
+        assert np.all((row > 0.93) & (row < 0.97)), f"{rule} covers {row}"
+
+
+@pytest.mark.long
+def test_intervals_from_ensembles_cover_93_to_97_percent():
+    z = z_scores(exchanging_replicas, seeded_rng("coverage of ensembles"), 2000, chains_per_ensemble=4)
+    coverage = np.mean(np.abs(z) < 1.96, axis=1)
+    for rule, row in zip(RULES, coverage, strict=True):
+        assert np.all((row > 0.93) & (row < 0.97)), f"{rule} covers {row}"
