@@ -1,5 +1,6 @@
 import warnings
 
+import jax
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -11,9 +12,12 @@ from tempering.estimators import energy_grid, mbar, mbar_from_matrix
 
 
 def pymbar_on(log_density_kn, rung):
-    """Solve with pymbar, which wants draws sorted by state and energies of the other sign."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its own making: JAX is absent, and so on
+    """Solve with pymbar, which wants draws sorted by state and energies of the other sign.
+
+    Inside the context JAX is in double precision already: otherwise pymbar switches it for the whole process.
+    """
+    with warnings.catch_warnings(), jax.enable_x64(True):
+        warnings.simplefilter("ignore")  # about its own options
         import pymbar
 
         order = np.argsort(rung, kind="stable")
@@ -24,7 +28,9 @@ def pymbar_on(log_density_kn, rung):
         result = fit.compute_free_energy_differences(return_theta=True)
         weights = np.empty_like(fit.weights())
         weights[order] = fit.weights()
-    return -fit.f_k, result["Theta"], weights, fit.compute_overlap()
+        overlap = fit.compute_overlap()
+    assert not jax.config.jax_enable_x64
+    return -fit.f_k, result["Theta"], weights, overlap
 
 
 @pytest.fixture(scope="module")

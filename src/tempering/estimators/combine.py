@@ -123,9 +123,10 @@ def combine(
         if e is None or k is None:
             raise _missing("rule='mbar'")
         fit = mbar(e, k, rung)
-        weights = np.exp(fit.log_weights())
+        log_mixture_weights = fit.log_weights()
+        weights = np.exp(log_mixture_weights)
         shares = np.bincount(rung.ravel(), weights.ravel(), m).astype(np.float64)
-        ess = ess_of_weights(fit.log_weights())
+        ess = ess_of_weights(log_mixture_weights)
         found = fit.expectation(h, chains_per_ensemble=chains_per_ensemble, batch_length=batch_length)
     else:
         shares = _shares(name, sums, tail, h, rung)

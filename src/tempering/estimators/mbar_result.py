@@ -143,12 +143,15 @@ class Mbar:
             An inverse temperature, or log density of the target at each draw.
         """
         raw = np.where(self.possible, self._log_target(target) - self.log_mixture, -np.inf)
-        if raw.max() == -np.inf:
+        largest = raw.max()
+        if largest == -np.inf:
             raise EstimatorError(
                 "At least one draw must have a positive weight, but all are zero. No draw lies where the "
                 "target does: sample for longer or use more rungs."
             )
-        return np.asarray(raw - logsumexp(raw)).reshape(self.rung.shape)
+        raw -= largest
+        raw -= np.log(np.sum(np.exp(raw)))
+        return np.asarray(raw).reshape(self.rung.shape)
 
     def expectation(
         self,

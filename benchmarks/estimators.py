@@ -1,0 +1,116 @@
+"""The estimators on ten million draws, beside plain NumPy and pymbar, as ratios measured in one run.
+
+Draws are iid from the powers of a normal density in 10 dimensions, 40 rungs down to k = 0.1.
+"""
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from tempering.estimators import RungSums, combine, ess_optimal, mbar
+
+N_RUNGS, DIMENSION = 40, 10
+K = np.geomspace(1.0, 0.1, N_RUNGS)
+MOST_PASSES = 4.0
+LEAST_RATIO = 20.0
+
+
+def tempered_draws(n_draws: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Return energies and rungs."""
+    rng = np.random.default_rng(seed)
+    rung = rng.integers(0, N_RUNGS, n_draws)
+    return -0.5 * rng.chisquare(DIMENSION, n_draws) / K[rung], rung
+
+
+def best_of(function: Callable[[], object], repeats: int) -> float:
+    """Return the shortest of some run times, in seconds."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def report(name: str, ratio: float, bar: str, passed: bool) -> bool:
+    print(f"{name}: {ratio:.1f} (bar: {bar}) {'met' if passed else 'MISSED'}", flush=True)
+    return passed
+
+
+def measure_ess_optimal(energy: np.ndarray, rung: np.ndarray) -> bool:
+    """Compare with one pass that sums the weights of each rung and protects nothing from overflow."""
+    log_weights = (1 - K[rung]) * energy
+    one_pass = best_of(lambda: np.bincount(rung, np.exp(log_weights), N_RUNGS), 5)
+    ours = best_of(lambda: ess_optimal(RungSums.from_log_weights(log_weights, rung)), 5)
+    print(f"ess_optimal, {rung.size:.0e} draws: {ours:.3f} s; np.bincount(rung, np.exp(w)): {one_pass:.3f} s")
+    passes = ours / one_pass
+    return report("passes over memory", passes, f"at most {MOST_PASSES:.0f}", passes <= MOST_PASSES)
+
+
+def measure_combine(energy: np.ndarray, rung: np.ndarray) -> None:
+    """Time whole estimates with standard errors and Pareto k-hat."""
+    for rule in ("ess_optimal", "screened", "mbar"):
+        start = time.perf_counter()
+        combine(energy, None, rung, rule, energy=energy, inverse_temperatures=K)
+        print(
+            f"combine(rule={rule!r}), {rung.size:.0e} draws: {time.perf_counter() - start:.2f} s", flush=True
+        )
+
+
+def time_peer(energy: np.ndarray, rung: np.ndarray) -> float:
+    """Return the seconds pymbar needs for the normalisers."""
+    import jax
+    import pymbar
+
+    order = np.argsort(rung, kind="stable")
+    u_kn = -K[:, None] * energy[order]
+    counts = np.bincount(rung, minlength=N_RUNGS)
+    with jax.enable_x64(True):  # else pymbar switches JAX for the whole process
+        start = time.perf_counter()
+        pymbar.MBAR(u_kn, counts)
+        return time.perf_counter() - start
+
+
+def measure_peer(energy: np.ndarray, rung: np.ndarray, seconds: float) -> tuple[int, float]:
+    """Return the largest subset that pymbar finishes in so many seconds, by its time on a small one."""
+    small = min(20_000, rung.size)
+    time_peer(energy[:2000], rung[:2000])  # its set-up is not counted
+    large = int(min(rung.size, small * seconds / time_peer(energy[:small], rung[:small])))
+    return large, time_peer(energy[:large], rung[:large])
+
+
+def measure_mbar(energy: np.ndarray, rung: np.ndarray, peer_seconds: float) -> bool:
+    """Compare with pymbar by the time each draw takes."""
+    ours = best_of(lambda: mbar(energy, K, rung), 2)
+    error = np.abs(mbar(energy, K, rung).log_normalisers + DIMENSION / 2 * np.log(K)).max()
+    n_peer, peer = measure_peer(energy, rung, peer_seconds)
+    print(
+        f"mbar, {rung.size:.0e} draws: {ours:.2f} s, {1e9 * ours / rung.size:.0f} ns a draw; off by {error:.1e} nats"
+    )
+    print(f"pymbar, {n_peer:.0e} draws: {peer:.1f} s, {1e9 * peer / n_peer:.0f} ns a draw")
+    ratio = (peer / n_peer) / (ours / rung.size)
+    return report("speed per draw over pymbar", ratio, f"at least {LEAST_RATIO:.0f}", ratio >= LEAST_RATIO)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.estimators", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="give pymbar a minute in place of ten seconds")
+    parser.add_argument("--draws", type=int, default=10_000_000)
+    options = parser.parse_args(argv)
+    energy, rung = tempered_draws(options.draws)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pymbar's, about its own options
+        passed = [
+            measure_ess_optimal(energy, rung),
+            measure_mbar(energy, rung, 55.0 if options.full else 10.0),
+        ]
+    measure_combine(energy, rung)
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
