@@ -77,9 +77,7 @@ def simulate(rng, values, n_chicks):
 
 def chick_cells(n_intervals, n_classes):
     """Cells that exist when only chicks are marked, every year. Shape (3, K, A)."""
-    return np.broadcast_to(
-        np.arange(n_intervals)[:, None] >= np.arange(n_classes), (3, n_intervals, n_classes)
-    )
+    return np.broadcast_to(np.arange(n_intervals)[:, None] >= np.arange(n_classes), (3, n_intervals, n_classes))
 
 
 def rough_fits(n_intervals, n_classes, strength=6.0):
@@ -99,8 +97,18 @@ def small_kernel(space=None, n_intervals=4, fitted_share=0.5, sigma=0.2):
 
 def prior_states(kernel, n_replicates, seed):
     """Draw states from the prior, with an empty data set."""
-    nothing = Statistics(
-        *(jnp.zeros(s) for s in ((3, *kernel.cells.shape[1:]),) * 2 + (kernel.cells.shape[1:],))
-    )
+    nothing = Statistics(*(jnp.zeros(s) for s in ((3, *kernel.cells.shape[1:]),) * 2 + (kernel.cells.shape[1:],)))
     keys = jax.random.split(jax.random.key(seed), n_replicates)
     return jax.jit(jax.vmap(lambda key: sample_prior(kernel, key, nothing)))(keys)
+
+
+def empty_statistics(n_intervals, n_classes):
+    """No birds at all: the likelihood is 1."""
+    shape = (n_intervals, n_classes)
+    return Statistics(jnp.zeros((3, *shape)), jnp.zeros((3, *shape)), jnp.zeros(shape))
+
+
+def model_codes(state, n_classes):
+    """Codes of the structures, as a model records them."""
+    bits = (np.asarray(state.timed) << np.arange(n_classes)).sum(axis=-1)
+    return (np.asarray(state.partition) << n_classes) + bits

@@ -114,8 +114,7 @@ def test_ldld_pairs_become_codes_with_a_tail(tmp_path):
 def test_recovery_matrices_give_releases_without_recaptures(tmp_path):
     file = tmp_path / "brown.inp"
     file.write_text(
-        "recovery matrix group=1;\n10 5 2;\n8 4;\n6;\n100 90 80;\n"
-        "recovery matrix group=2;\n1 1 1;\n1 1;\n1;\n9 9 9;\n"
+        "recovery matrix group=1;\n10 5 2;\n8 4;\n6;\n100 90 80;\nrecovery matrix group=2;\n1 1 1;\n1 1;\n1;\n9 9 9;\n"
     )
     arrays = read_recovery_matrix(file, ages=(0, ADULT))
     np.testing.assert_array_equal(arrays.never, [83, 78, 74, 6, 7, 8])
@@ -153,7 +152,7 @@ BAD_CSV = {
     "id,cohort,y1990,y1991\n8,1991,1,1": "h.csv:2: bird 8: its cohort is 1991, but it is first met in 1990",
     "id,weight,y1990,y1991\n8,2,1,1": "h.csv:1: unknown columns ['weight']",
     "id,y1990,y1991\n8,1": "h.csv:2: there must be 3 cells",
-    "id,age_at_marking,y1990,y1991\n8,old,1,1": "h.csv:2: age_at_marking must be a whole number, but is 'old'",
+    "id,age_at_marking,y1990,y1991\n8,old,1,1": "h.csv:2: age_at_marking must be a whole number",
     "id,y1990,y1991": "there must be a line below the header",
 }
 

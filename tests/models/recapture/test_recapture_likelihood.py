@@ -61,8 +61,7 @@ def test_counts_give_the_likelihood_of_the_individuals(tail):
     alive_last = np.array([(c == 2).sum() == 0 for c in codes])
     number = np.where(alive_last & (rng.random(len(codes)) < 0.2), -1, 1)
     slow = sum(
-        forward_log_probability(c, a, values, 3, tail, n > 0)
-        for c, a, n in zip(codes, age, number, strict=True)
+        forward_log_probability(c, a, values, 3, tail, n > 0) for c, a, n in zip(codes, age, number, strict=True)
     )
     counts = Histories(codes, years=range(7), age=age, number=number, tail=tail).to_counts(3)
     cells = free_cells(counts)
@@ -72,9 +71,7 @@ def test_counts_give_the_likelihood_of_the_individuals(tail):
 
 def test_the_synthetic_set_at_its_truth():
     data = statistics(read(path_of(SYNTHETIC_COUNTS), "counts"))
-    assert float(log_likelihood(data, jnp.asarray(synthetic_truth()))) == pytest.approx(
-        -6592.522590028446, abs=1e-9
-    )
+    assert float(log_likelihood(data, jnp.asarray(synthetic_truth()))) == pytest.approx(-6592.522590028446, abs=1e-9)
 
 
 def test_the_synthetic_histories_agree_bird_by_bird():

@@ -104,6 +104,7 @@ class Kernel:
 
     def step(self, key: Array, data: Statistics, state: State, k: Array) -> tuple[State, Info]:
         """Move once, leaving prior x likelihood^k invariant."""
+        data = Statistics(*map(jnp.asarray, data))
         size = state.values.size
         jumping = [q for q in range(3) if self.space.space(PARAMETERS[q]).count > 1]
         jump_size = 4 + self.cells.shape[1] * (1 + self.cells.shape[2])

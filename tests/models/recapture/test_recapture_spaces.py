@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tempering.errors import InputError
+from tempering.models.recapture.partitions import all_partitions
+from tempering.models.recapture.spaces import ModelSpace, ParameterSpace
+from tempering.models.recapture.structures import Structure
+
+
+@pytest.mark.parametrize("ages", ["contiguous", "free"])
+@pytest.mark.parametrize("n_classes", range(1, 7))
+def test_the_formula_counts_the_structures(ages, n_classes):
+    space = ParameterSpace(n_classes, ages)
+    assert space.count == len(set(space.structures()))
+
+
+def test_the_space_of_king_and_brooks_has_477144_models():
+    assert ModelSpace(4).count == 54 * 94 * 94 == 477_144
+    assert ModelSpace(4, p="contiguous", lambda_="contiguous").count == 157_464
+    assert ModelSpace(4, phi="free").count == 830_584
+
+
+@given(st.integers(1, 8), st.booleans(), st.randoms(use_true_random=False))
+def test_a_structure_survives_its_notation_and_its_code(n_classes, contiguous, random):
+    labels = random.choice(all_partitions(n_classes, contiguous))
+    flags = [random.random() < 0.5 for _ in range(max(labels) + 1)]
+    structure = Structure(labels, tuple(flags[g] for g in labels))
+    assert Structure.parse(str(structure), n_classes) == structure
+    space = ModelSpace(n_classes, phi="free")
+    assert space.structure(space.code(structure)) == structure
+
+
+BAD = {
+    "{1} {2,3}": r"lacks \[4\]",
+    "{1,1} {2,3,4}": "has 1 twice",
+    "{1}{2+}{3}{4}": "Only the last class",
+    "{1}{2}{3}{5}": "must be 1 to 4",
+    "1 2 3 4": "must read like",
+    "{1}(x) {2,3,4}": "must read like",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_bad_notation_is_refused(text):
+    with pytest.raises(InputError, match=BAD[text]):
+        ModelSpace(4, phi=text)
+
+
+@pytest.mark.parametrize("name", ["phi", "p"])
+def test_every_split_has_its_merge_and_every_merge_its_split(name):
+    """Counts of moves back and forth are those of section 5.3, and lead back."""
+    space = ModelSpace(4)
+    table = space.table(name)
+    allowed = [space.partitions.index(row) for row in space.space(name).partitions]
+    for i in allowed:
+        labels = table.labels[i]
+        sizes = np.bincount(labels)
+        expected = (sizes - 1).sum() if name == "phi" else (2 ** (sizes - 1) - 1).sum()
+        assert table.n_splits[i] == expected
+        for s in range(table.n_splits[i]):
+            target, off = table.split_to[i, s], table.split_off[i, s]
+            assert target in allowed
+            group = labels == labels[off.argmax()]
+            youngest_pair = [int(np.flatnonzero(group & ~off)[0]), int(np.flatnonzero(off)[0])]
+            pair = next(q for q, p in enumerate(table.pairs) if list(p) == youngest_pair)
+            assert table.can_merge[target, pair]
+            assert table.merge_to[target, pair] == i
+        n_groups = len(sizes)
+        pairs = n_groups - 1 if name == "phi" else n_groups * (n_groups - 1) // 2
+        assert table.can_merge[i].sum() == pairs
+
+
+def test_a_fixed_structure_cannot_move():
+    space = ModelSpace(4, phi="{1}(t) {2,3} {4+}")
+    assert space.space("phi").count == 1
+    table = space.table("phi")
+    assert table.n_splits.sum() == 0
+    assert not table.can_merge.any()
