@@ -11,13 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
-from tempering.estimators import DEFAULT_RULE, Combination, Estimate, combine
+from tempering.estimators import DEFAULT_RULE, Combination, Estimate, combine, mbar, weighted_quantile
 from tempering.ladder import Ladder
 from tempering.layout import Layout
+from tempering.questions.diagnosis import Diagnosis, diagnosis_of
+from tempering.questions.evidence import Evidence, evidence_of
+from tempering.questions.tours import Tours, tours_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tempering.estimators import Mbar
     from tempering.tuning.rounds import Round
 
 Floats = NDArray[np.float64]
@@ -34,6 +38,7 @@ class RunInfo:
     seed: int
     seconds: float
     rounds: tuple[Round, ...] = ()
+    redraws: bool = False  # at k = 0 the state is drawn afresh: runs split into tours
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +190,27 @@ class TemperedDraws:
         columns = ["quantity", "mean", "standard_error", "sd", "5%", "50%", "95%", "ess"]
         return pd.DataFrame(rows, columns=columns).set_index("quantity")
 
+    @cached_property
+    def mbar(self) -> Mbar:
+        """The mixture of all rungs, with the normalisers estimated."""
+        return mbar(self.energy, self.ladder.inverse_temperatures, self.rung)
+
+    def log_evidence(self) -> Evidence:
+        """Estimate log Z(1) - log Z(k_m): the log evidence where k_m = 0 is a normalised prior.
+
+        By MBAR, with stepping stones both ways and thermodynamic integration beside it; a disagreement beyond their
+        errors is a warning that names the rungs. For a powered-up density it is a ratio of normalisers.
+        """
+        return evidence_of(self)
+
+    def tours(self) -> Tours:
+        """Split the run at its regenerations: a visit to k = 0, where the base is drawn from, starts a new tour."""
+        return tours_of(self)
+
+    def diagnose(self) -> Diagnosis:
+        """Say in words whether the run can be trusted, and what to change."""
+        return diagnosis_of(self)
+
     def rungs(self) -> pd.DataFrame:
         """Tabulate the rungs: k, visits, acceptance of moves and of exchanges, ESS of weights, share, k-hat."""
         import pandas as pd
@@ -201,7 +227,7 @@ class TemperedDraws:
             {
                 "k": self.ladder.inverse_temperatures,
                 "visits": self.visits,
-                "move_acceptance": np.nanmean(moves, axis=1) if not np.isnan(moves).all() else np.full(m, np.nan),
+                "move_acceptance": _mean_of_known(moves),
                 "exchange_acceptance": np.append(swap_acceptance(trace, m), np.nan),
                 "ess_of_weights": combined.ess_per_rung,
                 "share": combined.shares,
@@ -209,7 +235,7 @@ class TemperedDraws:
             }
         ).rename_axis("rung")
 
-    @property
+    @cached_property
     def n_round_trips(self) -> int:
         """Journeys from the cold rung to the hottest and back."""
         from tempering.tuning.rounds import n_round_trips
@@ -220,6 +246,12 @@ class TemperedDraws:
         names = ", ".join(f"{name}{list(np.shape(array)[2:])}" for name, array in self.values.items())
         how = f", {self.info.method} on the {self.info.engine} engine" if self.info else ""
         return f"TemperedDraws({self.n_chains} chains x {self.n_draws} draws of {names}; {self.ladder}{how})"
+
+
+def _mean_of_known(moves: Floats) -> Floats:
+    known = ~np.isnan(moves)
+    n = known.sum(axis=1)
+    return np.where(n > 0, np.where(known, moves, 0.0).sum(axis=1) / np.maximum(n, 1), np.nan)
 
 
 def _index(i: int, shape: tuple[int, ...]) -> str:

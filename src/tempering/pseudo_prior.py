@@ -18,7 +18,7 @@ from tempering.ladder import Ladder
 
 Floats = NDArray[np.float64]
 
-LARGEST_CHANGE = 20.0  # nats a round: a rung seldom seen says little about how far off it is
+LARGEST_CHANGE = 1.5  # nats a round: a rung seldom seen says that it is off, not how far
 
 
 @dataclass(frozen=True)
@@ -60,19 +60,23 @@ def visit_counts(log_pseudo_prior: Floats, seen: Seen) -> Floats:
 def stochastic_approximation(log_pseudo_prior: Floats, seen: Seen) -> Floats:
     """Lower the rungs visited too often, by steps that shrink as 1 / round (Kushner & Yin 1997)."""
     share = seen.visits / seen.visits.sum() * len(seen.ladder)
-    return _changed(log_pseudo_prior, -(2.0 / (1.0 + seen.round)) * (share - 1.0))
+    return _changed(log_pseudo_prior, -(20.0 / (20.0 + seen.round)) * (share - 1.0))
 
 
 def wang_landau(log_pseudo_prior: Floats, seen: Seen) -> Floats:
-    """Lower every rung by its visits, in steps that halve each round (Atchade & Liu 2010)."""
+    """Lower every rung by its visits, in steps that shrink once the rungs are visited evenly (Atchade & Liu 2010).
+
+    Here the step is halved every ten rounds, which needs no test of flatness.
+    """
     share = seen.visits / seen.visits.sum() * len(seen.ladder)
-    return _changed(log_pseudo_prior, -(4.0 * 0.5**seen.round) * share)
+    return _changed(log_pseudo_prior, -(0.5 ** (seen.round // 10)) * share)
 
 
 def rao_blackwellised(log_pseudo_prior: Floats, seen: Seen) -> Floats:
     """Divide by every rung's mean conditional probability given the draws, instead of its visits.
 
-    As in self-adjusted mixture sampling (Tan 2017): each draw tells of all rungs, not of its own alone.
+    As in self-adjusted mixture sampling (Tan 2017): each draw tells of all rungs, not of its own alone. What it tells
+    of far rungs is an extrapolation, hence the bound on the change.
     """
     return _changed(log_pseudo_prior, -log_conditional_occupancy(log_pseudo_prior, seen))
 
@@ -104,14 +108,19 @@ def two_stages(log_pseudo_prior: Floats, seen: Seen, *, n_rounds: int) -> Floats
 
 def method_named(name: str, n_rounds: int) -> Method:
     """Look up a way of learning the pseudo-prior."""
+    check_method(name)
     if name == "two_stages":
         return lambda log_p, seen: two_stages(log_p, seen, n_rounds=n_rounds)
-    if name not in METHODS:
+    return METHODS[name]
+
+
+def check_method(name: str) -> None:
+    """Refuse a name that means no way of learning the pseudo-prior."""
+    if name not in (*METHODS, "mbar", "two_stages"):
         raise SamplerError(
-            f"pseudo_prior must be one of {sorted([*METHODS, 'two_stages'])} or an array with one log value a rung, "
+            f"pseudo_prior must be one of {sorted([*METHODS, 'mbar', 'two_stages'])} or an array with one log value a rung, "
             f"but got {name!r}."
         )
-    return METHODS[name]
 
 
 def _changed(log_pseudo_prior: Floats, change: Floats) -> Floats:

@@ -61,19 +61,27 @@ class Target:
         --------
         >>> import tempering as tp
         >>> tp.Target.from_likelihood(lambda x: -((x - 3) ** 2), lambda x: -0.5 * x**2)
-        Target(prior * likelihood^k)
+        Target(base * exp(energy)^k)
         """
         target = cls.__new__(cls)
         sampler = None if sample_prior is None else _callable("sample_prior", sample_prior)
         target._set(_callable("log_likelihood", log_likelihood), _callable("log_prior", log_prior), sampler)
         return target
 
-    def _set(
-        self, energy: LogDensity, base: LogDensity | None, sample_base: Callable[[Any], Any] | None
-    ) -> None:
+    def _set(self, energy: LogDensity, base: LogDensity | None, sample_base: Callable[[Any], Any] | None) -> None:
         object.__setattr__(self, "energy", energy)
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "sample_base", sample_base)
+
+    def with_reference(self, reference: Any) -> Target:
+        """Put a normalised reference q at k = 0: base = log q, energy = log pi - log q.
+
+        The one path that keeps the masses of narrow modes. ``reference`` has ``log_density(position)`` and
+        ``sample(rng)``; `tempering.reference.fit_reference` makes one.
+        """
+        from tempering.reference import along_reference
+
+        return along_reference(self, reference)
 
     @property
     def is_powered(self) -> bool:
@@ -89,7 +97,7 @@ class Target:
             )
 
     def __repr__(self) -> str:
-        return "Target(pi^k)" if self.is_powered else "Target(prior * likelihood^k)"
+        return "Target(pi^k)" if self.is_powered else "Target(base * exp(energy)^k)"
 
 
 NOT_INTEGRABLE = (

@@ -20,6 +20,32 @@ Floats = NDArray[np.float64]
 BINS = 2000  # energies kept; beyond, neighbours are merged
 
 
+DRAWS_KEPT = 6000  # energies of one round that are kept for the next ones
+
+
+@dataclass(frozen=True, eq=False)
+class Energies:
+    """Energies with the inverse temperature each was drawn at, whatever the ladder."""
+
+    k: Floats
+    energy: Floats
+
+    @classmethod
+    def of_trace(cls, energy: Floats, rung: NDArray[np.int32], ladder: Ladder) -> Energies:
+        """Take the energies of a round, thinned if they are many."""
+        thin = max(1, energy.size // DRAWS_KEPT)
+        return cls(ladder.inverse_temperatures[rung.ravel()[::thin]], energy.ravel()[::thin])
+
+    def with_newer(self, newer: Energies) -> Energies:
+        """Add a newer round; of what was there every other energy is forgotten, since older is less in equilibrium."""
+        return Energies(np.append(self.k[::2], newer.k), np.append(self.energy[::2], newer.energy))
+
+    def density_of_states(self) -> DensityOfStates:
+        """Estimate the density of states from all of them."""
+        k, rung = np.unique(-self.k, return_inverse=True)
+        return DensityOfStates.from_draws(self.energy, -k, rung)
+
+
 @dataclass(frozen=True, eq=False)
 class DensityOfStates:
     """Energies in increasing order and the log of their shares.

@@ -33,9 +33,7 @@ def start(leaves: Sequence[Any], ladder: Ladder, centre: Floats) -> tuple[Settin
 def _is_dense(leaf: Any, dimension: int) -> bool:
     if leaf.covariance not in COVARIANCES:
         raise SamplerError(f"covariance must be one of {COVARIANCES}, but got {leaf.covariance!r}.")
-    return dimension > 1 and (
-        leaf.covariance == "dense" or (leaf.covariance == "auto" and dimension <= DENSE_UP_TO)
-    )
+    return dimension > 1 and (leaf.covariance == "dense" or (leaf.covariance == "auto" and dimension <= DENSE_UP_TO))
 
 
 def acceptance_by_rung(trace: Trace, before: NDArray[np.int32], n_rungs: int) -> tuple[Floats, Floats]:
@@ -111,14 +109,14 @@ def _factor(values: Floats, weights: Floats, centre: Floats, n_effective: float,
     if old.shape[1] == 1:
         variance = weights @ residual**2
         trust = n_effective / (n_effective + 5.0)
-        return np.sqrt(trust * variance + (1 - trust) * np.sum(old**2, axis=1) + 1e-300)[:, None]
+        return np.asarray(np.sqrt(trust * variance + (1 - trust) * np.sum(old**2, axis=1) + 1e-300)[:, None])
     covariance = (weights * residual.T) @ residual
     trust = n_effective / (n_effective + d + 5.0)
     spread = np.diag(np.maximum(np.diag(covariance), 1e-300))
     try:
-        return np.linalg.cholesky(trust * covariance + (1 - trust) * spread)
+        return np.asarray(np.linalg.cholesky(trust * covariance + (1 - trust) * spread))
     except np.linalg.LinAlgError:
-        return np.sqrt(spread)
+        return np.asarray(np.sqrt(spread))
 
 
 def _size(factor: Floats) -> Floats:

@@ -10,16 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
-from tempering.errors import TargetError
+from tempering.errors import EstimatorError, TargetError
+from tempering.kernels.settings import Settings
 from tempering.ladder import Ladder
 from tempering.pseudo_prior import Seen, from_mean_energies, log_conditional_occupancy, method_named
 from tempering.target import NOT_INTEGRABLE
 from tempering.tuning import kernel_settings
+from tempering.tuning.density_of_states import Energies
+from tempering.tuning.ladder_choice import choose_ladder
 
 Floats = NDArray[np.float64]
 
 SHARE_OF_START = 0.3  # of the budget, for the fixed-rung runs
-N_ROUNDS = 5
+SHARE_OF_SHORT = 0.4  # of what is left, for short rounds that bring the pseudo-prior near
+N_ROUNDS = 4
 RUNAWAY = 1e8  # times the cold rung's spread: no power of a density that can be normalised is so wide
 
 
@@ -51,31 +55,47 @@ class Tuner:
     leaves: Sequence[Any]
     pseudo_prior: str | None  # None: it is given, or the method needs none
     report: Callable[[int, str], None]  # (iterations done, a line or "")
-    is_power: bool = True
+    is_powered: bool = True
+    objective: str | None = None  # of the ladder; None: it is given, and stays
 
-    def run(self, states: Any, schedule: Schedule, n_iterations: int) -> Tuned:
-        """Tune for about ``n_iterations`` iterations of every chain."""
+    def run(self, states: Any, schedule: Schedule, n_iterations: int, known: Energies | None = None) -> Tuned:
+        """Tune for about ``n_iterations`` iterations of every chain; ``known`` are energies of a pilot run."""
         budget = n_iterations // QUANTUM * QUANTUM
         if budget == 0:
             return Tuned(states, schedule, ())
-        if self.pseudo_prior is not None:
-            states, schedule, used = self._start_cold_to_hot(states, schedule, budget)
+        if self.pseudo_prior is not None and known is None:
+            states, schedule, known, used = self._start_cold_to_hot(states, schedule, budget)
             budget -= used
+        is_stepwise = self.pseudo_prior is not None and self.pseudo_prior != "mbar"
+        short = int(SHARE_OF_SHORT * budget) // QUANTUM if is_stepwise else 0
+        lengths = doubling_lengths(budget - short * QUANTUM)
+        for number in range(short):
+            states, trace = self.engine.run(states, schedule, QUANTUM)
+            schedule = self._improved(schedule, trace, number, short + len(lengths), reshape=number % 8 == 7)
+            self.report(QUANTUM, "")
         rounds: list[Round] = []
-        lengths = doubling_lengths(budget)
         for number, length in enumerate(lengths):
             before = schedule
             states, trace = self.engine.run(states, schedule, length)
-            schedule = self._improved(schedule, trace, number, len(lengths))
+            schedule = self._improved(schedule, trace, short + number, short + len(lengths))
             rounds.append(describe(trace, before))
+            if known is not None:
+                known = known.with_newer(Energies.of_trace(trace.energy, trace.rung, before.ladder))
+                schedule = self._relearnt(schedule, known)
+            if schedule.ladder is not before.ladder:
+                states = self.engine.on_rung(states, _nearest(before.ladder, schedule.ladder, trace.rung[:, -1]))
             self.report(length, line_of(rounds[-1], number))
         return Tuned(states, schedule, tuple(rounds))
 
-    def _start_cold_to_hot(self, states: Any, schedule: Schedule, budget: int) -> tuple[Any, Schedule, int]:
-        """Run every rung by itself, each from where the colder one ended; integrate the mean energies."""
+    def _start_cold_to_hot(self, states: Any, schedule: Schedule, budget: int) -> tuple[Any, Schedule, Energies, int]:
+        """Run every rung by itself, each from where the colder one ended; integrate the mean energies.
+
+        The trapezium rule is a start; the energies are kept for what is learnt from the rounds.
+        """
         m = len(schedule.ladder)
         n_blocks = max(1, int(SHARE_OF_START * budget / m / QUANTUM))
         mean_energy = np.zeros(m)
+        kept: list[Floats] = []
         used = 0
         for rung in range(m):
             states = self.engine.on_rung(states, rung)
@@ -86,34 +106,49 @@ class Tuner:
                 self._check_spread(trace, schedule)
             energy = trace.energy[:, QUANTUM // 4 :]
             mean_energy[rung] = np.mean(energy[energy > -np.inf]) if np.any(energy > -np.inf) else 0.0
+            kept.append(energy)
             used += blocks * QUANTUM
             self.report(blocks * QUANTUM, "")
         log_p = from_mean_energies(schedule.ladder, mean_energy)
-        return states, replace(schedule, log_pseudo_prior=log_p), used
+        k = np.repeat(schedule.ladder.inverse_temperatures, [e.size for e in kept])
+        known = Energies(k, np.concatenate([e.ravel() for e in kept]))
+        schedule = replace(schedule, log_pseudo_prior=log_p)
+        return states, self._relearnt(schedule, known), known, used
 
-    def _improved(self, schedule: Schedule, trace: Trace, number: int, n_rounds: int) -> Schedule:
+    def _improved(
+        self, schedule: Schedule, trace: Trace, number: int, n_rounds: int, *, reshape: bool = True
+    ) -> Schedule:
         seen = Seen(schedule.ladder, trace.rung, trace.energy, number)
-        schedule = self._rescaled(schedule, trace, gain=1.0 / (1 + number))
+        schedule = self._rescaled(schedule, trace, gain=1.0 / (1 + number) ** 0.6)
         self._check_spread(trace, schedule)
-        if schedule.settings:
+        if schedule.settings and reshape:
             schedule = replace(schedule, settings=self._reshaped(schedule, trace, seen))
-        if self.pseudo_prior is not None:
+        if self.pseudo_prior is not None and self.pseudo_prior != "mbar":
             method = method_named(self.pseudo_prior, n_rounds)
             schedule = replace(schedule, log_pseudo_prior=method(schedule.log_pseudo_prior, seen))
         return schedule
 
-    def _rescaled(
-        self, schedule: Schedule, trace: Trace, gain: float, spread_from: int | None = None
-    ) -> Schedule:
+    def _relearnt(self, schedule: Schedule, known: Energies) -> Schedule:
+        """Take the pseudo-prior, and the ladder where it is ours to choose, from the density of states."""
+        if self.pseudo_prior != "mbar" and self.objective is None:
+            return schedule
+        try:
+            states = known.density_of_states()
+        except EstimatorError:  # rungs that do not overlap yet: keep what there is, the next round knows more
+            return schedule
+        old = schedule.ladder
+        ladder = old if self.objective is None else choose_ladder(states, old.hottest, self.objective)
+        log_p = -states.log_normaliser(ladder.inverse_temperatures)
+        return Schedule(ladder, log_p - log_p[0], carried_over(schedule.settings, old, ladder))
+
+    def _rescaled(self, schedule: Schedule, trace: Trace, gain: float, spread_from: int | None = None) -> Schedule:
         if not schedule.settings:
             return schedule
         before = rung_before(trace) if spread_from is None else trace.rung
         mean, count = kernel_settings.acceptance_by_rung(trace, before, len(schedule.ladder))
         if spread_from is not None:  # hotter rungs, not yet run, start from what this one has learnt
             mean[spread_from:], count[spread_from:] = mean[spread_from], count[spread_from]
-        return replace(
-            schedule, settings=kernel_settings.rescaled(schedule.settings, self.leaves, mean, count, gain)
-        )
+        return replace(schedule, settings=kernel_settings.rescaled(schedule.settings, self.leaves, mean, count, gain))
 
     def _reshaped(self, schedule: Schedule, trace: Trace, seen: Seen) -> Any:
         """Shapes of all rungs from all draws, weighted by each rung's conditional probability of the draw."""
@@ -128,18 +163,39 @@ class Tuner:
         return kernel_settings.reshaped(schedule.settings, self.leaves, values[kept], log_weights)
 
     def _check_spread(self, trace: Trace, schedule: Schedule) -> None:
-        """Stop a chain that runs off to infinity on a hot rung."""
-        if not (schedule.settings and self.is_power):
-            return
-        cold = float(np.min(schedule.settings[0].scale))
-        furthest = float(np.max(np.abs(trace.values)))
-        if not np.isfinite(furthest) or furthest > RUNAWAY * max(cold, 1.0):
-            rung = int(trace.rung.ravel()[np.argmax(np.max(np.abs(trace.values), axis=-1))])
-            k = schedule.ladder[rung]
-            raise TargetError(
-                f"Every rung must have a density that can be normalised, but on rung {rung}, k = {k:.3g}, a chain has "
-                f"run off to {furthest:.1e}. {NOT_INTEGRABLE}"
-            )
+        if self.is_powered:
+            check_spread(trace, schedule)
+
+
+def check_spread(trace: Trace, schedule: Schedule) -> None:
+    """Stop a chain that runs off to infinity on a hot rung."""
+    if not schedule.settings:
+        return
+    cold = float(np.min(schedule.settings[0].scale))
+    furthest = float(np.max(np.abs(trace.values)))
+    if not np.isfinite(furthest) or furthest > RUNAWAY * max(cold, 1.0):
+        rung = int(trace.rung.ravel()[np.argmax(np.max(np.abs(trace.values), axis=-1))])
+        raise TargetError(
+            f"Every rung must have a density that can be normalised, but on rung {rung}, k = "
+            f"{schedule.ladder[rung]:.3g}, a chain has run off to {furthest:.1e}. {NOT_INTEGRABLE}"
+        )
+
+
+def carried_over(settings: tuple[Settings, ...], old: Ladder, new: Ladder) -> tuple[Settings, ...]:
+    """Carry settings from one ladder to another: scales by interpolation in log k, shapes from the nearest rung."""
+    at = np.log(np.maximum(old.inverse_temperatures, 1e-6))[::-1]
+    wanted = np.log(np.maximum(new.inverse_temperatures, 1e-6))
+    nearest = [len(at) - 1 - int(np.argmin(np.abs(at - w))) for w in wanted]
+    return tuple(
+        Settings(np.exp(np.interp(wanted, at, np.log(s.scale)[::-1])), s.factor[nearest], s.centre[nearest])
+        for s in settings
+    )
+
+
+def _nearest(old: Ladder, new: Ladder, rung: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the rungs of the new ladder nearest to where chains were on the old one."""
+    k = old.inverse_temperatures[rung]
+    return np.asarray(np.argmin(np.abs(np.subtract.outer(k, new.inverse_temperatures)), axis=1))
 
 
 def doubling_lengths(budget: int) -> list[int]:
@@ -148,7 +204,7 @@ def doubling_lengths(budget: int) -> list[int]:
     Examples
     --------
     >>> doubling_lengths(3200)
-    [96, 192, 384, 768, 1760]
+    [192, 384, 768, 1856]
     """
     units = budget // QUANTUM
     if units <= 0:

@@ -1,0 +1,271 @@
+"""Fill in what a user left open: the engine, the kernel, the number of chains, where they start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import SamplerError, TargetError
+from tempering.kernels.composite import leaves
+from tempering.kernels.random_walk import RandomWalk
+from tempering.ladder import Ladder
+from tempering.layout import Layout
+from tempering.pseudo_prior import check_method
+from tempering.randomness import seed_of, stream
+from tempering.target import Target
+
+RUNG_MOVES = {
+    "simulated": ("lifted", "neighbour"),
+    "parallel": ("non_reversible", "even_odd", "random"),
+    "sequential": ("none",),
+}
+CHAINS = {
+    "vector": {"simulated": 32, "parallel": 4, "sequential": 8},
+    "scalar": {"simulated": 8, "parallel": 2, "sequential": 8},
+}
+GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
+LEAPFROG_STEPS = 4
+REFERENCE_STREAM, EXAMPLE_STREAM = 5, 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is made of, once every default has been filled in."""
+
+    target: Any
+    layout: Layout | None  # None: a model object, which records what it likes
+    kernel: Any
+    ladder: Ladder | None  # None: to be tuned
+    method: str
+    rung_moves: str
+    engine: str
+    n_chains: int
+    seed: int
+    starts: tuple[Any, ...]  # empty: drawn from the prior
+    example: Any = None  # a position, for its shape
+
+    @property
+    def leaves(self) -> tuple[Any, ...]:
+        """The simple kernels that are tuned."""
+        return leaves(self.kernel) if self.kernel is not None else ()
+
+    @property
+    def is_powered(self) -> bool:
+        """Whether the whole density is raised to the power k."""
+        return isinstance(self.target, Target) and self.target.is_powered
+
+    @property
+    def has_base(self) -> bool:
+        """Whether k = 0 can be reached: a base under a likelihood, or a model that can sample its reference."""
+        if isinstance(self.target, Target):
+            return not self.target.is_powered
+        return callable(getattr(self.target, "sample_reference", None))
+
+    @property
+    def can_redraw(self) -> bool:
+        """Whether the base can be drawn from exactly, so that runs split into tours."""
+        if isinstance(self.target, Target):
+            return self.target.sample_base is not None
+        return self.has_base
+
+
+def make_plan(
+    target: Any,
+    *,
+    initial: Any,
+    ladder: Ladder | Sequence[float] | None,
+    method: str,
+    kernel: Any,
+    chains: int | None,
+    rng: np.random.Generator | int | None,
+    engine: str,
+    rung_moves: str | None,
+    reference: Any,
+) -> Plan:
+    """Check the arguments of `tempering.sample` and fill in the defaults."""
+    moves = _rung_moves(method, rung_moves)
+    steps = ladder if isinstance(ladder, Ladder) or ladder is None else Ladder(ladder)
+    seed = seed_of(rng)
+    if not isinstance(target, Target):
+        _check_model(target)
+        name = _engine_of_model(target, engine)
+        n_chains = chains if chains is not None else CHAINS[name][method]
+        return Plan(target, None, None, steps, method, moves, name, n_chains, seed, ())
+    starts = _starts(initial)
+    example = starts[0] if starts else _draw_from_base(target, seed)
+    layout = Layout.of(example)
+    if reference is not None:
+        target = _with_reference(target, reference, layout, starts or (example,), seed)
+    if steps is not None:
+        target.check_ladder(steps)
+    name = _engine_of_target(target, layout, example, engine)
+    kernel = kernel if kernel is not None else default_kernel(target, layout, example, name)
+    n_chains = chains if chains is not None else CHAINS[name][method]
+    return Plan(target, layout, kernel, steps, method, moves, name, n_chains, seed, starts, example)
+
+
+def default_kernel(target: Target, layout: Layout, example: Any, engine: str) -> Any:
+    """Return a random walk, or Hamiltonian moves where there are gradients and enough dimensions to need them."""
+    if engine != "vector" or layout.size < GRADIENTS_FROM or not _has_gradient(target, layout, example):
+        return RandomWalk()
+    return _hamiltonian()
+
+
+@lru_cache(maxsize=1)
+def _hamiltonian() -> Any:
+    import blackjax
+
+    from tempering.kernels.blackjax import BlackJAX
+
+    return BlackJAX(blackjax.hmc, num_integration_steps=LEAPFROG_STEPS)
+
+
+def _has_gradient(target: Target, layout: Layout, example: Any) -> bool:
+    import jax
+    import jax.numpy as jnp
+
+    x = layout.flatten(example)
+    functions = [layout.on_flat(f) for f in (target.base, target.energy) if f is not None]
+    try:
+        with jax.enable_x64(True):
+            for function in functions:
+                jax.eval_shape(jax.grad(function), jnp.asarray(x))
+    except Exception:  # a function that JAX traces but cannot differentiate, for whatever reason of its own
+        return False
+    return True
+
+
+def _with_reference(target: Target, reference: Any, layout: Layout, starts: Sequence[Any], seed: int) -> Target:
+    """Put a reference, the user's or a fitted one, at k = 0; the plain path where the fit is poor."""
+    from tempering.reference import along_reference, fit_reference
+
+    if reference != "fit":
+        return along_reference(target, reference, layout)
+    points = [layout.flatten(start) for start in starts]
+    if target.sample_base is not None:
+        points += [layout.flatten(_draw_from_base(target, seed + 1 + i)) for i in range(20)]
+    fitted = fit_reference(cold_density(target, layout), np.stack(points), rng=stream(seed, REFERENCE_STREAM))
+    return along_reference(target, fitted.reference, layout) if fitted.is_good else target
+
+
+@lru_cache(maxsize=32)
+def cold_density(target: Target, layout: Layout) -> Any:
+    """Return log pi at k = 1 as a function of flat vectors; kept, so that code compiled for it is found again."""
+    energy = layout.on_flat(target.energy)
+    if target.base is None:
+        return energy
+    base = layout.on_flat(target.base)
+    return lambda flat: base(flat) + energy(flat)
+
+
+def first_log_pseudo_prior(pseudo_prior: str | NDArray[np.float64], ladder: Ladder) -> NDArray[np.float64]:
+    """Return the user's log pseudo-prior, or a flat one to be learnt from."""
+    if isinstance(pseudo_prior, str):
+        check_method(pseudo_prior)
+        return np.zeros(len(ladder))
+    log_p = np.array(pseudo_prior, dtype=float)
+    if log_p.shape != (len(ladder),) or not np.all(np.isfinite(log_p)):
+        raise SamplerError(
+            f"pseudo_prior must hold one finite log value for each of the {len(ladder)} rungs, but has shape "
+            f"{log_p.shape}."
+        )
+    return log_p
+
+
+def check_counts(**counts: int | None) -> None:
+    """Refuse numbers of draws or chains that are not whole and positive; tuning may be left out."""
+    for name, count in counts.items():
+        least = 0 if name == "tune" else 1
+        if count is not None and (int(count) != count or count < least):
+            raise SamplerError(f"{name} must be a whole number of at least {least}, but got {count}.")
+
+
+def _rung_moves(method: str, rung_moves: str | None) -> str:
+    if method not in RUNG_MOVES:
+        raise SamplerError(f"method must be one of {sorted(RUNG_MOVES)}, but got {method!r}.")
+    moves = rung_moves if rung_moves is not None else RUNG_MOVES[method][0]
+    if moves not in RUNG_MOVES[method]:
+        raise SamplerError(
+            f"rung_moves of the method {method!r} must be one of {RUNG_MOVES[method]}, but got {moves!r}."
+        )
+    return moves
+
+
+def _starts(initial: Any) -> tuple[Any, ...]:
+    """Return the user's starting points: a list holds several, unless it is a list of plain numbers."""
+    if initial is None:
+        return ()
+    if isinstance(initial, list):
+        if all(isinstance(x, int | float) for x in initial):
+            return (np.asarray(initial, dtype=float),)
+        return tuple(initial)
+    return (initial,)
+
+
+def _draw_from_base(target: Target, seed: int) -> Any:
+    if target.sample_base is None:
+        raise TargetError(
+            "A run needs somewhere to start, but neither initial nor sample_prior was given. Pass initial=..., a "
+            "position inside the support."
+        )
+    import jax
+
+    try:
+        with jax.enable_x64(True):
+            return jax.tree.map(np.asarray, target.sample_base(jax.random.key(seed)))
+    except (TypeError, AttributeError, ValueError):
+        return target.sample_base(stream(seed, EXAMPLE_STREAM))
+
+
+def _engine_of_target(target: Target, layout: Layout, position: Any, engine: str) -> str:
+    from tempering.engines.scalar import is_numba
+
+    _check_engine(engine)
+    if engine != "auto":
+        return engine
+    if is_numba(target.energy):
+        return "scalar"
+    from tempering.engines.vector import traces
+
+    return "vector" if traces(target, layout, position) else "scalar"
+
+
+def _engine_of_model(model: Any, engine: str) -> str:
+    """Take the engine a model names, or the one its step can run on."""
+    _check_engine(engine)
+    if engine != "auto":
+        return engine
+    if getattr(model, "engine", None) in CHAINS:
+        return str(model.engine)
+    from tempering.engines.scalar import is_numba
+
+    if is_numba(model.step):
+        return "scalar"
+    import jax
+
+    try:
+        with jax.enable_x64(True):
+            key = jax.random.key(0)
+            jax.eval_shape(model.step, key, jax.eval_shape(model.initial, key), 1.0)
+    except Exception:  # a model in plain Python may fail in any way of its own
+        return "scalar"
+    return "vector"
+
+
+def _check_engine(engine: str) -> None:
+    if engine not in ("auto", *CHAINS):
+        raise SamplerError(f"engine must be 'auto', 'vector' or 'scalar', but got {engine!r}.")
+
+
+def _check_model(model: Any) -> None:
+    missing = [name for name in ("initial", "step", "energy", "record") if not callable(getattr(model, name, None))]
+    if missing:
+        raise TargetError(
+            f"A target is a tempering.Target or a model with initial, step, energy and record, but "
+            f"{type(model).__name__} has no {missing[0]}. Wrap a log density: Target(log_density)."
+        )

@@ -1,0 +1,1 @@
+"""Questions asked of draws: the evidence, the tours between regenerations, and a verdict in words."""

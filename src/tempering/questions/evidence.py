@@ -1,0 +1,104 @@
+"""The evidence by several methods that must agree."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tempering.errors import EstimatorError
+from tempering.estimators import (
+    Estimate,
+    log_evidence_stepping_stone,
+    pareto_k_per_rung,
+    thermodynamic_integration,
+)
+
+if TYPE_CHECKING:
+    from tempering.draws import TemperedDraws
+
+TRUSTED_K_HAT = 0.7  # of a step's weights (Vehtari et al. 2024)
+DISAGREEMENT = 4.0  # standard errors of the difference, added as if independent, from which methods disagree
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log Z(1) - log Z(k_m): MBAR's estimate, and the others beside it.
+
+    Attributes
+    ----------
+    value, standard_error : float
+        MBAR's.
+    by_method : dict of str to Estimate
+    is_absolute : bool
+        Whether k_m = 0 and the base is a prior, so that this is the log marginal likelihood (of a normalised prior).
+    disagreement : str
+        What disagrees, and on which rungs to look; empty if nothing does.
+    """
+
+    value: float
+    standard_error: float
+    by_method: dict[str, Estimate]
+    is_absolute: bool
+    disagreement: str = ""
+
+
+def evidence_of(draws: TemperedDraws) -> Evidence:
+    """Estimate the evidence by every method; warn where they disagree."""
+    k, energy, rung = draws.ladder.inverse_temperatures, draws.energy, draws.rung
+    if len(k) == 1:
+        raise EstimatorError("An evidence needs two rungs at least, but the ladder has one. Run with a ladder.")
+    group = draws.chains_per_ensemble
+    best = draws.mbar.log_normaliser_ratio(chains_per_ensemble=group)
+    by_method = {"mbar": best}
+    if np.all(draws.visits > 0):
+        by_method |= {
+            "stepping stone": log_evidence_stepping_stone(energy, k, rung, chains_per_ensemble=group),
+            "stepping stone, reversed": log_evidence_stepping_stone(
+                energy, k, rung, reverse=True, chains_per_ensemble=group
+            ),
+            "thermodynamic integration": thermodynamic_integration(energy, k, rung, chains_per_ensemble=group),
+        }
+    disagreement = _disagreement(draws, by_method)
+    if disagreement:
+        warnings.warn(disagreement, stacklevel=3)
+    is_absolute = not draws.is_powered and draws.ladder.hottest == 0.0
+    return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, disagreement)
+
+
+def _disagreement(draws: TemperedDraws, by_method: dict[str, Estimate]) -> str:
+    """Name the method furthest from MBAR, if it is too far, and the pair of rungs that overlaps least."""
+    best = by_method["mbar"]
+    for name, other in by_method.items():
+        slack = _own_error(draws, name)
+        error = float(np.hypot(float(best.standard_error), float(other.standard_error)))
+        gap = abs(float(other.value) - float(best.value))
+        if gap > DISAGREEMENT * error + slack + 1e-9:
+            i = int(np.argmin(np.diag(draws.mbar.overlap, 1)))
+            return (
+                f"The evidence must not depend on the method, but {name} gives {float(other.value):.2f} and MBAR "
+                f"{float(best.value):.2f}, {gap / max(error, 1e-300):.0f} standard errors apart. Rungs {i} and {i + 1} "
+                f"overlap least: add rungs between k = {draws.ladder[i]:.3g} and {draws.ladder[i + 1]:.3g}, or run longer."
+            )
+    return ""
+
+
+def _own_error(draws: TemperedDraws, name: str) -> float:
+    """Return the error a method has by itself, which no standard error shows.
+
+    Thermodynamic integration: of the spacing of the rungs, taken as large as its correction. Stepping stones: infinite
+    where the weights of a step have too heavy a tail (Pareto k-hat) to be averaged.
+    """
+    k, energy, rung = draws.ladder.inverse_temperatures, draws.energy, draws.rung
+    if name.startswith("thermodynamic"):
+        plain, corrected = (float(thermodynamic_integration(energy, k, rung, corrected=c).value) for c in (False, True))
+        return abs(plain - corrected)
+    if name == "mbar":
+        return 0.0
+    step = -np.diff(k)
+    power = np.append(-step, 0.0) if name.endswith("reversed") else np.append(0.0, step)
+    finite = np.where(energy > -np.inf, energy, np.min(energy[energy > -np.inf]))
+    tail = pareto_k_per_rung(power[rung] * finite, rung, len(k))
+    return np.inf if np.any(tail > TRUSTED_K_HAT) else 0.0
