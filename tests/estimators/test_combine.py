@@ -104,6 +104,27 @@ def test_a_rung_of_one_draw_and_one_without_weight_are_no_trouble():
     assert np.isfinite(result.standard_error)
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_the_value_of_a_draw_without_weight_does_not_matter(rule):
+    x, energy, rung = correlated_draws(seeded_rng("no matter"), 1, 200)
+    k = np.append(UNEVEN, 0.0)
+    outside = (
+        np.append(x, [[0.0] * 5], 1),
+        np.append(energy, [[-np.inf] * 5], 1),
+        np.append(rung, [[4] * 5], 1),
+    )
+    finite = combine(outside[0], None, outside[2], rule, energy=outside[1], inverse_temperatures=k)
+    outside[0][0, -5:] = [np.nan, np.inf, -np.inf, 1e300, 0.0]
+    anything = combine(outside[0], None, outside[2], rule, energy=outside[1], inverse_temperatures=k)
+    assert anything.estimate == pytest.approx(finite.estimate, rel=1e-12)
+    assert anything.standard_error == pytest.approx(finite.standard_error, rel=1e-9)
+
+
+def test_a_combination_cannot_be_changed(draws):
+    with pytest.raises(ValueError, match="read-only"):
+        run(draws, "screened").weights[0, 0] = 1.0
+
+
 def test_mbar_with_one_rung_is_the_plain_mean(draws):
     x = draws[0][..., 0]
     result = combine(x, None, np.zeros(x.shape, int), "mbar", energy=-(x**2), inverse_temperatures=[1.0])

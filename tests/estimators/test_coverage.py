@@ -55,6 +55,19 @@ def test_replicas_that_exchange_states_are_one_ensemble():
         assert_variance_is_one(z[:, 0])
 
 
+def one_chain_per_rung(rng):
+    rung = np.repeat(np.arange(4), 2)[:, None] * np.ones(2000, int)
+    noise = ar1(rng, 0.8, (8, 2000)) / np.sqrt(UNEVEN[rung])
+    return 1.0 + noise, -0.5 * noise**2, rung
+
+
+def test_chains_that_keep_their_rung_are_no_special_case():
+    rules = ("ess_optimal", "mbar")
+    for z in z_scores(one_chain_per_rung, seeded_rng("one chain a rung"), 120, rules):
+        assert_mean_is(0.0, z)
+        assert_variance_is_one(z[:, 0])
+
+
 def test_control_error_bars_for_independent_draws_are_seen_to_be_wrong():
     for z in z_scores(slow_rungs, seeded_rng("iid rules"), 60, ("ess_optimal", "mbar"), batch_length=1):
         with pytest.raises(AssertionError):

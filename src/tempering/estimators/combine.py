@@ -60,6 +60,10 @@ class Combination:
     pareto_k: Floats
     rule: rules.Rule
 
+    def __post_init__(self) -> None:
+        for array in (self.weights, self.shares, self.ess_per_rung, self.pareto_k):
+            array.setflags(write=False)
+
 
 def combine(
     values: ArrayLike,
@@ -214,6 +218,7 @@ def _shares(name: rules.Rule, sums: RungSums, tail: Floats, values: Floats, rung
         return rules.screened(sums, tail)
     if name == "autocorrelation_adjusted":
         series = values.reshape(*np.atleast_2d(rung).shape, -1)
+        series = np.where(np.isfinite(series), series, 0.0)  # a draw without weight may have any value
         return rules.autocorrelation_adjusted(
             sums, ess_of_autocorrelation_per_rung(series, np.atleast_2d(rung), sums.n_rungs)
         )

@@ -66,22 +66,9 @@ def mbar(energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike) ->
         possible |= unique[state] == 0.0
         e = np.where(possible, e, np.max(e, initial=0.0, where=possible))
     n_draws, visited = _count(state, possible, unique.size)
-
-    def difference(a: int, b: int, draws: Ints) -> Floats:
-        return np.asarray((unique[visited[b]] - unique[visited[a]]) * e[draws])
-
     nodes = stand_in_nodes(e, float(k.max()) or 1.0)
-    at_nodes = TemperedDensities(unique[visited], nodes.node_energy)
-    node_weights = nodes.scatter(possible.astype(np.float64))
-    start = bridge_states(difference, _some_draws(state, possible, visited, n_draws), n_draws[visited])
-    offsets = fit_offsets(at_nodes, node_weights, n_draws[visited], start)
-    mixture = log_mixture(at_nodes, offsets, node_weights.size)
-    if nodes.is_exact:
-        mixture = nodes.gather(mixture)
-    else:
-        at_draws = TemperedDensities(unique[visited], e)
-        offsets = fit_offsets(at_draws, possible.astype(np.float64), n_draws[visited], offsets)
-        mixture = log_mixture(at_draws, offsets, e.size)
+    some = _some_draws(state, possible, visited, n_draws)
+    offsets, mixture = _fit_tempered(e, unique[visited], n_draws[visited], possible, nodes, some)
     return Mbar(
         rung=rung,
         state_of_rung=state_of_rung,
@@ -92,6 +79,33 @@ def mbar(energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike) ->
         nodes=nodes,
         densities=TemperedDensities(unique, nodes.node_energy),
     )
+
+
+def _fit_tempered(
+    energy: Floats,
+    k: Floats,
+    n_draws: Floats,
+    possible: NDArray[np.bool_],
+    nodes: EnergyNodes,
+    some_draws: list[Ints],
+) -> tuple[Floats, Floats]:
+    """Return the offsets of the visited states and the log mixture at the draws.
+
+    Solved on the nodes; and once more on the draws, from there, where the nodes are too coarse.
+    """
+
+    def difference(a: int, b: int, draws: Ints) -> Floats:
+        return np.asarray((k[b] - k[a]) * energy[draws])
+
+    at_nodes = TemperedDensities(k, nodes.node_energy)
+    counted = possible.astype(np.float64)
+    start = bridge_states(difference, some_draws, n_draws)
+    offsets = fit_offsets(at_nodes, nodes.scatter(counted), n_draws, start)
+    if nodes.is_exact:
+        return offsets, nodes.gather(log_mixture(at_nodes, offsets, nodes.node_energy.size))
+    at_draws = TemperedDensities(k, energy)
+    offsets = fit_offsets(at_draws, counted, n_draws, offsets)
+    return offsets, log_mixture(at_draws, offsets, energy.size)
 
 
 def mbar_from_matrix(log_density_kn: ArrayLike, rung: ArrayLike) -> Mbar:
