@@ -1,0 +1,156 @@
+"""TemperedDraws: what a user asks of draws, here exact draws of every rung, made without a sampler."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
+from tempering import Ladder, TemperedDraws, problems
+from tempering.errors import EstimatorError
+from tempering.layout import Layout
+
+PROBLEM = problems.skewed(2)
+LADDER = Ladder([1.0, 0.6, 0.3])
+RULES = ["cold_only", "equal", "ess_optimal", "screened", "mbar"]
+
+
+def exact(name, n_chains=4, n_draws=600, position=None):
+    """Return independent draws, each chain on a rung chosen afresh for each draw."""
+    rng = seeded_rng(name)
+    rung = rng.integers(len(LADDER), size=(n_chains, n_draws)).astype(np.int32)
+    x = np.empty((n_chains, n_draws, 2))
+    for i, k in enumerate(LADDER):
+        x[rung == i] = PROBLEM.sample(rng, int(np.sum(rung == i)), k)
+    layout = Layout.of(np.zeros(2) if position is None else position)
+    return TemperedDraws(
+        values=layout.named(x),
+        rung=rung,
+        energy=PROBLEM.log_density(x),
+        ladder=LADDER,
+        log_pseudo_prior=np.zeros(3),
+        proposed=rung,
+        acceptance=np.ones((n_chains, n_draws, 1), np.float32),
+        layout=layout,
+    )
+
+
+def test_counts_and_visits():
+    draws = exact("counts")
+    assert (draws.n_chains, draws.n_draws) == (4, 600)
+    assert draws.visits.sum() == 2400
+    np.testing.assert_array_equal(draws.visits, [np.sum(draws.rung == i) for i in range(3)])
+    assert repr(draws) == "TemperedDraws(4 chains x 600 draws of x[2]; Ladder(3 rungs, k = 1, 0.6, 0.3))"
+
+
+def test_log_weights_go_towards_the_cold_distribution():
+    draws = exact("weights")
+    k = LADDER.inverse_temperatures[draws.rung]
+    np.testing.assert_allclose(draws.log_weights, (1 - k) * draws.energy, rtol=1e-14)
+    assert np.all(draws.log_weights[draws.rung == 0] == 0.0)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_weights_sum_to_one_and_shares_are_theirs(rule):
+    draws = exact("sum")
+    weights, shares = draws.weights(rule), draws.shares(rule)
+    assert weights.shape == (4, 600)
+    assert np.all(weights >= 0)
+    assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert shares.sum() == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose([weights[draws.rung == i].sum() for i in range(3)], shares, atol=1e-9)
+    assert 1 < draws.ess(rule) <= 2400
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_expectations_are_those_of_the_cold_distribution(rule):
+    runs = [exact(f"expect {i}", n_draws=400) for i in range(24)]
+    values = [run.expect(lambda x: x, rule).value for run in runs]
+    assert_mean_is(PROBLEM.mean, values)
+
+
+def test_control_draws_without_weights_miss_the_cold_distribution():
+    runs = [exact(f"expect {i}", n_draws=400) for i in range(24)]
+    assert_mean_is_not(PROBLEM.mean, [run.values["x"].mean(axis=(0, 1)) for run in runs])
+
+
+def test_the_function_is_called_once_with_leading_axes_kept():
+    draws, calls = exact("once"), []
+
+    def first(x):
+        calls.append(x.shape)
+        return x[..., 0]
+
+    estimate = draws.expect(first)
+    assert calls == [(4, 600, 2)]
+    assert np.ndim(estimate.value) == 0
+    assert estimate.standard_error > 0
+    assert draws.expect(lambda x: x).value.shape == (2,)
+    np.testing.assert_allclose(draws.expect(lambda x: x).value[0], estimate.value, rtol=1e-12)
+
+
+def test_named_positions_come_by_keyword():
+    draws = exact("names", position={"b": 0.0, "a": 0.0})
+    by_name = draws.expect(lambda a, b: np.stack([a, b], axis=-1)).value
+    same = exact("names")
+    np.testing.assert_allclose(by_name, same.expect(lambda x: x).value, rtol=1e-12)
+    with pytest.raises(TypeError):
+        draws.expect(lambda x: x)
+
+
+def test_other_containers_come_as_they_are():
+    draws = exact("tuple", position=(0.0, np.zeros(1)))
+    value = draws.expect(lambda p: p[0] + p[1][..., 0]).value
+    assert value == pytest.approx(exact("tuple").expect(lambda x: x.sum(axis=-1)).value, rel=1e-12)
+    nested = exact("tuple", position={"outer": {"a": 0.0}, "b": 0.0})
+    with pytest.raises(TypeError):
+        nested.expect(lambda a, b: a)
+
+
+def test_a_function_that_loses_the_draws_is_refused():
+    with pytest.raises(EstimatorError, match=r"leading axes \(4, 600\), but it returned shape \(\).*axis=-1"):
+        exact("lost").expect(np.sum)
+
+
+def test_quantiles_are_those_of_the_cold_distribution():
+    p = np.array([0.1, 0.5, 0.9])
+    cold = PROBLEM.sample(seeded_rng("quantile truth"), 200_000)
+    quantiles = exact("quantiles", n_draws=10_000).quantile(p)
+    assert quantiles.shape == (3, 2)
+    np.testing.assert_allclose(quantiles, np.quantile(cold, p, axis=0), atol=0.12)
+    assert np.shape(exact("quantiles").quantile(0.5)) == (2,)
+    assert np.shape(exact("quantiles", position={"a": 0.0, "b": 0.0}).quantile(0.5, "a")) == ()
+
+
+def test_the_summary_is_a_table_of_every_coordinate():
+    draws = exact("summary", position={"a": 0.0, "b": np.zeros(1)})
+    table = draws.summary()
+    assert isinstance(table, pd.DataFrame)
+    assert table.index.tolist() == ["a", "b[0]"]
+    estimate = draws.expect(lambda a, b: a)
+    assert table.loc["a", "mean"] == pytest.approx(estimate.value, rel=1e-12)
+    assert table.loc["a", "standard_error"] == pytest.approx(estimate.standard_error, rel=1e-12)
+    assert table.loc["a", "50%"] == pytest.approx(draws.quantile(0.5, "a"), rel=1e-12)
+    assert np.all(table["5%"] < table["50%"])
+    assert np.all(table["50%"] < table["95%"])
+    assert np.all(table["sd"] > 0)
+
+
+def test_the_rungs_are_a_table():
+    draws = exact("rungs")
+    table = draws.rungs()
+    assert table["k"].tolist() == [1.0, 0.6, 0.3]
+    np.testing.assert_array_equal(table["visits"], draws.visits)
+    np.testing.assert_allclose(table["share"], draws.shares(), rtol=1e-12)
+    assert table["ess_of_weights"].iloc[0] == draws.visits[0]
+    assert np.all(table["move_acceptance"] == 1.0)
+
+
+def test_round_trips_are_counted():
+    draws = exact("trips", n_chains=1, n_draws=5)
+    rung = np.array([[0, 1, 2, 1, 0]], np.int32)
+    assert (
+        TemperedDraws(
+            draws.values, rung, draws.energy, LADDER, np.zeros(3), rung, draws.acceptance
+        ).n_round_trips
+        == 1
+    )

@@ -1,0 +1,166 @@
+"""`sample`: which engine runs, what positions may be, and what is refused before or during a run."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numba import njit
+
+import tempering as tp
+from tempering import problems
+from tempering.errors import NotANumberError, SamplerError, TargetError
+
+LADDER = [1.0, 0.4]
+SMALL = {"ladder": LADDER, "draws": 40, "tune": 32, "chains": 2, "rng": 1, "progress": False}
+
+
+def by_math(x):
+    """A density that JAX cannot trace."""
+    return -0.5 * math.fabs(float(x)) ** 2
+
+
+PLAIN = tp.Target(by_math)
+TRACED = tp.Target(lambda x: -0.5 * (x - 1.0) ** 2)
+COMPILED = tp.Target(njit(lambda x: -0.5 * (x - 1.0) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("target", "engine"),
+    [(PLAIN, "scalar (Python)"), (COMPILED, "scalar (Numba)"), (TRACED, "vector (JAX, cpu)")],
+)
+def test_the_engine_is_chosen_by_what_the_target_is(target, engine):
+    run = tp.sample(target, initial=0.5, **SMALL)
+    assert run.info.engine.startswith(engine.removesuffix(", cpu)"))
+    assert run.values["x"].shape == run.rung.shape == (2, 40)
+    assert set(np.unique(run.rung)) <= {0, 1}
+
+
+def test_an_engine_can_be_named():
+    assert tp.sample(TRACED, initial=0.5, **SMALL, engine="scalar").info.engine == "scalar (Python)"
+
+
+def test_a_prior_that_only_numpy_can_draw_from_runs_on_the_scalar_engine():
+    target = tp.Target.from_likelihood(
+        lambda x: -((x - 1) ** 2), lambda x: -0.5 * x**2, lambda rng: rng.normal()
+    )
+    run = tp.sample(target, **SMALL | {"ladder": [1.0, 0.0]})
+    assert run.info.engine == "scalar (Python)"
+
+
+def test_equal_seeds_give_equal_draws_and_others_do_not():
+    runs = [
+        tp.sample(PLAIN, initial=0.5, **SMALL | {"rng": rng})
+        for rng in (7, 7, 8, np.random.default_rng(3), np.random.default_rng(3), None)
+    ]
+    x = [run.values["x"] for run in runs]
+    np.testing.assert_array_equal(x[0], x[1])
+    np.testing.assert_array_equal(x[3], x[4])
+    assert not np.any(x[0][:, -1] == x[2][:, -1])
+    assert not np.any(x[0][:, -1] == x[5][:, -1])
+
+
+def test_positions_may_be_dicts_and_nested():
+    def density(p):
+        return -0.5 * (p["a"] ** 2 + float(np.sum(np.square(p["b"]["c"]))))
+
+    initial = {"a": 0.1, "b": {"c": np.zeros((2, 2))}}
+    run = tp.sample(tp.Target(density), initial=initial, **SMALL, engine="scalar")
+    assert {name: v.shape for name, v in run.values.items()} == {"a": (2, 40), "b.c": (2, 40, 2, 2)}
+
+
+def test_a_list_of_starts_is_taken_in_turn():
+    starts = [np.array([-50.0]), np.array([50.0])]
+    target = tp.Target(lambda x: float(-0.5 * (np.abs(x[0]) - 50.0) ** 2))
+    run = tp.sample(target, initial=starts, **SMALL | {"tune": 0, "chains": 3}, engine="scalar")
+    np.testing.assert_array_equal(np.sign(run.values["x"][:, 0, 0]), [-1, 1, -1])
+    one = tp.sample(target, initial=[50.0], **SMALL | {"tune": 0}, engine="scalar")
+    assert one.values["x"].shape == (2, 40, 1)
+
+
+@pytest.mark.parametrize("engine", ["scalar", "vector"])
+def test_chains_start_from_draws_of_their_own_when_the_prior_can_be_sampled(engine):
+    problem = problems.likelihood_gaussian(2)
+    target = tp.Target.from_likelihood(problem.log_likelihood, problem.log_prior, problem.sample_prior)
+    run = tp.sample(
+        target,
+        **SMALL | {"chains": 4, "tune": 0, "draws": 1},
+        engine=engine,
+        kernel=tp.kernels.RandomWalk(1e-9),
+    )
+    assert len(np.unique(np.round(run.values["x"][:, 0, 0], 3))) == 4
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"method": "gibbs"}, SamplerError, r"method must be one of .*'parallel'.*but got 'gibbs'"),
+        ({"rung_moves": "random"}, SamplerError, r"'simulated' must be one of .*lifted.*but got 'random'"),
+        ({"engine": "gpu"}, SamplerError, "engine must be 'auto', 'vector' or 'scalar', but got 'gpu'"),
+        ({"draws": 0}, SamplerError, "draws must be a whole number of at least 1, but got 0"),
+        ({"tune": -1}, SamplerError, "tune must be a whole number of at least 0, but got -1"),
+        ({"chains": 1.5}, SamplerError, "chains must be a whole number of at least 1, but got 1.5"),
+        ({"initial": None}, TargetError, r"somewhere to start.*sample_prior.*Pass initial"),
+        (
+            {"pseudo_prior": np.zeros(3)},
+            SamplerError,
+            r"one finite log value for each of the 2 rungs.*\(3,\)",
+        ),
+        ({"pseudo_prior": "guess", "tune": 640}, SamplerError, "pseudo_prior must be one of.*but got 'guess'"),
+        (
+            {"kernel": tp.kernels.RandomWalk(covariance="round")},
+            SamplerError,
+            "covariance must be one of.*'round'",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_advice(changed, error, message):
+    with pytest.raises(error, match=message):
+        tp.sample(PLAIN, **{"initial": 0.5, **SMALL, **changed})
+
+
+def test_a_model_must_have_all_its_functions():
+    with pytest.raises(
+        TargetError, match=r"initial, step, energy and record, but function has no .*Target\("
+    ):
+        tp.sample(by_math, initial=0.0, **SMALL)
+
+
+def test_a_density_that_is_not_one_number_is_refused():
+    with pytest.raises(TargetError, match=r"must return one number, but it returned shape \(2,\).*Sum"):
+        tp.sample(tp.Target(lambda x: -0.5 * x**2), initial=np.zeros(2), **SMALL, engine="vector")
+
+
+def test_not_a_number_names_the_position():
+    target = tp.Target(lambda p: math.nan if p["a"] > 1 else -0.5 * p["a"] ** 2)
+    with pytest.raises(NotANumberError, match="'a'") as caught:
+        tp.sample(target, initial={"a": 0.0}, **SMALL | {"draws": 400})
+    assert caught.value.position["a"] > 1
+
+
+def test_a_chain_that_runs_off_to_infinity_is_stopped_with_the_condition_on_moments():
+    """Cauchy tails |x|^-2: pi^k can be normalised for k > 1/2 only (Section 2 of the paper)."""
+    cauchy = tp.Target(njit(lambda x: -np.log1p(x**2)))
+    message = r"can be normalised.*k = 0\.1, .*run off.*moments of order \(1 - k\) / k.*Raise the hottest k"
+    with pytest.raises(TargetError, match=message):
+        tp.sample(cauchy, initial=0.0, ladder=[1.0, 0.8, 0.1], draws=2000, rng=1, progress=False)
+    fine = tp.sample(cauchy, initial=0.0, ladder=[1.0, 0.8], draws=200, rng=1, progress=False)
+    assert np.all(np.isfinite(fine.energy))
+
+
+def test_double_precision_does_not_leak_into_the_users_jax():
+    tp.sample(TRACED, initial=0.5, **SMALL)
+    assert not jax.config.jax_enable_x64
+    assert jnp.zeros(1).dtype == jnp.float32
+
+
+def test_draws_need_not_be_a_multiple_of_anything():
+    for draws in (1, 31, 33):
+        assert tp.sample(PLAIN, initial=0.5, **SMALL | {"draws": draws}).n_draws == draws
+
+
+def test_one_rung_is_plain_sampling():
+    run = tp.sample(PLAIN, initial=0.5, **SMALL | {"ladder": [1.0]})
+    assert np.all(run.rung == 0)
+    np.testing.assert_allclose(run.weights(), 1 / 80)
