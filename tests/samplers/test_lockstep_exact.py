@@ -128,9 +128,7 @@ def test_scalar_and_lockstep_move_to_the_same_rung(monkeypatch, name, n_rungs):
     lanes = jax.jit(jax.vmap(lambda *a: fast(*a, path(n_rungs))))
     together = np.stack([np.asarray(a) for a in lanes(uniforms, rung, way, energy)], axis=1)
     k, log_p = LADDER[:n_rungs], LOG_PSEUDO_PRIOR[:n_rungs]
-    one_by_one = [
-        slow(Uniforms(*uniforms[i]), int(rung[i]), int(way[i]), energy[i], k, log_p) for i in range(n)
-    ]
+    one_by_one = [slow(Uniforms(*uniforms[i]), int(rung[i]), int(way[i]), energy[i], k, log_p) for i in range(n)]
     np.testing.assert_array_equal(together, one_by_one)
 
 
@@ -141,9 +139,7 @@ def swap_ends(xs, rung, parity_or_pair, single):
     energy = jnp.asarray(ENERGY)[xs]
 
     def swap(uniforms):
-        return lockstep.swapped(
-            uniforms, parity_or_pair, rung, energy, jnp.asarray(LADDER[:3]), single=single
-        )
+        return lockstep.swapped(uniforms, parity_or_pair, rung, energy, jnp.asarray(LADDER[:3]), single=single)
 
     lower = jnp.argsort(rung)[:2]
     turn = turning_point(lambda u: swap(jnp.append(u, 0.5))[0][lower] == jnp.arange(2) + 1, (2,))

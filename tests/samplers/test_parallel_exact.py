@@ -148,7 +148,8 @@ def after_iteration(swap, iteration, xs, rung, move=two_point_move):
         seats, who, particles = np.array(rung), np.argsort(rung), list(xs)
         numbers = np.arange(m)[:, None]  # in place of acceptances: which replica is moved
         rungs = np.empty((m, 1), int)
-        out = (np.empty((m, 1)), np.empty((m, 1)), rungs, np.empty((m, 1), int), numbers)
+        scratch = (np.empty(m), np.empty(m, int))
+        out = (np.empty((m, 1)), np.empty((m, 1)), rungs, np.empty((m, 1), int), numbers, *scratch)
         loop(decisions, 0, 0, 0, particles, 0, seats, who, LADDER[:m], iteration, True, out)
         return tuple(particles), tuple(int(i) for i in rungs[:, 0])
 

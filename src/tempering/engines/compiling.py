@@ -38,21 +38,23 @@ def bind(function: Function, **pieces: Function) -> Function:
 
 
 @cache
-def compiled(function: Function, signature: Any = None) -> Any:
+def compiled(function: Function, signature: Any = None, *, allocates: bool = True) -> Any:
     """Compile ``function`` with all that it calls in the package.
 
     With a ``signature`` it is compiled for that alone, and arguments that are functions come as pointers;
-    without one it is inlined into its callers.
+    without one it is inlined into its callers. What ``allocates`` no arrays needs no counting of references,
+    which costs as much as a cheap density.
     """
     import numba
 
-    copy = _copy(_LOOPS.get(function, function))
+    copy = _copy(_LOOPS.get(function, function), "" if allocates else "uncounted_")
     if signature is None:
         return numba.njit(cache=True, inline="always", error_model="numpy")(copy)
     with warnings.catch_warnings():
         # function pointers are still called experimental by Numba; tests run them on every version we admit
         warnings.simplefilter("ignore", numba.NumbaExperimentalFeatureWarning)
-        return numba.njit([signature], cache=True, nogil=True, error_model="numpy")(copy)
+        options = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": allocates}
+        return numba.njit([signature], **options)(copy)
 
 
 def _callees(function: Function) -> Iterator[tuple[str, Function]]:
@@ -63,10 +65,10 @@ def _callees(function: Function) -> Iterator[tuple[str, Function]]:
             yield name, value
 
 
-def _copy(function: Function) -> Function:
+def _copy(function: Function, kind: str) -> Function:
     scope = {**function.__globals__, **{name: compiled(callee) for name, callee in _callees(function)}}
     copy = types.FunctionType(function.__code__, scope, function.__name__)
-    copy.__qualname__ = f"{function.__name__}_{_digest(function)}"
+    copy.__qualname__ = f"{function.__name__}_{kind}{_digest(function)}"
     copy.__module__ = function.__module__
     return copy
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.scalar import evaluate
+from tempering.kernels.scalar import copy, evaluate
 
 Array = NDArray[np.float64]
 
@@ -72,10 +72,8 @@ def couple(
 ) -> tuple[int, int]:
     """Run one ensemble of coupled chains, one a rung; return iterations done and the replica at fault."""
     functions = (one, two, three)
-    values, energies, rungs, proposals, acceptances = out
+    values, energies, rungs, proposals, acceptances, energy_now, proposed = out  # the last two are scratch
     n_replicas, n = energies.shape
-    energy_now = np.zeros(n_replicas)
-    proposed = np.zeros(n_replicas, dtype=np.int64)
     for t in range(n):
         for r in range(n_replicas):
             here = rung[r]
@@ -88,7 +86,7 @@ def couple(
             energy_now[r] = energy
             if not energy < np.inf:
                 return t, r
-        proposed[:] = rung
+            proposed[r] = here
         if moving:
             swap(rng, iteration + t, rung, replica, energy_now, k, proposed)
         for r in range(n_replicas):
@@ -107,7 +105,7 @@ def energy_of_particle(functions: Any, particle: Any) -> float:
 
 def write_particle(functions: Any, particle: Any, out: Array) -> None:
     """Record the position."""
-    out[:] = particle[0]
+    copy(particle[0], out)
 
 
 def particle_of_arrays(particles: Any, r: int) -> Any:

@@ -49,6 +49,7 @@ class Pieces:
     stack: Callable[[list[Any]], Any]
     settings: Callable[[Schedule], Any]
     positions: Callable[[NDArray[np.float64]], Any]
+    allocates: bool = True  # whether a move makes arrays
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,8 @@ class ScalarEngine:
     def _run_ensemble(
         self, ensemble: Ensemble, schedule: Schedule, settings: Any, n: int, moving: bool
     ) -> Any:
-        out = self._outputs((len(ensemble.rung), n))
+        m = len(ensemble.rung)
+        out = (*self._outputs((m, n)), np.empty(m), np.empty(m, dtype=np.int64))
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
         arguments = (
             ensemble.rng, *self._pieces.functions, ensemble.particles, settings, rung, replica,
@@ -168,7 +170,7 @@ class ScalarEngine:
         done, culprit = self._call(arguments)
         if done < n:
             self._explain(out[0][culprit, done], None)
-        return Ensemble(ensemble.rng, ensemble.particles, rung, replica, ensemble.iteration + n), out
+        return Ensemble(ensemble.rng, ensemble.particles, rung, replica, ensemble.iteration + n), out[:5]
 
     def _call(self, arguments: tuple[Any, ...]) -> Any:
         if not self._pieces.is_compiled:
@@ -176,7 +178,9 @@ class ScalarEngine:
                 return self._loop(*arguments)
         if self._fast is None:  # the types of the arguments never change
             with self._compiling:
-                self._fast = self._fast or compiled(self._loop, _signature(arguments, self._pieces))
+                self._fast = self._fast or compiled(
+                    self._loop, _signature(arguments, self._pieces), allocates=self._pieces.allocates
+                )
         return self._fast(*arguments)
 
     def _explain(self, recorded: NDArray[np.float64], particle: Any) -> None:
@@ -220,6 +224,7 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
     return Pieces(
         functions, bindings, is_compiled, n_leaves, layout.size, new_particle, stack,
         lambda schedule: scalar_settings(kernel, schedule.settings), layout.named,
+        redraw is not None or any(getattr(leaf, "allocates", True) for leaf in leaves(kernel)),
     )  # fmt: skip
 
 

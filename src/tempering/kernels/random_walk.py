@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ class RandomWalk:
         What tuning learns about the shape of each rung; "auto" is dense up to 16 dimensions.
     """
 
+    allocates: ClassVar[bool] = False
+
     scale: float | None = None
     covariance: str = "auto"
 
@@ -32,7 +34,7 @@ class RandomWalk:
         return self.scale if self.scale is not None else 2.4 / float(np.sqrt(dimension))
 
     def target_acceptance(self, dimension: int) -> float:
-        """Return the acceptance to tune to: 0.44 in one dimension, towards 0.234 in many (Roberts et al. 1997)."""
+        """Return the acceptance to tune to: 0.44 in one dimension, 0.234 in many (Roberts et al. 1997)."""
         return 0.234 + 0.206 / dimension
 
     @property

@@ -25,8 +25,8 @@ def tempered(log_densities: Vector, k: float) -> float:
 def evaluate(density: Any, x: Vector, out: Vector) -> None:
     """Write (base, energy) at ``x`` into ``out``.
 
-    Where the base ends the energy is not asked for. NaN becomes +inf: such a point is accepted at once, and the
-    loop stops there and names it, instead of rejecting it in silence.
+    Where the base ends the energy is not asked for. NaN becomes +inf: such a point is accepted at once, and
+    the loop stops there and names it, instead of rejecting it in silence.
     """
     base, energy, _ = density
     out[0] = base(x)
@@ -40,11 +40,23 @@ def evaluate(density: Any, x: Vector, out: Vector) -> None:
             out[1] = np.inf
 
 
+def copy_loops(source: Vector, out: Vector) -> None:
+    """Copy by a loop, which compiles to less than a slice does."""
+    for i in range(out.size):
+        out[i] = source[i]
+
+
+@when_compiled(copy_loops)
+def copy(source: Vector, out: Vector) -> None:
+    """Copy ``source`` into ``out``."""
+    out[:] = source
+
+
 def move_to_proposal(particle: Any) -> None:
     """Make the proposal the position."""
     x, proposal, here, there = particle
-    x[:] = proposal
-    here[:] = there
+    copy(proposal, x)
+    copy(there, here)
 
 
 def _gaussian_step_loops(
@@ -67,6 +79,6 @@ def _gaussian_step_loops(
 def gaussian_step(
     rng: np.random.Generator, x: Vector, scale: float, factor: NDArray[np.float64], out: Vector
 ) -> None:
-    """Write ``x + scale * factor @ z`` into ``out``, z standard normal; the factor is lower triangular or a column."""
+    """Write ``x + scale * factor @ z`` into ``out``; the factor is lower triangular, or a column."""
     z = rng.standard_normal(x.size)
     out[:] = x + scale * (factor @ z if factor.shape[1] > 1 else factor[:, 0] * z)
