@@ -31,7 +31,7 @@ def test_an_ar1_series_has_the_time_it_should(rho):
     # the cut-off leaves a bias, at most 3 % in a run ten times as long; the rest is chance
     standard_error = np.std(ratio, ddof=1) / np.sqrt(24)
     assert abs(np.mean(ratio) - 1.0) < 0.03 + student_cut(24, 1) * standard_error
-    assert standard_error < 0.01
+    assert standard_error < 0.02  # so that an error of 15 % is seen
 
 
 def test_control_ignoring_correlation_is_seen():

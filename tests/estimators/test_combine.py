@@ -135,9 +135,7 @@ def test_mbar_with_one_rung_is_the_plain_mean(draws):
 
 def test_the_weights_of_mbar_are_its_own(draws):
     _, energy, rung = draws
-    np.testing.assert_array_equal(
-        run(draws, "mbar").weights, np.exp(mbar(energy, UNEVEN, rung).log_weights())
-    )
+    np.testing.assert_array_equal(run(draws, "mbar").weights, np.exp(mbar(energy, UNEVEN, rung).log_weights()))
 
 
 def test_dependent_chains_are_summed_before_they_are_batched():

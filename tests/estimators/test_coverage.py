@@ -23,12 +23,12 @@ def z_scores(draw, rng, n_replicates, rules=RULES, **options):
 
 
 def exchanging_replicas(rng, n_ensembles=4, n_draws=2000):
-    """Draw ensembles of four replicas that hold the four rungs between them and move partly together."""
+    """Draw ensembles of four replicas that hold the four rungs between them and move mostly together."""
     shift = np.floor(6 * ar1(rng, 0.9, (n_ensembles, 1, n_draws))).astype(int)
     rung = (shift + np.arange(4)[:, None]) % 4
     together = ar1(rng, 0.8, (n_ensembles, 1, n_draws))
     alone = ar1(rng, 0.8, (n_ensembles, 4, n_draws))
-    noise = (np.sqrt(0.5) * (together + alone) / np.sqrt(UNEVEN[rung])).reshape(4 * n_ensembles, n_draws)
+    noise = ((np.sqrt(0.9) * together + np.sqrt(0.1) * alone) / np.sqrt(UNEVEN[rung])).reshape(4 * n_ensembles, n_draws)
     return 1.0 + noise, -0.5 * noise**2, rung.reshape(4 * n_ensembles, n_draws)
 
 

@@ -18,9 +18,7 @@ def test_sums_over_nodes_equal_sums_over_draws(low, width, seed):
     centre = low + width / 3
     for function in (lambda e: expit(e - centre), lambda e: np.exp(-((e - centre) ** 2) / 8)):
         assert grid.scatter(energy) @ function(grid.nodes) == pytest.approx(function(energy).sum(), abs=1e-8)
-        np.testing.assert_allclose(
-            grid.interpolate(function(grid.nodes), energy), function(energy), atol=1e-10
-        )
+        np.testing.assert_allclose(grid.interpolate(function(grid.nodes), energy), function(energy), atol=1e-10)
 
 
 def test_the_error_falls_with_the_sixth_power_of_the_spacing():

@@ -26,9 +26,7 @@ def test_the_truth_is_found_with_honest_errors(method):
         _, energy, rung = correlated_draws(rng, 4, 2000)
         found.append(method(energy, UNEVEN, rung))
     z = [(estimate.value - TRUTH) / estimate.standard_error for estimate in found]
-    if (
-        method is not thermodynamic_integration
-    ):  # its rule is off by 4e-4 on this ladder, 0.06 standard errors
+    if method is not thermodynamic_integration:  # its rule is off by 4e-4 on this ladder, 0.06 standard errors
         assert_mean_is(TRUTH, [estimate.value for estimate in found])
     assert_variance_is_one(z)
 
@@ -79,9 +77,7 @@ def test_a_rung_without_draws_is_passed_over(method):
 def test_the_forward_form_needs_no_cold_draws_and_the_reverse_no_hot_ones():
     _, energy, rung = normal_draws(seeded_rng("ends"), UNEVEN, 40_000)
     warm, cool = rung != 0, rung != 3
-    assert log_evidence_stepping_stone(energy[warm], UNEVEN, rung[warm]).value == pytest.approx(
-        TRUTH, abs=0.05
-    )
+    assert log_evidence_stepping_stone(energy[warm], UNEVEN, rung[warm]).value == pytest.approx(TRUTH, abs=0.05)
     assert reverse(energy[cool], UNEVEN, rung[cool]).value == pytest.approx(TRUTH, abs=0.1)
     with pytest.raises(EstimatorError, match="rung 3"):
         log_evidence_stepping_stone(energy[cool], UNEVEN, rung[cool])

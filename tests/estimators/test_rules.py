@@ -51,9 +51,7 @@ def test_the_remarks_closed_form_needs_the_square_of_all_draws(draws):
     sums = RungSums.from_log_weights(*draws)
     t, ell = float(sums.n_draws.sum()), sums.kish_ess.sum()
     if t > 1:
-        assert combined_ess(sums, ess_optimal(sums)) == pytest.approx(
-            t * (t - 1) * ell / (t * t - ell), rel=1e-8
-        )
+        assert combined_ess(sums, ess_optimal(sums)) == pytest.approx(t * (t - 1) * ell / (t * t - ell), rel=1e-8)
 
 
 @given(weighted_rungs())
@@ -89,9 +87,7 @@ def test_screening_drops_what_cannot_be_trusted_and_keeps_something():
     sums = RungSums.from_log_weights(np.zeros(6), [0, 0, 1, 1, 2, 2])
     np.testing.assert_allclose(screened(sums, [0.1, 0.9, np.inf]), [1.0, 0.0, 0.0])
     np.testing.assert_allclose(screened(sums, [0.9, 0.9, np.inf]), [1 / 3, 1 / 3, 1 / 3])
-    lopsided = RungSums.from_log_weights(
-        np.concatenate([np.zeros(10), [50.0], np.zeros(99)]), [0] * 10 + [1] * 100
-    )
+    lopsided = RungSums.from_log_weights(np.concatenate([np.zeros(10), [50.0], np.zeros(99)]), [0] * 10 + [1] * 100)
     np.testing.assert_allclose(screened(lopsided, [0.1, 0.1]), [1.0, 0.0])
 
 
