@@ -42,9 +42,7 @@ def test_an_engine_can_be_named():
 
 
 def test_a_prior_that_only_numpy_can_draw_from_runs_on_the_scalar_engine():
-    target = tp.Target.from_likelihood(
-        lambda x: -((x - 1) ** 2), lambda x: -0.5 * x**2, lambda rng: rng.normal()
-    )
+    target = tp.Target.from_likelihood(lambda x: -((x - 1) ** 2), lambda x: -0.5 * x**2, lambda rng: rng.normal())
     run = tp.sample(target, **SMALL | {"ladder": [1.0, 0.0]})
     assert run.info.engine == "scalar (Python)"
 
@@ -121,9 +119,7 @@ def test_what_cannot_be_run_is_refused_with_advice(changed, error, message):
 
 
 def test_a_model_must_have_all_its_functions():
-    with pytest.raises(
-        TargetError, match=r"initial, step, energy and record, but function has no .*Target\("
-    ):
+    with pytest.raises(TargetError, match=r"initial, step, energy and record, but function has no .*Target\("):
         tp.sample(by_math, initial=0.0, **SMALL)
 
 

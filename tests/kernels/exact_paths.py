@@ -90,9 +90,7 @@ class Logistic:
 
     @cached_property
     def directions(self):
-        return np.array(
-            [[2.0, 0.5, 0.0], [1.5, -1.0, 0.7], [0.3, 2.5, -1.0], [-0.5, 0.2, 2.0], [1.0, 1.0, 1.0]]
-        )
+        return np.array([[2.0, 0.5, 0.0], [1.5, -1.0, 0.7], [0.3, 2.5, -1.0], [-0.5, 0.2, 2.0], [1.0, 1.0, 1.0]])
 
     def log_likelihood(self, x):
         return -np.sum(np.logaddexp(0.0, -x @ self.directions.T), axis=-1)

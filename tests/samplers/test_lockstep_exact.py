@@ -30,7 +30,10 @@ def _double_precision():
 
 
 def path(n_rungs=len(LADDER)):
-    return lockstep.Path(jnp.asarray(LADDER[:n_rungs]), jnp.asarray(LOG_PSEUDO_PRIOR[:n_rungs]), ())
+    """Return a path in longer arrays, as the vector engine pads them: rungs beyond the last must not be used."""
+    beyond = jnp.full(3, jnp.nan)
+    parts = (jnp.concatenate([jnp.asarray(a[:n_rungs]), beyond]) for a in (LADDER, LOG_PSEUDO_PRIOR))
+    return lockstep.Path(*parts, (), jnp.asarray(n_rungs))
 
 
 def turning_point(accepted, shape):

@@ -76,9 +76,7 @@ class Ensemble:
 class ScalarEngine:
     """Run chains one by one; see `tempering.engines.trace.Engine` for the contract."""
 
-    def __init__(
-        self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int
-    ) -> None:
+    def __init__(self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int) -> None:
         self.name = "scalar (Numba)" if pieces.is_compiled else "scalar (Python)"
         self._pieces = pieces
         self._seed = seed
@@ -110,9 +108,7 @@ class ScalarEngine:
         order = np.arange(n_rungs)
         return Ensemble(running, self._pieces.stack(particles), order, order.copy())
 
-    def run(
-        self, states: list[Any], schedule: Schedule, n: int, *, moving: bool = True
-    ) -> tuple[list[Any], Trace]:
+    def run(self, states: list[Any], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[Any], Trace]:
         """Advance every chain by ``n`` iterations, on threads when compiled."""
         settings = self._pieces.settings(schedule)
         one = self._run_ensemble if self._is_parallel else self._run_chain
@@ -157,9 +153,7 @@ class ScalarEngine:
             self._explain(out[0][done], particle)
         return Chain(chain.rng, particle, int(rung), int(direction)), out
 
-    def _run_ensemble(
-        self, ensemble: Ensemble, schedule: Schedule, settings: Any, n: int, moving: bool
-    ) -> Any:
+    def _run_ensemble(self, ensemble: Ensemble, schedule: Schedule, settings: Any, n: int, moving: bool) -> Any:
         m = len(ensemble.rung)
         out = (*self._outputs((m, n)), np.empty(m), np.empty(m, dtype=np.int64))
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
@@ -236,9 +230,7 @@ def _redraw(target: Target, layout: Layout, is_compiled: bool) -> Any:
     return draw if is_compiled else lambda rng: layout.flatten(draw(rng))
 
 
-def starting_point(
-    target: Target, layout: Layout, starts: Sequence[Any], index: int, rng: Any
-) -> NDArray[np.float64]:
+def starting_point(target: Target, layout: Layout, starts: Sequence[Any], index: int, rng: Any) -> NDArray[np.float64]:
     """Return the flat starting point of a chain: the user's, in turn, or one drawn from the prior."""
     if starts:
         return layout.flatten(starts[index % len(starts)])

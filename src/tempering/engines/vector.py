@@ -50,9 +50,7 @@ class States(NamedTuple):
 class VectorEngine:
     """Run all chains together; see `tempering.engines.trace.Engine` for the contract."""
 
-    def __init__(
-        self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int
-    ) -> None:
+    def __init__(self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int) -> None:
         self.name = f"vector (JAX, {jax.default_backend()})"
         self._pieces = pieces
         self._is_parallel = method == "parallel"
@@ -180,8 +178,7 @@ def _flat(position: Any) -> Any:
 def _scalar(value: Any) -> Any:
     if jnp.shape(value) != ():
         raise TargetError(
-            f"A log density must return one number, but it returned shape {jnp.shape(value)}. "
-            "Sum over the coordinates."
+            f"A log density must return one number, but it returned shape {jnp.shape(value)}. Sum over the coordinates."
         )
     return jnp.asarray(value, jnp.result_type(float))
 

@@ -76,9 +76,7 @@ def _gaussian_step_loops(
 
 
 @when_compiled(_gaussian_step_loops)
-def gaussian_step(
-    rng: np.random.Generator, x: Vector, scale: float, factor: NDArray[np.float64], out: Vector
-) -> None:
+def gaussian_step(rng: np.random.Generator, x: Vector, scale: float, factor: NDArray[np.float64], out: Vector) -> None:
     """Write ``x + scale * factor @ z`` into ``out``; the factor is lower triangular, or a column."""
     z = rng.standard_normal(x.size)
     out[:] = x + scale * (factor @ z if factor.shape[1] > 1 else factor[:, 0] * z)

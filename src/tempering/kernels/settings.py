@@ -25,9 +25,7 @@ class Settings(NamedTuple):
     centre: NDArray[np.float64]
 
 
-def starting_settings(
-    ladder: Ladder, centre: NDArray[np.float64], scale: float, *, dense: bool
-) -> Settings:
+def starting_settings(ladder: Ladder, centre: NDArray[np.float64], scale: float, *, dense: bool) -> Settings:
     """Start with a unit shape and scales proportional to k^(-1/2), as a Gaussian's are.
 
     Below k = 1e-4 the growth is stopped: there the base, not the energy, sets the scale.

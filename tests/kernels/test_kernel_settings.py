@@ -1,0 +1,122 @@
+"""What kernels are made of and set to, and what they refuse."""
+
+import blackjax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tempering import Ladder, Target
+from tempering.errors import TargetError
+from tempering.kernels import (
+    BlackJAX,
+    Cycle,
+    HitAndRunSlice,
+    Independence,
+    Mixture,
+    RandomWalk,
+    Slice,
+    composite,
+    vector,
+)
+from tempering.kernels.settings import is_dense, starting_settings
+
+RW, SLICE, IND = RandomWalk(), Slice(), Independence()
+
+
+def test_scales_start_proportional_to_the_root_of_the_temperature():
+    ladder = Ladder([1.0, 0.25, 0.01, 0.0])
+    settings = starting_settings(ladder, np.array([1.0, 2.0]), 2.0, dense=True)
+    np.testing.assert_allclose(settings.scale, [2.0, 4.0, 20.0, 200.0])
+    assert settings.factor.shape == (4, 2, 2)
+    np.testing.assert_array_equal(settings.centre, [[1.0, 2.0]] * 4)
+    assert is_dense(settings.factor)
+    assert not is_dense(starting_settings(ladder, np.zeros(2), 2.0, dense=False).factor)
+
+
+def test_leaves_are_the_simple_kernels_in_order():
+    nested = Cycle([RW, Mixture([SLICE, Cycle([IND, RW])]), HitAndRunSlice()])
+    assert composite.leaves(nested) == (RW, SLICE, IND, RW, HitAndRunSlice())
+    assert composite.leaves(RW) == (RW,)
+
+
+def test_settings_nest_as_the_moves_do():
+    kernel = Mixture([RW, SLICE, IND], [0.5, 0.2, 0.3])
+    log_p, n_first, one, (log_q, n_second, two, three) = composite.scalar_settings(kernel, [("a",), ("b",), ("c",)])
+    assert (one, two, three, n_first, n_second) == (("a",), ("b",), ("c",), 1, 1)
+    assert np.exp(log_p) == pytest.approx(0.5)
+    assert np.exp(log_q) == pytest.approx(0.4)  # 0.2 of the 0.5 that is left
+
+
+def test_a_mixture_applies_each_kernel_as_often_as_it_says():
+    """The acceptance of a kernel not tried is NaN: so it is seen which were."""
+    kernel = Mixture([RW, RW, RW], [0.5, 0.2, 0.3])
+    move = composite.scalar_move(kernel)
+    setting = starting_settings(Ladder([1.0]), np.zeros(1), 1.0, dense=False)
+    rng = np.random.default_rng(1)
+    functions = (lambda x: 0.0, lambda x: -0.5 * x[0] ** 2, 0)
+    particle = (np.zeros(1), np.zeros(1), np.zeros(2), np.zeros(2))
+    tried = np.zeros(3)
+    for _ in range(3000):
+        acceptance = np.full(3, -1.0)
+        move(rng, functions, particle, 1.0, composite.scalar_settings(kernel, [setting] * 3), 0, acceptance)
+        assert np.sum(~np.isnan(acceptance)) == 1
+        tried += ~np.isnan(acceptance)
+    np.testing.assert_allclose(tried / 3000, kernel.probabilities, atol=5 * np.sqrt(0.25 / 3000))
+
+
+def test_targets_of_acceptance():
+    assert RW.target_acceptance(1) == pytest.approx(0.44)
+    assert RW.target_acceptance(1000) == pytest.approx(0.234, abs=1e-3)
+    assert SLICE.target_acceptance(3) is IND.target_acceptance(3) is HitAndRunSlice().target_acceptance(3) is None
+    assert BlackJAX(blackjax.mala).target_acceptance(3) == 0.574
+    assert RandomWalk(0.7).starting_scale(4) == 0.7
+    assert RW.starting_scale(4) == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Mixture([]), "one positive probability a kernel.*0 kernels"),
+        (lambda: Mixture([RW, SLICE], [0.5, 0.6]), r"summing to one, but got \[0.5, 0.6\]"),
+        (lambda: Mixture([RW, SLICE], [1.0, 0.0]), "positive"),
+        (lambda: Mixture([RW], [0.5, 0.5]), "for 1 kernels"),
+        (lambda: Cycle([]), "at least one kernel"),
+        (lambda: BlackJAX(print), "init and build_kernel.*blackjax.hmc"),
+        (lambda: BlackJAX(blackjax.hmc, warmth=3), "hmc takes no parameter 'warmth'; it takes"),
+    ],
+)
+def test_kernels_that_make_no_sense_are_refused(build, message):
+    with pytest.raises(TargetError, match=message):
+        build()
+
+
+def test_elliptical_slices_refuse_a_prior_that_is_not_theirs():
+    kernel = BlackJAX(blackjax.elliptical_slice, mean=np.zeros(2), cov_matrix=np.eye(2))
+    target = Target.from_likelihood(jnp.sum, lambda x: -jnp.sum(x**2))  # variance 1/2, not 1
+
+    def density(x):
+        return target.base(x), target.energy(x)
+
+    with pytest.raises(TargetError, match=r"elliptical_slice is exact for a Gaussian prior.*another function"):
+        kernel.vector_move(density)
+    kernel.vector_move(lambda x: (-0.5 * jnp.sum(x**2) + 3.0, jnp.sum(x)))
+
+
+def test_at_nought_the_energy_plays_no_part():
+    outside = vector.Particle(np.zeros(1), jnp.array(-1.5), jnp.array(-jnp.inf))
+    assert vector.tempered(outside, 0.0) == -1.5
+    assert vector.tempered(outside, 0.1) == -jnp.inf
+
+
+def test_where_the_base_ends_the_energy_is_not_asked():
+    particle = vector.at(lambda x: (jnp.array(-jnp.inf), jnp.array(jnp.nan)), np.zeros(1))
+    assert particle.energy == -jnp.inf
+    exposed = vector.at(lambda x: (jnp.array(0.0), jnp.array(jnp.nan)), np.zeros(1))
+    assert exposed.energy == jnp.inf
+
+
+def test_the_adapter_is_imported_when_asked_for():
+    import tempering.kernels
+
+    with pytest.raises(AttributeError, match="no attribute 'Gibbs'"):
+        _ = tempering.kernels.Gibbs
