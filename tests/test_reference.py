@@ -15,9 +15,7 @@ from tempering.reference.modes import climb, find_modes, local_factor
 from tempering.reference.surface import Surface
 
 MEANS = np.array([[1.0, -2.0, 0.5], [4.0, 3.0, -1.0]])
-FACTORS = np.array(
-    [[[1.0, 0, 0], [0.5, 0.8, 0], [-0.3, 0.2, 1.4]], [[0.6, 0, 0], [-0.4, 1.1, 0], [0.1, 0.7, 0.5]]]
-)
+FACTORS = np.array([[[1.0, 0, 0], [0.5, 0.8, 0], [-0.3, 0.2, 1.4]], [[0.6, 0, 0], [-0.4, 1.1, 0], [0.1, 0.7, 0.5]]])
 SKEWED = Reference([0.35, 0.65], MEANS, FACTORS, [5, 12])
 
 
@@ -134,9 +132,7 @@ def gaussian_surface(covariance, mean, *, traceable):
     precision = np.linalg.inv(covariance)
     if traceable:
         return Surface(lambda x: -0.5 * (x - mean) @ precision @ (x - mean), len(mean))
-    return Surface(
-        lambda x: float(-0.5 * (np.asarray(x) - mean) @ precision @ (np.asarray(x) - mean)), len(mean)
-    )
+    return Surface(lambda x: float(-0.5 * (np.asarray(x) - mean) @ precision @ (np.asarray(x) - mean)), len(mean))
 
 
 @pytest.mark.parametrize(("traceable", "tolerance"), [(True, 1e-6), (False, 1e-3)])
@@ -151,9 +147,7 @@ def test_a_gaussian_mode_has_its_own_mean_and_covariance(traceable, tolerance):
     np.testing.assert_allclose(
         found / np.outer(scale, scale), factor @ factor.T / np.outer(scale, scale), atol=tolerance
     )
-    assert mode.log_mass == pytest.approx(
-        1.5 * np.log(2 * np.pi) + np.linalg.slogdet(factor)[1], abs=10 * tolerance
-    )
+    assert mode.log_mass == pytest.approx(1.5 * np.log(2 * np.pi) + np.linalg.slogdet(factor)[1], abs=10 * tolerance)
 
 
 def test_a_cusp_and_an_edge_have_widths_although_their_hessian_says_nothing():
@@ -167,9 +161,7 @@ def test_a_cusp_and_an_edge_have_widths_although_their_hessian_says_nothing():
 
 
 def test_summits_joined_without_a_dip_are_one_mode_and_others_are_not():
-    ridge = Surface(
-        lambda x: -0.5 * (x[0] / 1e3) ** 4 - 0.5 * x[1] ** 2, 2
-    )  # a flat ridge: climbs stop anywhere
+    ridge = Surface(lambda x: -0.5 * (x[0] / 1e3) ** 4 - 0.5 * x[1] ** 2, 2)  # a flat ridge: climbs stop anywhere
     assert len(find_modes(ridge, [np.array([-300.0, 1.0]), np.array([200.0, -1.0]), np.zeros(2)])) == 1
     pair = Surface(lambda x: jnp.logaddexp(-0.5 * (x[0] - 2.5) ** 2, -0.5 * (x[0] + 2.5) ** 2), 1)
     assert len(find_modes(pair, [np.array([-3.0]), np.array([2.0]), np.array([2.9])])) == 2
@@ -268,9 +260,7 @@ def test_refitting_to_exact_draws_repairs_a_broken_reference():
 
 
 def test_equal_seeds_give_equal_fits():
-    one, two = (
-        fit_reference(five_modes().log_density, five_modes().means, rng=9).reference for _ in range(2)
-    )
+    one, two = (fit_reference(five_modes().log_density, five_modes().means, rng=9).reference for _ in range(2))
     np.testing.assert_array_equal(one.factors, two.factors)
     np.testing.assert_array_equal(one.weights, two.weights)
 
@@ -298,9 +288,7 @@ def test_positions_with_names_are_laid_out_for_the_reference():
     assert path.base(position) == pytest.approx(SKEWED.log_density(flat))
     with jax.enable_x64(True):
         drawn = path.sample_base(jax.random.key(1))
-        assert jax.jit(path.energy)(drawn) == pytest.approx(
-            float(path.energy(jax.tree.map(np.asarray, drawn)))
-        )
+        assert jax.jit(path.energy)(drawn) == pytest.approx(float(path.energy(jax.tree.map(np.asarray, drawn))))
 
 
 def test_a_numba_target_gets_a_numba_path():

@@ -161,9 +161,7 @@ def _assembled(modes: Sequence[Mode]) -> Reference:
     )
 
 
-def _searched(
-    surface: Surface, modes: tuple[Mode, ...], box: Box | None, rng: np.random.Generator
-) -> tuple[Mode, ...]:
+def _searched(surface: Surface, modes: tuple[Mode, ...], box: Box | None, rng: np.random.Generator) -> tuple[Mode, ...]:
     """Climb from points spread widely around the modes until a round finds nothing new."""
     modes = _heaviest(modes)
     for _ in range(SEARCHES):
@@ -211,9 +209,7 @@ def _explore(surface: Surface, reference: Reference, rng: np.random.Generator) -
     n_modes = reference.n_components - 1
     each = max(DRAWS_PER_MODE, 40 * reference.dimension)
     counts = np.append(np.full(n_modes, each), int(np.ceil(2 * BROAD_WEIGHT * each * n_modes)))
-    proposal = Reference(
-        counts / counts.sum(), reference.means, reference.factors, reference.degrees_of_freedom
-    )
+    proposal = Reference(counts / counts.sum(), reference.means, reference.factors, reference.degrees_of_freedom)
     values = proposal.sample_components(rng, np.repeat(np.arange(n_modes + 1), counts))
     log_density = surface.values(values)
     return _Weighted(values, log_density - proposal.log_density(values), log_density)

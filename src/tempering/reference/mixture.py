@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtri
 
 from tempering.errors import TargetError
 
@@ -51,9 +51,7 @@ class Reference:
     factors: Floats
     degrees_of_freedom: NDArray[np.int64]
 
-    def __init__(
-        self, weights: ArrayLike, means: ArrayLike, factors: ArrayLike, degrees_of_freedom: ArrayLike
-    ) -> None:
+    def __init__(self, weights: ArrayLike, means: ArrayLike, factors: ArrayLike, degrees_of_freedom: ArrayLike) -> None:
         values = (
             np.array(weights, dtype=float),
             np.array(means, dtype=float),
@@ -103,14 +101,13 @@ class Reference:
         import jax
         import jax.numpy as jnp
 
-        key_component, key_normal, key_tail = jax.random.split(rng, 3)
-        z = jax.random.normal(key_normal, (self.dimension,))
-        uniform = jax.random.uniform(key_component, dtype=z.dtype)
-        component = jnp.sum(uniform >= jnp.asarray(np.cumsum(self.weights)[:-1], z.dtype))
+        # one vector of normals for the component, the direction and the tail: quick to compile and to run
         most = int(self.degrees_of_freedom.max())
+        normals = jax.random.normal(rng, (1 + self.dimension + most,))
+        choice, z, tail = normals[0], normals[1 : 1 + self.dimension], normals[1 + self.dimension :]
+        component = jnp.sum(choice >= jnp.asarray(ndtri(np.cumsum(self.weights)[:-1]), choice.dtype))
         nu = jnp.asarray(self.degrees_of_freedom)[component]
-        squares = jnp.where(jnp.arange(most) < nu, jax.random.normal(key_tail, (most,)) ** 2, 0.0)
-        stretch = jnp.sqrt(nu / jnp.sum(squares))
+        stretch = jnp.sqrt(nu / jnp.sum(jnp.where(jnp.arange(most) < nu, tail**2, 0.0)))
         return jnp.asarray(self.means)[component] + stretch * (jnp.asarray(self.factors)[component] @ z)
 
     def sample_many(self, rng: np.random.Generator, n: int) -> Floats:

@@ -124,9 +124,7 @@ def local_factor(surface: Surface, summit: Floats, log_height: float) -> Floats:
     return np.asarray(triangle * np.sign(np.diagonal(triangle)))
 
 
-def _lengths(
-    surface: Surface, summit: Floats, log_height: float, directions: Floats, curvature: Floats
-) -> Floats:
+def _lengths(surface: Surface, summit: Floats, log_height: float, directions: Floats, curvature: Floats) -> Floats:
     """Return how far along each direction, both ways averaged, the log density has dropped by 1/2."""
     d = len(summit)
     least = 1e-12 * max(float(curvature.max()), 1e-300)

@@ -70,9 +70,7 @@ def _fitted(reference: Reference, values: Floats, weights: Floats, freedom: int)
     return reference
 
 
-def _em_step(
-    reference: Reference, start: Reference, values: Floats, weights: Floats, freedom: int
-) -> Reference:
+def _em_step(reference: Reference, start: Reference, values: Floats, weights: Floats, freedom: int) -> Reference:
     """Take one step of EM, held near the start where few draws speak for a component."""
     n_modes = reference.n_components - 1
     log_parts = reference.log_parts(values)

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 BATCH = 512  # points evaluated together: one shape, one compilation
-STEP = float(
-    np.finfo(float).eps ** 0.25
-)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
+STEP = float(np.finfo(float).eps ** 0.25)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
 
 
 class Surface:
@@ -69,9 +67,7 @@ class Surface:
         i, j = np.triu_indices(d)
         signs = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
         corners = [self.values(x + a * steps[i] + b * steps[j]) for a, b in signs]
-        with np.errstate(
-            invalid="ignore"
-        ):  # off the support the difference is not a number; the caller copes
+        with np.errstate(invalid="ignore"):  # off the support the difference is not a number; the caller copes
             second = (corners[0] - corners[1] - corners[2] + corners[3]) / (4 * STEP**2 * scale[i] * scale[j])
         hessian = np.zeros((d, d))
         hessian[i, j] = hessian[j, i] = second

@@ -1,0 +1,136 @@
+"""Whole populations of particles: drawn, weighted, resampled and moved, in batches of one size.
+
+One batch size means one compilation, whatever the number of particles, replicates and temperatures.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from tempering.engines.scalar import raise_not_finite
+from tempering.kernels import vector
+from tempering.layout import Layout
+from tempering.target import Target
+
+Floats = NDArray[np.float64]
+
+BATCH = 512  # particles moved together
+STEPS = 4  # moves between two returns to Python
+
+
+class Mover(NamedTuple):
+    """The compiled draws and moves of one path and kernel; in batches, so that any number of particles will do."""
+
+    draw_batch: Any
+    move_batch: Any
+    layout: Layout
+
+    def draw(self, key: Any, n: int) -> vector.Particle:
+        """Draw ``n`` particles of the base."""
+        n_batches = -(-n // BATCH)
+        parts = [self.draw_batch(jax.random.fold_in(key, i)) for i in range(n_batches)]
+        return self._checked(jax.tree.map(lambda *a: np.concatenate([np.asarray(x) for x in a])[:n], *parts))
+
+    def move(
+        self, key: Any, particles: vector.Particle, k: float, settings: Any, n_steps: int
+    ) -> tuple[vector.Particle, Floats]:
+        """Move every particle by ``n_steps``, a multiple of `STEPS`.
+
+        Returns
+        -------
+        Particle, acceptance
+            After every step; leading axes (step, particle).
+        """
+        n = len(particles.energy)
+        parts = []
+        for batch, start in enumerate(range(0, n, BATCH)):
+            index = np.minimum(np.arange(start, start + BATCH), n - 1)  # the last batch repeats its last particle
+            now = jax.tree.map(lambda a: a[index], particles)  # noqa: B023
+            blocks = []
+            for block in range(n_steps // STEPS):
+                block_key = jax.random.fold_in(jax.random.fold_in(key, batch), block)
+                now, outputs = self.move_batch(block_key, now, k, settings)
+                blocks.append(jax.tree.map(np.asarray, outputs))
+            parts.append(jax.tree.map(lambda *a: np.concatenate(a), *blocks))
+        moved, acceptance = jax.tree.map(lambda *a: np.concatenate(a, axis=1)[:, :n], *parts)
+        return self._checked(moved), acceptance
+
+    def _checked(self, particles: vector.Particle) -> vector.Particle:
+        """Name the first particle whose log density is not a number."""
+        bad = np.argwhere(~((particles.energy < np.inf) & (particles.base < np.inf)))
+        if bad.size:
+            raise_not_finite(self.layout.named(particles.position[tuple(bad[0])]))
+        return particles
+
+
+@lru_cache(maxsize=32)
+def build_mover(path: Target, kernel: Any, layout: Layout) -> Mover:
+    """Compile once per (path, kernel, layout)."""
+    assert path.base is not None
+    assert path.sample_base is not None
+    base, energy, sample_base = layout.on_flat(path.base), layout.on_flat(path.energy), path.sample_base
+
+    def density(x: Any) -> tuple[Any, Any]:
+        return jnp.asarray(base(x), float), jnp.asarray(energy(x), float)
+
+    def draw_one(key: Any) -> vector.Particle:
+        parts = [jnp.ravel(leaf).astype(float) for leaf in jax.tree.leaves(sample_base(key))]
+        return vector.at(density, jnp.concatenate(parts))
+
+    move_all = jax.vmap(vector.build_move(kernel, density), in_axes=(0, 0, None, None))
+
+    def move_batch(key: Any, particles: Any, k: Any, settings: Any) -> Any:
+        def body(now: Any, step_key: Any) -> Any:
+            moved, acceptance = move_all(jax.random.split(step_key, BATCH), now, k, settings)
+            return moved, (moved, acceptance)
+
+        return jax.lax.scan(body, particles, jax.random.split(key, STEPS))
+
+    draw_batch = jax.jit(lambda key: jax.vmap(draw_one)(jax.random.split(key, BATCH)))
+    return Mover(draw_batch, jax.jit(move_batch), layout)
+
+
+def systematic(rng: np.random.Generator, log_weights: Floats, n: int) -> NDArray[np.intp]:
+    """Resample ``n`` indices: each is drawn n times its weight on average, rounded up or down.
+
+    Examples
+    --------
+    >>> systematic(np.random.default_rng(1), np.log([0.5, 0.25, 0.25]), 4)
+    array([0, 0, 1, 2])
+    """
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    points = (np.arange(n) + rng.random()) / n
+    return np.minimum(np.searchsorted(np.cumsum(weights), points), len(weights) - 1)
+
+
+def next_inverse_temperature(energy: Floats, k: float, share: float) -> float:
+    """Return the largest k' <= 1 at which weights exp((k' - k) energy) keep an effective share of a population.
+
+    Particles outside the support weigh nothing at any k' and are not counted.
+
+    Examples
+    --------
+    >>> next_inverse_temperature(np.zeros(100), 0.3, 0.5)
+    1.0
+    >>> round(next_inverse_temperature(np.linspace(-40.0, 0.0, 400), 0.0, 0.5), 2)
+    0.1
+    """
+    inside = energy[energy > -np.inf]
+
+    def effective_share(step: float) -> float:
+        return float(np.exp(2 * logsumexp(step * inside) - logsumexp(2 * step * inside))) / len(inside)
+
+    low, high = 0.0, 1.0 - k
+    if effective_share(high) >= share:
+        return 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if effective_share(middle) >= share else (low, middle)
+    return k + high
