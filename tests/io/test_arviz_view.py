@@ -1,0 +1,126 @@
+"""The ArviZ view: equal-weight draws that say what the weighted ones say, in both of ArviZ's containers."""
+
+import warnings
+
+import numpy as np
+import pytest
+from exact_runs import LADDER, PROBLEM, exact_run
+
+from statistical import assert_mean_is, assert_mean_is_not
+from tempering.errors import InputError
+from tempering.io import arviz as view
+from tempering.io.arviz import to_arviz
+
+
+def test_the_tree_has_the_groups_and_the_shapes():
+    run = exact_run("groups", position={"a": 0.0, "b": np.zeros(1)})
+    tree = to_arviz(run)
+    assert set(tree.children) == {"posterior", "sample_stats", "tempered"}
+    n = int(np.ceil(run.ess())) // 4
+    assert tree["posterior"]["a"].shape == (4, n)
+    assert tree["posterior"]["b"].dims == ("chain", "draw", "b_dim_0")
+    assert tree["sample_stats"]["rung"].shape == (4, n)
+    assert set(tree["sample_stats"].data_vars) == {"rung", "energy", "acceptance"}
+    np.testing.assert_array_equal(tree["tempered"]["a"], run.values["a"])
+    np.testing.assert_allclose(np.exp(tree["tempered"]["log_weight"]), run.weights(), rtol=1e-12)
+    np.testing.assert_array_equal(tree["tempered"]["inverse_temperature"], LADDER.inverse_temperatures[run.rung])
+
+
+def test_the_attributes_hold_the_evidence():
+    run = exact_run("attributes")
+    attributes = to_arviz(run, rule="mbar").attrs
+    assert attributes["log_evidence"] == run.log_evidence().value
+    assert attributes["log_evidence_standard_error"] > 0
+    assert attributes["rule"] == "mbar"
+    assert attributes["inverse_temperatures"] == [1.0, 0.6, 0.3]
+
+
+def test_statistics_belong_to_their_draws():
+    run = exact_run("pairs")
+    tree = to_arviz(run)
+    np.testing.assert_allclose(
+        PROBLEM.log_density(tree["posterior"]["x"].to_numpy()), tree["sample_stats"]["energy"], rtol=1e-12
+    )
+
+
+def test_equal_seeds_give_equal_trees():
+    run = exact_run("seeds")
+    first, second = to_arviz(run), to_arviz(run)
+    assert first.identical(second)
+    assert not first.identical(to_arviz(run, rng=5))
+
+
+def test_the_number_of_draws_can_be_set():
+    assert to_arviz(exact_run("number"), n_draws=40)["posterior"]["x"].shape == (4, 10, 2)
+
+
+@pytest.mark.parametrize("rule", ["screened", "mbar", "cold_only"])
+def test_posterior_means_are_those_of_the_cold_distribution(rule):
+    runs = [exact_run(f"means {i}") for i in range(24)]
+    assert_mean_is(PROBLEM.mean, [to_arviz(run, rule=rule)["posterior"]["x"].mean(("chain", "draw")) for run in runs])
+
+
+def test_control_tempered_draws_without_their_weights_are_seen():
+    runs = [exact_run(f"means {i}") for i in range(24)]
+    assert_mean_is_not(PROBLEM.mean, [to_arviz(run)["tempered"]["x"].mean(("chain", "draw")) for run in runs])
+
+
+def test_the_summary_agrees_within_monte_carlo_error():
+    run = exact_run("summary", n_draws=4000)
+    table, posterior = run.summary(), to_arviz(run)["posterior"]["x"].to_numpy().reshape(-1, 2)
+    noise = posterior.std(axis=0) / np.sqrt(len(posterior))  # resampling cannot add more than drawing afresh
+    assert np.all(np.abs(posterior.mean(axis=0) - table["mean"]) < 5 * noise)
+    np.testing.assert_allclose(posterior.std(axis=0), table["sd"], rtol=0.05)
+
+
+def test_ensembles_become_chains_in_time_order():
+    run = exact_run("ensembles", chains_per_ensemble=2, n_draws=50)
+    chosen = view._equal_weight(run, "screened", 60, 0)
+    assert chosen.shape == (2, 30)
+    ensemble, time = chosen.ravel() // 100, chosen.ravel() % 50
+    assert np.all(np.diff(ensemble * 50 + time) >= 0)
+    assert set(chosen[0][:20] // 50) == {0, 1}  # both replicas of the first ensemble
+
+
+def test_current_arviz_reads_the_tree():
+    arviz_stats = pytest.importorskip("arviz_base")
+    tree = to_arviz(exact_run("arviz"))
+    flat = arviz_stats.extract(tree, group="posterior")
+    assert flat.sizes["sample"] == tree["posterior"].sizes["draw"] * 4
+
+
+def test_older_arviz_gets_inference_data(monkeypatch):
+    versions = {"arviz": "0.23.4"}
+    monkeypatch.setattr(view, "_version", versions.get)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        arviz = pytest.importorskip("arviz", exc_type=ImportError)
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        pytest.skip("the installed ArviZ has no InferenceData any more")
+    run = exact_run("older")
+    data = to_arviz(run)
+    assert isinstance(data, arviz.InferenceData)
+    assert set(data.groups()) == {"posterior", "sample_stats", "tempered"}
+    assert data.attrs["log_evidence"] == run.log_evidence().value
+    summary = arviz.summary(data, kind="stats")
+    assert np.all(np.abs(summary["mean"].to_numpy() - run.summary()["mean"].to_numpy()) < 0.2)
+
+
+@pytest.mark.parametrize(
+    ("versions", "older"),
+    [
+        ({"arviz": "0.23.4"}, True),
+        ({"arviz": "0.23.4", "arviz-base": "0.8"}, False),
+        ({"arviz": "1.2"}, False),
+        ({}, False),
+    ],
+)
+def test_the_container_is_the_one_the_installed_arviz_knows(monkeypatch, versions, older):
+    monkeypatch.setattr(view, "_version", versions.get)
+    assert view._only_knows_inference_data() is older
+
+
+def test_without_xarray_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "xarray", None)
+    with pytest.raises(InputError, match=r"needs xarray.*pip install 'tempering\[arviz\]'"):
+        to_arviz(exact_run("missing"))
