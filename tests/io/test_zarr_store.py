@@ -1,0 +1,143 @@
+"""Runs on disk: what is read is what was written, to the bit, and nothing of a user's is overwritten."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from exact_runs import exact_run
+
+import tempering as tp
+from tempering.errors import InputError
+from tempering.io.zarr_store import load, save
+from tempering.layout import Layout
+
+CONTAINERS = [np.zeros(2), {"b": 0.0, "a": 0.0}, (0.0, np.zeros(1)), {"outer": {"a": 0.0}, "b": [0.0]}]
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    target = tp.Target(lambda x: -0.5 * ((x["a"] - 1.0) ** 2 + x["b"] ** 2))
+    return tp.sample(target, initial={"a": 0.0, "b": 0.0}, ladder=[1, 0.5], draws=100, tune=320, chains=2, rng=1)
+
+
+def assert_equal_runs(one, two):
+    assert list(one.values) == list(two.values)
+    for name in one.values:
+        np.testing.assert_array_equal(one.values[name], two.values[name])
+    for name in ("rung", "energy", "proposed", "acceptance", "log_pseudo_prior"):
+        a, b = getattr(one, name), getattr(two, name)
+        assert a.dtype == b.dtype, name
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(one.ladder.inverse_temperatures, two.ladder.inverse_temperatures)
+    for name in ("chains_per_ensemble", "layout", "is_powered"):
+        assert getattr(one, name) == getattr(two, name)
+
+
+@pytest.mark.parametrize("position", CONTAINERS)
+def test_every_container_comes_back(tmp_path, position):
+    run = exact_run("container", position=position, chains_per_ensemble=2, is_powered=False)
+    save(run, tmp_path / "run.zarr")
+    assert_equal_runs(run, load(tmp_path / "run.zarr"))
+
+
+def test_a_sampled_run_comes_back_with_its_history(tmp_path, sampled):
+    save(sampled, tmp_path / "run.zarr")
+    back = load(tmp_path / "run.zarr")
+    assert_equal_runs(sampled, back)
+    for mine, read in zip(sampled.settings, back.settings, strict=True):
+        for a, b in zip(mine, read, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for field in fields(sampled.info):
+        if field.name != "rounds":
+            assert getattr(back.info, field.name) == getattr(sampled.info, field.name)
+    assert len(back.info.rounds) == len(sampled.info.rounds) > 0
+    for mine, read in zip(sampled.info.rounds, back.info.rounds, strict=True):
+        for field in fields(mine):
+            np.testing.assert_array_equal(getattr(mine, field.name), getattr(read, field.name))
+    first, second = (run.expect(lambda a, b: a * b) for run in (sampled, back))
+    assert (first.value, first.standard_error) == (second.value, second.standard_error)
+
+
+def test_extreme_numbers_are_kept(tmp_path):
+    run = exact_run("extreme", n_draws=3)
+    energy = np.array(run.energy)
+    energy[0] = [-np.inf, 5e-324, 1e308]
+    acceptance = np.full_like(run.acceptance, np.nan)
+    fields_of = {f.name: getattr(run, f.name) for f in fields(run) if f.init}
+    run = tp.TemperedDraws(**(fields_of | {"energy": energy, "acceptance": acceptance}))
+    save(run, tmp_path / "run.zarr")
+    assert_equal_runs(run, load(tmp_path / "run.zarr"))
+
+
+def test_values_are_read_when_they_are_asked_for(tmp_path):
+    save(exact_run("lazy", position={"a": 0.0, "b": 0.0}), tmp_path / "run.zarr")
+    back = load(tmp_path / "run.zarr")
+    assert len(back.values) == 2
+    assert back.values._read == {}
+    assert not back.values["b"].flags.writeable
+    assert list(back.values._read) == ["b"]
+    with pytest.raises(KeyError):
+        back.values["c"]
+
+
+def test_long_arrays_are_cut_along_the_draws(tmp_path, monkeypatch):
+    import zarr
+
+    monkeypatch.setattr("tempering.io.zarr_store.CHUNK", 1000)
+    run = exact_run("long")
+    save(run, tmp_path / "run.zarr")
+    assert zarr.open_group(tmp_path / "run.zarr")["energy"].chunks == (4, 250)
+    assert_equal_runs(run, load(tmp_path / "run.zarr"))
+
+
+def test_xarray_opens_the_store(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    run = exact_run("xarray")
+    save(run, tmp_path / "run.zarr")
+    with xarray.open_zarr(tmp_path / "run.zarr", consolidated=False) as data:
+        assert data["energy"].dims == ("chain", "draw")
+        np.testing.assert_array_equal(data["energy"], run.energy)
+
+
+def test_a_container_of_the_users_own_is_left_out(tmp_path):
+    from collections import namedtuple
+
+    run = exact_run("own", position=namedtuple("Pair", "a b")(0.0, 0.0))
+    save(run, tmp_path / "run.zarr")
+    back = load(tmp_path / "run.zarr")
+    assert back.layout is None
+    assert back.expect(lambda a, b: a).value == run.expect(lambda pair: pair.a).value
+    assert isinstance(run.layout, Layout)
+
+
+def test_a_run_is_replaced_but_nothing_else(tmp_path):
+    path = tmp_path / "run.zarr"
+    save(exact_run("old"), path)
+    new = exact_run("new")
+    save(new, path)
+    assert_equal_runs(new, load(path))
+    assert [p.name for p in tmp_path.iterdir()] == ["run.zarr"]
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    with pytest.raises(InputError, match="must be new or a run written before"):
+        save(new, tmp_path / "thesis")
+    assert (tmp_path / "thesis" / "chapter.txt").exists()
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    import zarr
+
+    with pytest.raises(InputError, match="must be a run written by save"):
+        load(tmp_path / "nothing.zarr")
+    zarr.open_group(tmp_path / "other.zarr", mode="w")
+    with pytest.raises(InputError, match="must be a run written by save"):
+        load(tmp_path / "other.zarr")
+    save(exact_run("later"), tmp_path / "later.zarr")
+    zarr.open_group(tmp_path / "later.zarr", mode="a").attrs["tempering_format"] = 99
+    with pytest.raises(InputError, match="of format 1, but it is of format 99"):
+        load(tmp_path / "later.zarr")
+    run = exact_run("object", n_draws=3)
+    odd = {"x": np.array([[None] * 3] * 4)}
+    bad = tp.TemperedDraws(odd, run.rung, run.energy, run.ladder, run.log_pseudo_prior, run.proposed, run.acceptance)
+    with pytest.raises(InputError, match="must be numbers to be kept, but 'x' has type object"):
+        save(bad, tmp_path / "object.zarr")
