@@ -57,9 +57,7 @@ def measure_combine(energy: np.ndarray, rung: np.ndarray) -> None:
     for rule in ("ess_optimal", "screened", "mbar"):
         start = time.process_time()
         combine(energy, None, rung, rule, energy=energy, inverse_temperatures=K)
-        print(
-            f"combine(rule={rule!r}), {rung.size:.0e} draws: {time.process_time() - start:.2f} s", flush=True
-        )
+        print(f"combine(rule={rule!r}), {rung.size:.0e} draws: {time.process_time() - start:.2f} s", flush=True)
 
 
 def time_peer(energy: np.ndarray, rung: np.ndarray) -> float:

@@ -39,13 +39,10 @@ def as_rung(rung: ArrayLike) -> Ints:
         )
     if not np.issubdtype(rung.dtype, np.integer):
         raise EstimatorError(
-            f"rung must hold integers, but its type is {rung.dtype}. Convert it with rung.astype(int); 0 is "
-            f"cold."
+            f"rung must hold integers, but its type is {rung.dtype}. Convert it with rung.astype(int); 0 is cold."
         )
     if rung.min() < 0:
-        raise EstimatorError(
-            f"rung must not be negative, but its smallest is {rung.min()}. Rung 0 is the cold one."
-        )
+        raise EstimatorError(f"rung must not be negative, but its smallest is {rung.min()}. Rung 0 is the cold one.")
     return rung.astype(np.intp, copy=False)
 
 

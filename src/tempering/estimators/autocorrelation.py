@@ -92,9 +92,7 @@ def _padded_ess(x: Floats, lengths: Ints, cutoff: Cutoff) -> Floats:
     elif cutoff == "initial_sequence":
         tau = _initial_sequence_time(rho)
     else:
-        raise EstimatorError(
-            f"cutoff must be 'initial_sequence' or 'none', but got {cutoff!r}. Choose one of them."
-        )
+        raise EstimatorError(f"cutoff must be 'initial_sequence' or 'none', but got {cutoff!r}. Choose one of them.")
     tau = np.where(tau == 0.0, np.finfo(float).tiny, tau)
     return np.where(constant, float(total), total / tau)
 

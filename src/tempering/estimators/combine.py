@@ -136,9 +136,7 @@ def combine(
         shares = _shares(name, sums, tail, h, rung)
         weights = np.exp(combined_log_weights(log_w, rung, shares, sums))
         ess = combined_ess(sums, shares)
-        found = weighted_estimate(
-            h, weights, chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
-        )
+        found = weighted_estimate(h, weights, chains_per_ensemble=chains_per_ensemble, batch_length=batch_length)
     return Combination(
         _plain(found.value),
         _plain(found.standard_error),
@@ -178,9 +176,7 @@ def weighted_estimate(
     h, w = h.reshape(*shape, -1), w.reshape(*shape, 1)
     h = np.where(w > 0, h, 0.0)
     mean = np.einsum("ctq,ctz->q", h, w)
-    error = standard_error_of_sum(
-        w * (h - mean), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
-    )
+    error = standard_error_of_sum(w * (h - mean), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length)
     return Estimate(mean.reshape(trailing), error.reshape(trailing))
 
 
@@ -202,9 +198,7 @@ def _missing(who: str) -> EstimatorError:
     )
 
 
-def _log_weights(
-    log_weights: ArrayLike | None, rung: Ints, energy: Floats | None, k: Floats | None
-) -> Floats:
+def _log_weights(log_weights: ArrayLike | None, rung: Ints, energy: Floats | None, k: Floats | None) -> Floats:
     """Return the log weights as given, or (1 - k) * energy."""
     if log_weights is not None:
         return as_log("log_weights", log_weights, rung.shape)

@@ -53,9 +53,7 @@ def weighted_density(
     w = np.ravel(np.asarray(weights, dtype=np.float64))
     ecdf = weighted_ecdf(np.ravel(values), w)
     if n_points < 8:
-        raise EstimatorError(
-            f"n_points must be at least 8, but it is {n_points}. Use 256 or more for a smooth curve."
-        )
+        raise EstimatorError(f"n_points must be at least 8, but it is {n_points}. Use 256 or more for a smooth curve.")
     low, high = float(ecdf.values[0]), float(ecdf.values[-1])
     margin = (high - low) / 10 or max(abs(low), 1.0) / 10
     points = np.linspace(low - margin, high + margin, n_points)
@@ -67,9 +65,7 @@ def weighted_density(
         bandwidth = width * _relative_bandwidth(coefficients, n_effective)
     frequency = np.arange(n_points) * np.pi / width
     smooth = fft.idct(coefficients * np.exp(-0.5 * (frequency * bandwidth) ** 2))
-    return DensityCurve(
-        frozen(points), frozen(np.maximum(smooth, 0.0) / (points[1] - points[0])), float(bandwidth)
-    )
+    return DensityCurve(frozen(points), frozen(np.maximum(smooth, 0.0) / (points[1] - points[0])), float(bandwidth))
 
 
 def _bin(x: Floats, mass: Floats, points: Floats) -> Floats:
@@ -111,8 +107,6 @@ def _plug_in(t: float, n_effective: float, squares: Floats, power: Floats) -> fl
         constant = (1 + 0.5 ** (order + 0.5)) / 3
         if value <= 0:
             return 0.0
-        time = (2 * constant * odd_product / (n_effective * np.sqrt(np.pi / 2) * value)) ** (
-            2 / (3 + 2 * order)
-        )
+        time = (2 * constant * odd_product / (n_effective * np.sqrt(np.pi / 2) * value)) ** (2 / (3 + 2 * order))
         value = norm(order, time)
     return float((2 * n_effective * np.sqrt(np.pi) * value) ** -0.4) if value > 0 else 0.0

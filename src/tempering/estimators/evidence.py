@@ -77,9 +77,7 @@ def log_evidence_stepping_stone(
         )
     sign = -1.0 if reverse else 1.0
     log_mean = np.where(steps, sums.log_sum - np.log(np.maximum(sums.n_draws, 1)), 0.0)
-    influence = (
-        np.exp(log_w - np.where(steps, sums.log_sum, 0.0)[index]) - (1.0 / np.maximum(sums.n_draws, 1))[index]
-    )
+    influence = np.exp(log_w - np.where(steps, sums.log_sum, 0.0)[index]) - (1.0 / np.maximum(sums.n_draws, 1))[index]
     influence = np.where(steps[index], sign * influence, 0.0)
     error = standard_error_of_sum(
         np.atleast_2d(influence), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
@@ -164,9 +162,7 @@ def log_evidence_mbar(
     )
 
 
-def _check(
-    energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike
-) -> tuple[Floats, Floats, Ints]:
+def _check(energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike) -> tuple[Floats, Floats, Ints]:
     index = as_rung(rung)
     k = as_inverse_temperatures(inverse_temperatures)
     count_rungs(index, k.size)
@@ -181,8 +177,7 @@ def _check(
 def _check_end(visited: Ints, end: int, who: str) -> None:
     if end not in visited:
         raise EstimatorError(
-            f"{who} needs draws at rung {end}, but there are none. Sample for longer, or use "
-            f"log_evidence_mbar."
+            f"{who} needs draws at rung {end}, but there are none. Sample for longer, or use log_evidence_mbar."
         )
 
 

@@ -83,9 +83,7 @@ class Mbar:
         columns = self._normaliser_influences(self._contrasts)
         sums = [np.add.reduceat(column.reshape(shape), starts, axis=1) for column in columns]
         length = None if batch_length is None else max(1, batch_length // run)
-        return covariance_of_sum(
-            np.stack(sums, axis=2), chains_per_ensemble=chains_per_ensemble, batch_length=length
-        )
+        return covariance_of_sum(np.stack(sums, axis=2), chains_per_ensemble=chains_per_ensemble, batch_length=length)
 
     def log_normaliser_ratio(
         self,
@@ -264,9 +262,7 @@ class Mbar:
 
     def _mixture_sums(self, amounts: Floats) -> Floats:
         """Return the sums over nodes of amounts, shape (n_quantities, n_nodes), times p."""
-        return np.asarray(
-            np.sum([amounts[:, part] @ p[self._visited].T for part, p in self._parts()], axis=0)
-        )
+        return np.asarray(np.sum([amounts[:, part] @ p[self._visited].T for part, p in self._parts()], axis=0))
 
     def _indirect(self, through: Floats, table: Floats) -> Iterator[Floats]:
         """Yield the influence of every draw on each quantity, but for what is a direct sum over draws.

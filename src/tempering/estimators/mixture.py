@@ -163,9 +163,7 @@ def fit_offsets(densities: LogDensities, node_weights: Floats, n_draws: Floats, 
     offsets = np.log(n_draws)
     for doublings in range(-15, 1):
         flattened = FlattenedDensities(densities, 2.0**doublings)
-        offsets, missing = _newton(
-            flattened, node_weights, n_draws, offsets * (1.0 if doublings == -15 else 2.0)
-        )
+        offsets, missing = _newton(flattened, node_weights, n_draws, offsets * (1.0 if doublings == -15 else 2.0))
     if missing < SETTLED:
         return offsets
     raise EstimatorError(
@@ -174,9 +172,7 @@ def fit_offsets(densities: LogDensities, node_weights: Floats, n_draws: Floats, 
     )
 
 
-def _newton(
-    densities: LogDensities, node_weights: Floats, n_draws: Floats, start: Floats
-) -> tuple[Floats, float]:
+def _newton(densities: LogDensities, node_weights: Floats, n_draws: Floats, start: Floats) -> tuple[Floats, float]:
     """Return offsets after Newton's method, and what is still missing of the draws, between 0 and 1."""
     offsets = start
     first, second = _moments(densities, node_weights, offsets)

@@ -82,9 +82,7 @@ def pareto_k_per_rung(log_weights: ArrayLike, rung: ArrayLike, n_rungs: int | No
     rung = as_rung(rung)
     m = count_rungs(rung, n_rungs)
     log_w = as_log("log_weights", log_weights, rung.shape).ravel()
-    small = rung.ravel().astype(
-        np.uint16 if m <= 1 << 16 else np.intp
-    )  # 16 bits: NumPy sorts by radix, in O(T)
+    small = rung.ravel().astype(np.uint16 if m <= 1 << 16 else np.intp)  # 16 bits: NumPy sorts by radix, in O(T)
     grouped = log_w[np.argsort(small, kind="stable")]
     ends = np.cumsum(np.bincount(small, minlength=m))
     return np.array([_shape_of_tail(part) for part in np.split(grouped, ends[:-1])])

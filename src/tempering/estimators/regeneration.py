@@ -50,13 +50,7 @@ def regenerative_ratio(numerators: ArrayLike, denominators: ArrayLike) -> Regene
     top = np.asarray(numerators, dtype=np.float64)
     bottom = np.asarray(denominators, dtype=np.float64)
     n = bottom.size
-    if (
-        bottom.ndim != 1
-        or top.shape[:1] != bottom.shape
-        or n < 2
-        or not np.all(bottom >= 0)
-        or not bottom.sum() > 0
-    ):
+    if bottom.ndim != 1 or top.shape[:1] != bottom.shape or n < 2 or not np.all(bottom >= 0) or not bottom.sum() > 0:
         raise EstimatorError(
             f"At least two tours are needed, one numerator for each denominator >= 0, with a positive sum; "
             f"but the shapes are {top.shape} and {bottom.shape}. Run until the chain has regenerated twice."

@@ -58,9 +58,7 @@ def resample(
     elif method == "residual":
         counts = _residual(generator, expected, n_draws)
     else:
-        raise EstimatorError(
-            f"method must be 'systematic' or 'residual', but got {method!r}. Choose one of them."
-        )
+        raise EstimatorError(f"method must be 'systematic' or 'residual', but got {method!r}. Choose one of them.")
     return np.repeat(np.arange(w.size), counts)
 
 

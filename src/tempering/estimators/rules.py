@@ -31,9 +31,7 @@ def check_rule(rule: str) -> Rule:
     for known in RULES:
         if rule == known:
             return known
-    raise EstimatorError(
-        f"rule must be one of {', '.join(RULES)}, but got {rule!r}. The default is {DEFAULT_RULE!r}."
-    )
+    raise EstimatorError(f"rule must be one of {', '.join(RULES)}, but got {rule!r}. The default is {DEFAULT_RULE!r}.")
 
 
 def cold_only(sums: RungSums) -> Floats:

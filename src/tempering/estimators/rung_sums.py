@@ -60,9 +60,7 @@ class RungSums:
         return cls(np.zeros(n_rungs, np.int64), np.full(n_rungs, -np.inf), np.full(n_rungs, -np.inf))
 
     @classmethod
-    def from_log_weights(
-        cls, log_weights: ArrayLike, rung: ArrayLike, n_rungs: int | None = None
-    ) -> RungSums:
+    def from_log_weights(cls, log_weights: ArrayLike, rung: ArrayLike, n_rungs: int | None = None) -> RungSums:
         """Sum the weights of each rung, in one pass over memory.
 
         Parameters

@@ -85,9 +85,7 @@ def standard_error_of_sum(
     return np.sqrt(variance).reshape(series.shape[2:])
 
 
-def covariance_of_sum(
-    influences: Floats, *, chains_per_ensemble: int = 1, batch_length: int | None = None
-) -> Floats:
+def covariance_of_sum(influences: Floats, *, chains_per_ensemble: int = 1, batch_length: int | None = None) -> Floats:
     """Return the covariance matrix of sums of influences: one batch length for all, so that it is a
     covariance.
 

@@ -75,9 +75,7 @@ def weighted_quantile(values: ArrayLike, weights: ArrayLike, probabilities: Arra
     """
     p = np.asarray(probabilities, dtype=np.float64)
     if not np.all((p >= 0) & (p <= 1)):
-        raise EstimatorError(
-            f"probabilities must lie between 0 and 1, but got {p}. Divide percentages by 100."
-        )
+        raise EstimatorError(f"probabilities must lie between 0 and 1, but got {p}. Divide percentages by 100.")
     h, w, trailing = _columns(values, weights)
     columns = [weighted_ecdf(column, w).quantile(p) for column in h.T]
     return np.stack(columns, axis=-1).reshape((*p.shape, *trailing))
@@ -143,9 +141,7 @@ def ks_distance(values: ArrayLike, weights: ArrayLike, cdf: Callable[[Floats], A
     0.25
     """
     ecdf = weighted_ecdf(values, weights)
-    last = np.append(
-        ecdf.values[1:] > ecdf.values[:-1], True
-    )  # of a run of ties only the last is a step's top
+    last = np.append(ecdf.values[1:] > ecdf.values[:-1], True)  # of a run of ties only the last is a step's top
     x, above = ecdf.values[last], ecdf.probabilities[last]
     truth = np.asarray(cdf(x), dtype=np.float64)
     below = np.concatenate([[0.0], above[:-1]])

@@ -67,11 +67,7 @@ def kish_ess(log_weights: ArrayLike) -> float:
 def check_shares(shares: ArrayLike, sums: RungSums) -> Floats:
     """Check lambda: not negative, summing to one, nothing on a rung without weight."""
     share = np.asarray(shares, dtype=np.float64)
-    if (
-        share.shape != (sums.n_rungs,)
-        or not np.all(share >= 0)
-        or not np.isclose(share.sum(), 1.0, rtol=0, atol=1e-9)
-    ):
+    if share.shape != (sums.n_rungs,) or not np.all(share >= 0) or not np.isclose(share.sum(), 1.0, rtol=0, atol=1e-9):
         raise EstimatorError(
             f"shares must be {sums.n_rungs} numbers >= 0 that sum to one, but got {share}. "
             f"Divide them by their sum, one entry for each rung."
@@ -79,8 +75,7 @@ def check_shares(shares: ArrayLike, sums: RungSums) -> Floats:
     if np.any((share > 0) & ~sums.has_weight):
         rungs = np.flatnonzero((share > 0) & ~sums.has_weight).tolist()
         raise EstimatorError(
-            f"A share needs draws of positive weight, but the rungs {rungs} have none. Set their shares to "
-            f"zero."
+            f"A share needs draws of positive weight, but the rungs {rungs} have none. Set their shares to zero."
         )
     return share
 
@@ -138,9 +133,7 @@ def combined_ess(sums: RungSums, shares: ArrayLike) -> float:
     return total * (total - 1) / (total**2 * inverse_ell - 1)
 
 
-def rung_means(
-    values: ArrayLike, log_weights: ArrayLike, rung: ArrayLike, n_rungs: int | None = None
-) -> Floats:
+def rung_means(values: ArrayLike, log_weights: ArrayLike, rung: ArrayLike, n_rungs: int | None = None) -> Floats:
     r"""Return :math:`\hat h_i = W_i^{-1} \sum_j w_{ij} h(\theta_{ij})` of each rung (above Eq. 5).
 
     Parameters
