@@ -1,0 +1,10 @@
+"""Bayesian treed Gaussian processes, tempered: the paper's second example.
+
+`TreedGP` is a scikit-learn regressor; `TreedGPModel` the model itself, which any tempered sampler can run.
+"""
+
+from tempering.models.treed_gp.estimator import TreedGP
+from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.settings import Prior, Proposals
+
+__all__ = ["Prior", "Proposals", "TreedGP", "TreedGPModel"]

@@ -1,0 +1,135 @@
+"""Change, swap and rotate: moves that keep the number of leaves (section 7).
+
+Leaf parameters stay where they are; beta and sigma^2 are integrated out, (5.1), and drawn afresh when the
+data of a leaf have changed. A proposal that leaves some leaf too small is refused.
+"""
+
+import math
+
+import numpy as np
+
+from tempering.models.treed_gp.compiled import Ints, compiled
+from tempering.models.treed_gp.grow_prune import accept
+from tempering.models.treed_gp.layout import (
+    CHANGE,
+    CHANGE_REACH,
+    CUT,
+    END,
+    LEFT,
+    N_INTERNAL,
+    PARENT,
+    RIGHT,
+    ROOT,
+    ROTATE,
+    START,
+    SWAP,
+    TEMPER_TREE,
+    VARIABLE,
+    State,
+)
+from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_marginal, summarise
+from tempering.models.treed_gp.tree import leaves_below, log_tree_prior, refresh_lists, restore, route, save
+
+
+@compiled
+def _log_marginal_below(state: State, leaves: Ints, n_leaves: int, k: float) -> float:
+    total = 0.0
+    for i in range(n_leaves):
+        total += log_marginal(state, leaves[i], k)
+    return total
+
+
+@compiled
+def _settle(rng: np.random.Generator, state: State, top: int, k: float, move: int) -> None:
+    """Route the data below ``top`` by its new rules, and accept or undo; `save` was called before."""
+    leaves = np.empty(state.tree.shape[0], np.int64)
+    n_leaves = leaves_below(state, top, leaves)
+    log_ratio = -_log_marginal_below(state, leaves, n_leaves, k)
+    if route(state, top):
+        for i in range(n_leaves):
+            summarise(state, leaves[i])
+        log_ratio += _log_marginal_below(state, leaves, n_leaves, k)
+    else:
+        log_ratio = -math.inf
+    if accept(rng, state, move, log_ratio):
+        for i in range(n_leaves):
+            draw_sigma2_beta(rng, state, leaves[i], k)
+    else:
+        restore(state)
+
+
+@compiled
+def change(rng: np.random.Generator, state: State, k: float) -> None:
+    """Move the cut of an internal node to a nearby candidate of the same column; symmetric."""
+    if state.meta[N_INTERNAL] == 0:
+        return
+    node = state.lists[1, rng.integers(0, state.meta[N_INTERNAL])]
+    reach = state.integer[CHANGE_REACH]
+    distance = 1 if reach == 1 else 1 + rng.integers(0, reach)
+    cut = state.tree[node, CUT] + (distance if rng.random() < 0.5 else -distance)
+    if cut < 0 or cut >= state.n_cuts[state.tree[node, VARIABLE]]:
+        accept(rng, state, CHANGE, -math.inf)
+        return
+    save(state)
+    state.tree[node, CUT] = cut
+    _settle(rng, state, node, k, CHANGE)
+
+
+@compiled
+def swap_or_rotate(rng: np.random.Generator, state: State, k: float) -> None:
+    """Exchange the rules of an internal node and its parent, or rotate them where they split one column."""
+    if state.meta[N_INTERNAL] < 2:
+        return
+    choice = rng.integers(0, state.meta[N_INTERNAL] - 1)
+    node = state.lists[1, choice]
+    if node == state.meta[ROOT]:
+        node = state.lists[1, state.meta[N_INTERNAL] - 1]
+    parent = state.tree[node, PARENT]
+    save(state)
+    if state.tree[node, VARIABLE] == state.tree[parent, VARIABLE]:
+        rotate(rng, state, node, k)
+        return
+    for column in (VARIABLE, CUT):
+        rule = state.tree[node, column]
+        state.tree[node, column] = state.tree[parent, column]
+        state.tree[parent, column] = rule
+    _settle(rng, state, parent, k, SWAP)
+
+
+@compiled
+def _link(state: State, parent: int, side: int, child: int) -> None:
+    state.tree[parent, side] = child
+    state.tree[child, PARENT] = parent
+
+
+@compiled
+def rotate(rng: np.random.Generator, state: State, node: int, k: float) -> None:
+    """Rotate a node over its parent: the leaves keep their data, so that only the tree prior decides."""
+    log_ratio = -log_tree_prior(state)
+    parent = state.tree[node, PARENT]
+    above = state.tree[parent, PARENT]
+    near, far = (RIGHT, LEFT) if state.tree[parent, RIGHT] == node else (LEFT, RIGHT)
+    _link(state, parent, near, state.tree[node, far])
+    _link(state, node, far, parent)
+    state.tree[node, PARENT] = above
+    if above < 0:
+        state.meta[ROOT] = node
+    else:
+        state.tree[above, LEFT if state.tree[above, LEFT] == parent else RIGHT] = node
+    _span(state, parent)
+    _span(state, node)
+    refresh_lists(state)
+    log_ratio += log_tree_prior(state)
+    if state.integer[TEMPER_TREE] != 0:
+        log_ratio *= k
+    if not accept(rng, state, ROTATE, log_ratio):
+        restore(state)
+        state.meta[ROOT] = parent if above < 0 else state.meta[ROOT]
+        refresh_lists(state)
+
+
+@compiled
+def _span(state: State, node: int) -> None:
+    """Set the stretch of inputs below a node from its children's."""
+    state.tree[node, START] = state.tree[state.tree[node, LEFT], START]
+    state.tree[node, END] = state.tree[state.tree[node, RIGHT], END]

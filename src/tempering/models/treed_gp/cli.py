@@ -1,0 +1,153 @@
+"""The command ``tempering treed-gp``: fit a CSV file, predict at the rows of another."""
+
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tempering.models.treed_gp.estimator import TreedGP
+
+app = typer.Typer(no_args_is_help=True, help="Bayesian treed Gaussian processes.")
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print results only.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Fit a Bayesian treed Gaussian process, and predict with it."""
+
+
+@app.command()
+def fit(
+    file: Annotated[Path, typer.Argument(help="A CSV file with a header.", metavar="DATA.csv")],
+    response: Annotated[str, typer.Option(help="Column of the response.")],
+    out: Annotated[Path, typer.Option(help="Where the fitted model goes.", metavar="MODEL")],
+    inputs: Annotated[str | None, typer.Option(help="Input columns, by commas; all others by default.")] = None,
+    leaf: Annotated[str, typer.Option(help="gp, gp_linear, linear or constant.")] = "gp",
+    tree: Annotated[bool, typer.Option(help="Partition the input space.")] = True,
+    correlation: Annotated[
+        str, typer.Option(help="separable, isotropic, matern12, matern32 or matern52.")
+    ] = "separable",
+    draws: Annotated[int, typer.Option(help="Rounds kept of each chain.")] = 4000,
+    tune: Annotated[int, typer.Option(help="Rounds before that.")] = 2000,
+    chains: Annotated[int, typer.Option(help="Number of chains.")] = 2,
+    hottest: Annotated[float, typer.Option(help="Smallest inverse temperature; 1 does not temper.")] = 0.1,
+    rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",
+    plot: Annotated[Path | None, typer.Option(help="Draw the fit to this file (one or two inputs).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Equal seeds give equal fits.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a treed Gaussian process to a CSV file."""
+    import pandas as pd
+
+    from tempering.models.treed_gp.estimator import TreedGP
+    from tempering.models.treed_gp.tables import numeric_columns, read_table
+
+    table = read_table(file)
+    names = inputs.split(",") if inputs is not None else [str(c) for c in table.columns if c != response]
+    y = numeric_columns(table, [response], file).ravel()
+    x = pd.DataFrame(numeric_columns(table, names, file), columns=names)
+    model = TreedGP(
+        leaf=leaf,
+        tree=tree,
+        correlation=correlation,
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        hottest=hottest,
+        rule=rule,
+        random_state=seed,
+        progress=not quiet,
+    )
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: typer.echo(f"Note: {message}", err=True)
+        model.fit(x, y)
+    model.response_name_ = response
+    model.save(out)
+    _summarise(model, file, out, quiet)
+    if plot is not None:
+        _draw(model, plot)
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model written by fit.", metavar="MODEL")],
+    file: Annotated[Path, typer.Argument(help="A CSV file with the model's input columns.", metavar="NEW.csv")],
+    out: Annotated[Path | None, typer.Option(help="Write the predictions here; printed by default.")] = None,
+    quantiles: Annotated[str, typer.Option(help="Quantiles, by commas.")] = "0.05,0.5,0.95",
+    quiet: Quiet = False,
+) -> None:
+    """Predict at the rows of a CSV file: mean, standard deviation and quantiles of a new response."""
+    import pandas as pd
+
+    from tempering.errors import InputError
+    from tempering.models.treed_gp.estimator import TreedGP
+    from tempering.models.treed_gp.tables import numeric_columns, read_table
+
+    fitted = TreedGP.load(model)
+    names = [str(name) for name in fitted.feature_names_in_]
+    x = pd.DataFrame(numeric_columns(read_table(file), names, file), columns=names)
+    try:
+        levels = [float(level) for level in quantiles.split(",")]
+    except ValueError:
+        raise InputError(f"--quantiles must be numbers by commas, but got {quantiles!r}.") from None
+    started = time.perf_counter()
+    mean, deviation, found = fitted.predict(x, return_std=True, quantiles=levels)
+    table = x.assign(mean=mean, sd=deviation)
+    for level, column in zip(levels, found.T, strict=True):
+        table[f"q{level:g}"] = column
+    if out is None:
+        typer.echo(table.to_csv(index=False, float_format="%.6g"), nl=False)
+        return
+    try:
+        table.to_csv(out, index=False)
+    except OSError as error:
+        raise InputError(f"The predictions must go to a writable file, but {out} is none: {error.strerror}.") from error
+    if not quiet:
+        typer.echo(f"{len(table)} predictions in {time.perf_counter() - started:.1f} s: {out}")
+
+
+def _summarise(model: "TreedGP", file: Path, out: Path, quiet: bool) -> None:
+    """Print what was found."""
+    import sys
+
+    from rich.console import Console
+    from rich.table import Table
+
+    posterior = model.posterior_
+    table = Table(title=f"Treed GP of {file.name}", title_justify="left", show_header=False)
+    rows = len(model._training[1])
+    table.add_row("rows, input columns", f"{rows}, {model.n_features_in_}")
+    leaves = model.leaf_probabilities_
+    shown = [f"{i + 1}: {p:.3f}" for i, p in enumerate(leaves) if p >= 5e-4]
+    table.add_row("P(leaves)", "  ".join(shown))
+    importance = zip(model.feature_names_in_, model.feature_importances_, strict=True)
+    table.add_row("share of splits", "  ".join(f"{name}: {share:.2f}" for name, share in importance))
+    for i, leaf in enumerate(model.map_tree_):
+        box = ", ".join(f"{a:.4g} to {b:.4g}" for a, b in zip(leaf.low, leaf.high, strict=True))
+        kind = "linear, " if leaf.is_linear else ""
+        table.add_row("MAP tree" if i == 0 else "", f"{box}: {leaf.n_rows} rows, {kind}noise sd {leaf.noise:.4g}")
+    draws = int(posterior.sums.n_draws.sum())
+    table.add_row("draws, rungs, round trips", f"{draws}, {len(posterior.ladder)}, {posterior.n_round_trips}")
+    table.add_row(f"ESS of weights ({posterior.rule})", f"{posterior.combined_ess:.0f}")
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    if not quiet:
+        typer.echo(f"{posterior.seconds:.1f} s. Model: {out}")
+
+
+def _draw(model: "TreedGP", path: Path) -> None:
+    """Draw the curve or the surface to a file."""
+    from tempering.errors import InputError
+    from tempering.models.treed_gp import plots
+
+    if model.n_features_in_ not in (1, 2):
+        raise InputError(f"A plot needs one or two input columns, but there are {model.n_features_in_}.")
+    one = model.n_features_in_ == 1
+    ax = plots.plot_curve(model) if one else plots.plot_surface(model)
+    names = [str(name) for name in model.feature_names_in_]
+    ax.set(xlabel=names[0], ylabel=model.response_name_ if one else names[1])
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,212 @@
+"""From the sums of all rungs and chains to the posterior: shares of the rungs, features, kept trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.engines.trace import Schedule
+from tempering.errors import EstimatorError
+from tempering.estimators import rules
+from tempering.estimators.autocorrelation import ess_of_autocorrelation_per_rung
+from tempering.estimators.pareto import pareto_k_per_rung
+from tempering.estimators.rung_sums import RungSums
+from tempering.ladder import Ladder
+from tempering.models.treed_gp.layout import MAX_LEAVES, MOVES, State
+
+if TYPE_CHECKING:
+    from tempering.models.treed_gp.driver import Sums
+    from tempering.models.treed_gp.engine import Chain
+    from tempering.models.treed_gp.fitting import Remembered
+
+Floats = NDArray[np.float64]
+
+RULES = ("screened", "ess_optimal", "pooled", "equal", "cold_only", "autocorrelation_adjusted")
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What a fit knows, without the draws themselves.
+
+    ``rows`` are trees drawn from the weighted draws of all rungs: a sample of the posterior, equally
+    weighted.
+    """
+
+    ladder: Ladder
+    log_pseudo_prior: Floats
+    rule: str
+    sums: RungSums
+    shares: Floats
+    """Share of each rung in every estimate, lambda_i."""
+    rows: Floats
+    map_row: Floats
+    leaf_probabilities: Floats
+    """P(1, 2, ... leaves)."""
+    leaf_probabilities_by_rung: Floats
+    """The same at each rung's own temperature, without weights: shape (n_rungs, max_leaves)."""
+    splits_per_tree: Floats
+    """Expected number of splits on each column."""
+    linear_share: float
+    """Expected share of the rows in leaves that are linear."""
+    cut_probabilities: tuple[Floats, ...]
+    """Expected number of splits at each candidate of each column."""
+    predictions: Floats | None
+    """Mean, variance of the surface and variance of the noise at the fit's points, shape (3, n)."""
+    acceptance: dict[str, Floats]
+    """Share of accepted proposals of each move, by rung; NaN where none was tried."""
+    trace: tuple[Remembered, ...]
+    n_round_trips: int
+    seconds: float
+
+    @property
+    def combined_ess(self) -> float:
+        """Effective sample size of the combined weights, ESS(w^lambda), of Eq. 3."""
+        return combined_ess(self.sums, self.shares)
+
+
+def combined_ess(sums: RungSums, shares: Floats) -> float:
+    """Return ESS(w^lambda) from sums alone: sum of squared weights = sum lambda_i^2 / l_i, then Eq. 3."""
+    t = float(sums.n_draws.sum())
+    used = shares > 0
+    squares = float(np.sum(shares[used] ** 2 / sums.kish_ess[used]))
+    if t <= 1:
+        return t
+    return t / (1.0 + (t * t * squares - t) / (t - 1.0))
+
+
+def shares_of(rule: str, sums: RungSums, traces: Sequence[Remembered], ladder: Ladder) -> Floats:
+    """Return each rung's share by the named rule; what needs single draws takes them from the traces."""
+    if rule not in RULES:
+        raise EstimatorError(
+            f"rule must be one of {', '.join(RULES)}, but got {rule!r}: a treed GP keeps sums per rung."
+        )
+    if rule == "screened":
+        energy = np.concatenate([t.energy for t in traces])
+        rung = np.concatenate([t.rung for t in traces])
+        log_weights = (1.0 - ladder.inverse_temperatures[rung]) * energy
+        return rules.screened(sums, pareto_k_per_rung(log_weights, rung, len(ladder)))
+    if rule == "autocorrelation_adjusted":
+        length = min(len(t.energy) for t in traces)
+        energy = np.stack([t.energy[:length] for t in traces])
+        rung = np.stack([t.rung[:length] for t in traces])
+        return rules.autocorrelation_adjusted(sums, ess_of_autocorrelation_per_rung(energy, rung, len(ladder)))
+    simple: dict[str, Callable[[RungSums], Floats]] = {
+        "ess_optimal": rules.ess_optimal,
+        "pooled": rules.pooled,
+        "equal": rules.equal,
+        "cold_only": rules.cold_only,
+    }
+    return simple[rule](sums)
+
+
+def rung_sums(sums: Sequence[Sums]) -> RungSums:
+    """Merge the sums of weights of several chains."""
+    merged = RungSums.empty(len(sums[0].n_draws))
+    for one in sums:
+        with np.errstate(divide="ignore"):
+            log_sum = one.peak[:, 0] + np.log(one.total[:, 0])
+            log_squares = 2 * one.peak[:, 0] + np.log(one.squares)
+        merged = merged.merge(RungSums(one.n_draws, log_sum, log_squares))
+    return merged
+
+
+def weighted_means(sums: Sequence[Sums], name: str, column: int, shares: Floats) -> Floats:
+    """Return sum_i lambda_i (weighted mean of a quantity on rung i, over all chains): Eq. 5."""
+    peak = np.max([one.peak[:, column] for one in sums], axis=0)
+    shift = np.where(peak > -np.inf, peak, 0.0)
+    totals = np.zeros(len(peak))
+    values = np.zeros_like(getattr(sums[0], name))
+    for one in sums:
+        factor = np.exp(one.peak[:, column] - shift)
+        totals += factor * one.total[:, column]
+        values += factor.reshape(-1, *[1] * (values.ndim - 1)) * getattr(one, name)
+    used = (shares > 0) & (totals > 0)
+    scaled = np.where(used, shares, 0.0) / shares[used].sum()
+    weights = np.divide(scaled, totals, out=np.zeros_like(scaled), where=used)
+    return np.asarray(np.tensordot(weights, values, axes=1))
+
+
+def keep_trees(sums: Sequence[Sums], merged: RungSums, shares: Floats, n_kept: int, rng: np.random.Generator) -> Floats:
+    """Draw equally weighted trees: rungs by their shares (systematic), chains by their weight on the rung."""
+    positions = (np.arange(n_kept) + rng.random()) / n_kept
+    rungs = np.minimum(np.searchsorted(np.cumsum(shares), positions), len(shares) - 1)
+    rows = []
+    used: dict[tuple[int, int], int] = {}
+    for rung in rungs:
+        with np.errstate(divide="ignore"):
+            log_w = np.array([one.peak[rung, 0] + np.log(one.total[rung, 0]) for one in sums])
+        p = np.exp(log_w - merged.log_sum[rung])
+        chain = int(rng.choice(len(sums), p=p / p.sum()))
+        slot = used.get((int(rung), chain), 0)
+        used[int(rung), chain] = slot + 1
+        kept = sums[chain].kept[rung]
+        rows.append(kept[slot % len(kept)])
+    return np.array(rows)
+
+
+def combine(
+    chains: Sequence[Chain],
+    traces: Sequence[Remembered],
+    schedule: Schedule,
+    rule: str,
+    n_kept: int,
+    rng: np.random.Generator,
+    seconds: float,
+) -> Posterior:
+    """Combine all rungs of all chains."""
+    sums = [chain.sums for chain in chains]
+    merged = rung_sums(sums)
+    ladder = schedule.ladder
+    shares = shares_of(rule, merged, traces, ladder)
+    state = chains[0].state
+    leaves, splits, linear, cuts = split_features(weighted_means(sums, "features", 0, shares), state)
+    counters = np.sum([chain.state.counters for chain in chains], axis=0)
+    with np.errstate(invalid="ignore"):
+        accepted = {name: counters[:, i, 1] / counters[:, i, 0] for i, name in enumerate(MOVES)}
+    best = max(sums, key=lambda one: float(one.best_value[0]))
+    return Posterior(
+        ladder=ladder,
+        log_pseudo_prior=schedule.log_pseudo_prior,
+        rule=rule,
+        sums=merged,
+        shares=shares,
+        rows=keep_trees(sums, merged, shares, n_kept, rng),
+        map_row=best.best.copy(),
+        leaf_probabilities=leaves,
+        leaf_probabilities_by_rung=_by_rung(traces, len(ladder), len(leaves)),
+        splits_per_tree=splits,
+        linear_share=linear,
+        cut_probabilities=cuts,
+        predictions=_predictions(sums, shares),
+        acceptance=accepted,
+        trace=tuple(traces),
+        n_round_trips=sum(t.n_round_trips for t in traces),
+        seconds=seconds,
+    )
+
+
+def split_features(features: Floats, state: State) -> tuple[Floats, Floats, float, tuple[Floats, ...]]:
+    """Take the vector of features apart: leaves, splits by column, linear share, cuts by column."""
+    n_leaves, n_columns = int(state.integer[MAX_LEAVES]), len(state.n_cuts)
+    rest = features[n_leaves + n_columns + 1 :]
+    cuts = tuple(np.split(rest, np.cumsum(state.n_cuts)[:-1]))
+    linear = float(features[n_leaves + n_columns])
+    return features[:n_leaves], features[n_leaves : n_leaves + n_columns], linear, cuts
+
+
+def _by_rung(traces: Sequence[Remembered], n_rungs: int, n_leaves: int) -> Floats:
+    counts = np.zeros((n_rungs, n_leaves))
+    for trace in traces:
+        np.add.at(counts, (trace.rung, trace.n_leaves - 1), 1.0)
+    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))
+
+
+def _predictions(sums: Sequence[Sums], shares: Floats) -> Floats | None:
+    if sums[0].predictions.shape[-1] == 0:
+        return None
+    mean, square, surface, noise = weighted_means(sums, "predictions", 1, shares)
+    return np.stack([mean, surface + np.maximum(square - mean**2, 0.0), noise])

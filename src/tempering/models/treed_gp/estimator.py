@@ -1,0 +1,340 @@
+"""`TreedGP`, a scikit-learn regressor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tempering.errors import InputError
+from tempering.estimators import Estimate
+from tempering.ladder import Ladder
+from tempering.models.treed_gp import mixture, storage, surfaces
+from tempering.models.treed_gp.combining import Posterior
+from tempering.models.treed_gp.evidence import log_evidence
+from tempering.models.treed_gp.fitting import Plan, first_ladder, fit
+from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.settings import Prior, Proposals
+from tempering.models.treed_gp.training import check_finite, check_rows
+from tempering.models.treed_gp.trees import Leaf, describe_tree
+
+Floats = NDArray[np.float64]
+
+
+class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Bayesian treed Gaussian process: nonstationary regression with full uncertainty.
+
+    The input space is cut into rectangles by a tree, and each has a Gaussian process (or a linear or constant
+    model) of its own (Gramacy & Lee 2008). Tree and processes are sampled together by simulated
+    tempering, and the draws of all temperatures are combined.
+
+    Parameters
+    ----------
+    leaf : {"gp", "gp_linear", "linear", "constant"}
+        Model of a leaf; ``"gp_linear"`` can jump to the limiting linear model.
+    tree : bool
+        Whether there is a tree at all.
+    mean : {"linear", "constant"}
+        Mean function of Gaussian-process leaves.
+    correlation : {"separable", "isotropic", "matern12", "matern32", "matern52"}
+        Correlation of Gaussian-process leaves.
+    prior, proposals : Prior, Proposals, optional
+        Constants of the priors and the moves.
+    temper : {"likelihood", "likelihood_and_tree"}
+        What is raised to the power k.
+    ladder : Ladder, sequence of float, "tuned" or None
+        Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``; "tuned" chooses
+        rungs and their number from a pilot run, which must be long enough to have crossed the ladder; [1]
+        does not temper.
+    hottest : float
+        The smallest inverse temperature where ``ladder`` is None or "tuned".
+    draws, tune, chains : int
+        Rounds kept and rounds of tuning, of each chain, and the number of chains.
+    thin : int
+        Rounds from one draw that enters the sums to the next.
+    kept : int
+        Number of trees kept for prediction: a weighted resample of all draws.
+    rule : str
+        How the rungs are combined: "screened", "ess_optimal", "pooled", "equal", "cold_only" or
+        "autocorrelation_adjusted".
+    predict_every : int
+        Rounds from one prediction at ``X_predict`` to the next.
+    random_state : int, RandomState or None
+        Equal seeds give equal fits, whatever the number of threads.
+    progress : bool
+        Show a bar when the output is a terminal.
+
+    Attributes
+    ----------
+    posterior_ : Posterior
+        Sums, kept trees, probabilities, acceptance by temperature.
+    leaf_probabilities_ : ndarray
+        P(1, 2, ... leaves).
+    feature_importances_ : ndarray, shape (n_features_in_,)
+        Share of the splits on each column.
+    map_tree_ : list of Leaf
+        Leaves of the tree of the largest posterior.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 40)[:, None]
+    >>> y = np.where(x.ravel() < 0.5, 0.0, 1.0)
+    >>> model = TreedGP(leaf="constant", draws=400, tune=200, random_state=1).fit(x, y)
+    >>> model.predict([[0.1], [0.9]]).round(1)
+    array([0., 1.])
+    """
+
+    def __init__(
+        self,
+        leaf: str = "gp",
+        tree: bool = True,
+        mean: str = "linear",
+        correlation: str = "separable",
+        prior: Prior | None = None,
+        proposals: Proposals | None = None,
+        temper: str = "likelihood",
+        ladder: Ladder | Sequence[float] | str | None = None,
+        hottest: float = 0.1,
+        draws: int = 4000,
+        tune: int = 2000,
+        chains: int = 2,
+        thin: int = 1,
+        kept: int = 200,
+        rule: str = "screened",
+        predict_every: int = 10,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.leaf = leaf
+        self.tree = tree
+        self.mean = mean
+        self.correlation = correlation
+        self.prior = prior
+        self.proposals = proposals
+        self.temper = temper
+        self.ladder = ladder
+        self.hottest = hottest
+        self.draws = draws
+        self.tune = tune
+        self.chains = chains
+        self.thin = thin
+        self.kept = kept
+        self.rule = rule
+        self.predict_every = predict_every
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: ArrayLike, y: ArrayLike, X_predict: ArrayLike | None = None) -> TreedGP:
+        """Sample the posterior.
+
+        Parameters
+        ----------
+        X, y : array_like, shapes (n, d) and (n,)
+            Training data. Rows that are equal in X may differ in y.
+        X_predict : array_like, shape (n_points, d), optional
+            Inputs at which predictions are summed over all draws as they come: `running_prediction_`.
+            They have no influence on the model.
+        """
+        check_rows(y, "Response y")
+        inputs, response = validate_data(
+            self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False, ensure_min_samples=1
+        )
+        check_finite(inputs, "Input X")
+        self.model_ = self._build(inputs, response)
+        points = None
+        if X_predict is not None:
+            points = self.model_.data.scale(self._inputs(X_predict))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.posterior_ = fit(self.model_, self._plan(points), rng=seed, progress=self.progress)
+        self._training = inputs, response
+        return self
+
+    def _build(self, inputs: Floats, response: Floats) -> TreedGPModel:
+        return TreedGPModel(
+            inputs,
+            response,
+            leaf=self.leaf,
+            tree=self.tree,
+            mean=self.mean,
+            correlation=self.correlation,
+            prior=self.prior if self.prior is not None else Prior(),
+            proposals=self.proposals if self.proposals is not None else Proposals(),
+            temper=self.temper,
+        )
+
+    def _plan(self, points: Floats | None) -> Plan:
+        for name in ("draws", "tune", "chains", "thin", "kept", "predict_every"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value >= (0 if name == "tune" else 1)):
+                raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
+        if not 0.0 <= self.hottest <= 1.0:
+            raise InputError(f"hottest must lie in [0, 1], but got {self.hottest!r}. It is 1 / temperature.")
+        return Plan(
+            ladder=self._ladder(),
+            hottest=self.hottest,
+            draws=self.draws,
+            tune=self.tune,
+            chains=self.chains,
+            thin=self.thin,
+            kept=self.kept,
+            rule=self.rule,
+            points=points,
+            predict_every=self.predict_every,
+        )
+
+    def _ladder(self) -> Ladder | None:
+        """Return the ladder asked for; None where it is to be tuned."""
+        if self.ladder is None:
+            return first_ladder(self.hottest)
+        if isinstance(self.ladder, str):
+            if self.ladder != "tuned":
+                raise InputError(f"ladder must be numbers or 'tuned', but got {self.ladder!r}. Pass [1, 0.5, 0.1].")
+            return None
+        return self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
+
+    def _inputs(self, X: ArrayLike) -> Floats:
+        inputs = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+        check_finite(inputs, "Input X")
+        return np.asarray(inputs)
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        quantiles: Sequence[float] | None = None,
+        *,
+        latent: bool = False,
+    ) -> Any:
+        """Predict by averaging over the kept trees.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_points, d)
+        return_std : bool
+            Also return standard deviations.
+        quantiles : sequence of float, optional
+            Also return these quantiles, shape (n_points, n_quantiles).
+        latent : bool
+            Deviations and quantiles of the surface itself, without the noise of a new response.
+
+        Returns
+        -------
+        ndarray, or a tuple of (mean, deviation, quantiles), those that were asked for
+        """
+        check_is_fitted(self)
+        each = surfaces.predict_each(self.model_, self.posterior_.rows, self._inputs(X))
+        variance = each[:, 1] if latent else each[:, 1] + each[:, 2]
+        mean, deviation = mixture.moments(each[:, 0], variance)
+        out = [mean]
+        if return_std:
+            out.append(deviation)
+        if quantiles is not None:
+            _check_levels(quantiles)
+            out.append(mixture.quantiles(each[:, 0], np.sqrt(np.maximum(variance, 1e-300)), quantiles))
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
+        """Draw responses jointly at all inputs from the posterior predictive, shape (n_points, n_samples)."""
+        check_is_fitted(self)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        return surfaces.draw_responses(self.model_, self.posterior_.rows, self._inputs(X), n_samples, rng)
+
+    @property
+    def running_prediction_(self) -> tuple[Floats, Floats]:
+        """Mean and standard deviation at ``X_predict``, from the sums over every rung's draws."""
+        check_is_fitted(self)
+        sums = self.posterior_.predictions
+        if sums is None:
+            raise InputError("running_prediction_ needs inputs, but fit had none. Call fit(X, y, X_predict=...).")
+        data = self.model_.data
+        return data.centre + data.spread * sums[0], data.spread * np.sqrt(sums[1] + sums[2])
+
+    @property
+    def leaf_probabilities_(self) -> Floats:
+        """Posterior probabilities of 1, 2, ... leaves."""
+        check_is_fitted(self)
+        return self.posterior_.leaf_probabilities
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of the splits on each column; zero where there is no split at all."""
+        check_is_fitted(self)
+        out = np.zeros(self.n_features_in_)
+        splits = self.posterior_.splits_per_tree
+        out[self.model_.data.columns] = splits / max(float(splits.sum()), 1e-300)
+        return out
+
+    @property
+    def map_tree_(self) -> list[Leaf]:
+        """Leaves of the tree of the largest posterior, with their rectangles."""
+        check_is_fitted(self)
+        return describe_tree(self.model_, self.posterior_.map_row)
+
+    def cut_probabilities(self, column: int = 0) -> tuple[Floats, Floats]:
+        """Return the split candidates of a column, and the expected number of splits at each."""
+        check_is_fitted(self)
+        data = self.model_.data
+        if column not in data.columns:
+            return np.zeros(0), np.zeros(0)
+        j = int(np.flatnonzero(data.columns == column)[0])
+        values = data.cuts[j, : data.n_cuts[j]]
+        return data.low[j] + data.width[j] * values, self.posterior_.cut_probabilities[j]
+
+    def sobol(self, n: int = 1000, random_state: Any = None) -> tuple[Floats, Floats]:
+        """Return first-order and total Sobol indices, means over the kept trees, inputs uniform on their
+        box.
+        """
+        check_is_fitted(self)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        inputs = self._training[0]
+        box = np.stack([inputs.min(axis=0), inputs.max(axis=0)])
+        first, total = surfaces.sobol_indices(self.model_, self.posterior_.rows, box, n, rng)
+        return first.mean(axis=0), total.mean(axis=0)
+
+    def alm(self, X: ArrayLike) -> Floats:
+        """Return the predictive standard deviation at each candidate (active learning, MacKay)."""
+        return np.asarray(self.predict(X, return_std=True)[1])
+
+    def alc(self, X: ArrayLike, reference: ArrayLike | None = None) -> Floats:
+        """Return the mean fall of the variance over ``reference`` (the candidates themselves by default)."""
+        check_is_fitted(self)
+        candidates = self._inputs(X)
+        where = candidates if reference is None else self._inputs(reference)
+        return surfaces.active_learning_cohn(self.model_, self.posterior_.rows, candidates, where)
+
+    def expected_improvement(self, X: ArrayLike) -> Floats:
+        """Return the expected improvement on the lowest value known, for minimisation."""
+        check_is_fitted(self)
+        rows = self.posterior_.rows
+        known = surfaces.predict_each(self.model_, rows, np.unique(self._training[0], axis=0))[:, 0]
+        each = surfaces.predict_each(self.model_, rows, self._inputs(X))
+        return surfaces.expected_improvement(each, known.min(axis=1))
+
+    def log_evidence(self) -> Estimate:
+        """Return the log marginal likelihood of y; the ladder must reach the prior, k = 0."""
+        check_is_fitted(self)
+        return log_evidence(self.posterior_, self.model_.data)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, which `load` reads; no pickle."""
+        check_is_fitted(self)
+        storage.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> TreedGP:
+        """Read a model written by `save`."""
+        return storage.load(cls, path)
+
+
+def _check_levels(levels: Sequence[float]) -> None:
+    if not all(0.0 < level < 1.0 for level in levels):
+        raise InputError(f"quantiles must lie between 0 and 1, but got {list(levels)}. For 90 %: [0.05, 0.95].")
+
+
+__all__ = ["Posterior", "TreedGP"]

@@ -1,0 +1,153 @@
+"""Updates of what all leaves share: beta0, W, and the inverse gammas' parameters (section 8, steps 6 to 8).
+
+They see only the leaves' parameters, never the data, and are the same at every temperature.
+"""
+
+import math
+
+import numpy as np
+
+from tempering.models.treed_gp.compiled import Array, compiled
+from tempering.models.treed_gp.layout import (
+    A_SIGMA,
+    A_TAU,
+    BETA0,
+    BETA0_VARIANCE,
+    LOG_DET_PRECISION,
+    N_LEAVES,
+    N_MEAN,
+    Q_SIGMA,
+    Q_TAU,
+    RATE_A_SIGMA,
+    RATE_A_TAU,
+    RATE_Q_SIGMA,
+    RATE_Q_TAU,
+    SAMPLE_BETA0,
+    SAMPLE_TAU2,
+    SIGMA2,
+    TAU2,
+    WISHART_DOF,
+    WISHART_SCALE,
+    State,
+)
+from tempering.models.treed_gp.leaf import beta_of, factor_in_place
+from tempering.models.treed_gp.leaf_moves import propose_scaled
+
+
+@compiled
+def draw_beta0(rng: np.random.Generator, state: State) -> None:
+    """Draw beta0 given the leaves' coefficients and W."""
+    m = state.integer[N_MEAN]
+    precision = state.shared[BETA0 + m :]
+    factor = np.zeros((m, m))
+    side = np.zeros(m)
+    pooled = np.zeros(m)
+    weight = 0.0
+    for i in range(state.meta[N_LEAVES]):
+        node = state.lists[0, i]
+        w = 1.0 / (state.leaf[node, SIGMA2] * state.leaf[node, TAU2])
+        weight += w
+        pooled += w * beta_of(state, node)
+    for a in range(m):
+        for b in range(m):
+            factor[a, b] = weight * precision[a * m + b]
+            side[a] += precision[a * m + b] * pooled[b]
+        factor[a, a] += 1.0 / state.real[BETA0_VARIANCE]
+    factor_in_place(factor, m)
+    for a in range(m):
+        for b in range(a):
+            side[a] -= factor[a, b] * side[b]
+        side[a] /= factor[a, a]
+    for a in range(m - 1, -1, -1):
+        total = side[a] + rng.standard_normal()
+        for b in range(a + 1, m):
+            total -= factor[b, a] * state.shared[BETA0 + b]
+        state.shared[BETA0 + a] = total / factor[a, a]
+
+
+@compiled
+def draw_wishart(rng: np.random.Generator, state: State, inverse_scale: Array, dof: float) -> None:
+    """Draw W^{-1} ~ Wishart(inverse_scale^{-1}, dof) by Bartlett's decomposition.
+
+    With inverse_scale = C C', W^{-1} = (C^{-T} A)(C^{-T} A)', A lower triangular of chi and normal variates.
+    """
+    m = state.integer[N_MEAN]
+    factor_in_place(inverse_scale, m)
+    bartlett = np.zeros((m, m))
+    log_det = 0.0
+    for a in range(m):
+        bartlett[a, a] = math.sqrt(2.0 * rng.standard_gamma(0.5 * (dof - a)))
+        log_det += 2.0 * (math.log(bartlett[a, a]) - math.log(inverse_scale[a, a]))
+        for b in range(a):
+            bartlett[a, b] = rng.standard_normal()
+    for column in range(m):
+        for a in range(m - 1, -1, -1):
+            for b in range(a + 1, m):
+                bartlett[a, column] -= inverse_scale[b, a] * bartlett[b, column]
+            bartlett[a, column] /= inverse_scale[a, a]
+    for a in range(m):
+        for b in range(m):
+            state.shared[BETA0 + m + a * m + b] = np.dot(bartlett[a], bartlett[b])
+    state.shared[LOG_DET_PRECISION] = log_det
+
+
+@compiled
+def draw_precision(rng: np.random.Generator, state: State) -> None:
+    """Draw W^{-1} given the leaves' coefficients and beta0."""
+    m = state.integer[N_MEAN]
+    inverse_scale = np.zeros((m, m))
+    for a in range(m):
+        inverse_scale[a, a] = state.real[WISHART_DOF] * state.real[WISHART_SCALE]
+    for i in range(state.meta[N_LEAVES]):
+        node = state.lists[0, i]
+        w = 1.0 / (state.leaf[node, SIGMA2] * state.leaf[node, TAU2])
+        beta = beta_of(state, node)
+        for a in range(m):
+            for b in range(m):
+                inverse_scale[a, b] += w * (beta[a] - state.shared[BETA0 + a]) * (beta[b] - state.shared[BETA0 + b])
+    draw_wishart(rng, state, inverse_scale, state.real[WISHART_DOF] + state.meta[N_LEAVES])
+
+
+@compiled
+def log_inverse_gammas(state: State, column: int, a: float, q: float) -> float:
+    """Return the summed log density IG(a / 2, q / 2) of the leaves' sigma^2 or tau^2."""
+    total = 0.0
+    constant = 0.5 * a * math.log(0.5 * q) - math.lgamma(0.5 * a)
+    for i in range(state.meta[N_LEAVES]):
+        value = state.leaf[state.lists[0, i], column]
+        total += constant - (0.5 * a + 1.0) * math.log(value) - 0.5 * q / value
+    return total
+
+
+@compiled
+def update_inverse_gamma(
+    rng: np.random.Generator, state: State, column: int, a_at: int, q_at: int, rate_a: float, rate_q: float
+) -> None:
+    """Move a (above 2) and q of one inverse gamma, one step each; a rate of 0 keeps the value fixed."""
+    a, q = state.shared[a_at], state.shared[q_at]
+    here = log_inverse_gammas(state, column, a, q)
+    if rate_a > 0.0:
+        new = 2.0 + propose_scaled(rng, state, a - 2.0)
+        there = log_inverse_gammas(state, column, new, q)
+        log_ratio = there - here - rate_a * (new - a) + math.log((a - 2.0) / (new - 2.0))
+        if math.log(rng.random()) < log_ratio:
+            a, here = new, there
+    if rate_q > 0.0:
+        new = propose_scaled(rng, state, q)
+        log_ratio = log_inverse_gammas(state, column, a, new) - here - rate_q * (new - q) + math.log(q / new)
+        if math.log(rng.random()) < log_ratio:
+            q = new
+    state.shared[a_at] = a
+    state.shared[q_at] = q
+
+
+@compiled
+def update_shared(rng: np.random.Generator, state: State) -> None:
+    """Run steps 6 to 8."""
+    real = state.real
+    if state.integer[SAMPLE_BETA0] != 0:
+        draw_beta0(rng, state)
+        draw_precision(rng, state)
+    if state.integer[SAMPLE_TAU2] != 0:
+        update_inverse_gamma(rng, state, TAU2, A_TAU, Q_TAU, real[RATE_A_TAU], real[RATE_Q_TAU])
+    update_inverse_gamma(rng, state, SIGMA2, A_SIGMA, Q_SIGMA, real[RATE_A_SIGMA], real[RATE_Q_SIGMA])

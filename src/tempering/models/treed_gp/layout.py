@@ -1,0 +1,129 @@
+"""Where each number of a treed Gaussian process lives: the columns of its flat arrays.
+
+A state is a handful of NumPy arrays that compiled functions change in place. One signature serves every
+number of inputs, so that the compiled code is cached once for all data sets.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Columns of ``tree``, one row a node.
+LEFT, RIGHT, PARENT, VARIABLE, CUT, DEPTH, START, END, USED = range(9)
+TREE_WIDTH = 9
+
+# Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], beta[m], gram[(m + 1)^2].
+NUGGET, SIGMA2, TAU2, LOG_DET, N_ROWS, RANGES = range(6)
+
+# Entries of ``meta``.
+ROOT, N_LEAVES, N_INTERNAL, RUNG = range(4)
+
+# Entries of ``shared``; then beta0[m], W^{-1}[m * m].
+A_SIGMA, Q_SIGMA, A_TAU, Q_TAU, LOG_DET_PRECISION, BETA0 = range(6)
+
+# Entries of ``integer``, the settings that are whole numbers.
+(
+    N_BASE,
+    N_MEAN,
+    N_RANGES,
+    CORRELATION,
+    LINEAR,
+    MIN_LEAF,
+    MAX_LEAVES,
+    CHECK_LEAF,
+    SAMPLE_RANGE,
+    SAMPLE_NUGGET,
+    SAMPLE_TAU2,
+    SAMPLE_BETA0,
+    TEMPER_TREE,
+    CHANGE_REACH,
+) = range(14)
+
+# Values of ``integer[CORRELATION]`` and ``integer[LINEAR]``.
+SEPARABLE, ISOTROPIC, MATERN_12, MATERN_32, MATERN_52 = range(5)
+NEVER_LINEAR, JUMPS_TO_LINEAR, ALWAYS_LINEAR = range(3)
+
+# Entries of ``real``, the settings that are real numbers.
+(
+    ALPHA,
+    BETA,
+    GAMMA1,
+    GAMMA2,
+    GAMMA3,
+    RANGE_PRIOR,  # shape, rate, shape, rate
+    NUGGET_PRIOR,
+    RATE_A_SIGMA,
+    RATE_Q_SIGMA,
+    RATE_A_TAU,
+    RATE_Q_TAU,
+    START_A_SIGMA,
+    START_Q_SIGMA,
+    START_A_TAU,
+    START_Q_TAU,
+    START_TAU2,
+    START_RANGE,
+    START_NUGGET,
+    BETA0_VARIANCE,
+    WISHART_DOF,
+    WISHART_SCALE,
+    WINDOW,
+    P_TREE,
+    P_GROW,
+    P_PRUNE,
+    P_CHANGE,
+    P_NUGGET,
+    P_JOINT,
+) = (0, 1, 2, 3, 4, 5, 9, *range(13, 34))
+REAL_LENGTH = 34
+
+NUGGET_FLOOR = 1e-10  # the prior of the nugget is shifted by it, so that the correlation matrix has a factor
+
+# Rows of ``counters[rung]``: proposals tried and accepted.
+GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE = range(7)
+MOVES = ("grow", "prune", "change", "swap", "rotate", "range", "nugget")
+
+
+class State(NamedTuple):
+    """A treed Gaussian process and its data; only the first six arrays and the work space change."""
+
+    tree: NDArray[np.int64]
+    """Nodes: children, parent, rule, depth, and the stretch of ``order`` below them."""
+    leaf: NDArray[np.float64]
+    """Parameters of each leaf, and the Gram matrix of its whitened regressors and responses."""
+    order: NDArray[np.int64]
+    """The distinct inputs, those of one leaf next to each other."""
+    lists: NDArray[np.int64]
+    """Ids of the leaves (row 0) and of the internal nodes (row 1)."""
+    meta: NDArray[np.int64]
+    """Root, number of leaves and internal nodes, and the rung to which ``counters`` are charged."""
+    shared: NDArray[np.float64]
+    """Hyper-parameters common to all leaves."""
+    x: NDArray[np.float64]
+    """Distinct inputs that enter mean and correlation, scaled to [0, 1], shape (n_distinct, n_base)."""
+    y: NDArray[np.float64]
+    """Replicates, mean response and sum of squares about it, shape (n_distinct, 3)."""
+    rank: NDArray[np.int64]
+    """Rank of each input among its column's distinct values, shape (n_distinct, n_split)."""
+    cuts: NDArray[np.float64]
+    """Split candidates, one row a column, shape (n_split, most candidates)."""
+    n_cuts: NDArray[np.int64]
+    """How many candidates each column has."""
+    real: NDArray[np.float64]
+    """Settings that are real numbers."""
+    integer: NDArray[np.int64]
+    """Settings that are whole numbers."""
+    square: NDArray[np.float64]
+    """Work space for one correlation matrix."""
+    panel: NDArray[np.float64]
+    """Work space: the leaf's inputs, its right-hand sides."""
+    small: NDArray[np.float64]
+    """Work space of the size of the mean function."""
+    keep: NDArray[np.float64]
+    """Work space: what a rejected proposal restores."""
+    keep_int: NDArray[np.int64]
+    """Work space: the tree and order that a rejected proposal restores."""
+    counters: NDArray[np.int64]
+    """Proposals tried and accepted, shape (n_rungs, n_moves, 2)."""
+    log_ratio: NDArray[np.float64]
+    """Log acceptance ratio of the last tree move, and whether it was accepted."""

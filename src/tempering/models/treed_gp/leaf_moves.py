@@ -1,0 +1,132 @@
+"""Updates of one leaf: ranges with Booleans, nugget, then sigma^2, beta and tau^2 (section 8)."""
+
+import math
+
+import numpy as np
+
+from tempering.models.treed_gp.compiled import compiled
+from tempering.models.treed_gp.grow_prune import accept
+from tempering.models.treed_gp.layout import (
+    A_TAU,
+    ALWAYS_LINEAR,
+    BETA0,
+    LINEAR,
+    N_MEAN,
+    N_RANGES,
+    NUGGET,
+    NUGGET_FLOOR,
+    NUGGET_MOVE,
+    P_JOINT,
+    P_NUGGET,
+    Q_TAU,
+    RANGE_MOVE,
+    SAMPLE_NUGGET,
+    SAMPLE_RANGE,
+    SAMPLE_TAU2,
+    SIGMA2,
+    TAU2,
+    WINDOW,
+    State,
+)
+from tempering.models.treed_gp.leaf import (
+    active_of,
+    beta_of,
+    draw_sigma2_beta,
+    log_marginal,
+    ranges_of,
+    summarise,
+)
+from tempering.models.treed_gp.leaf_prior import (
+    draw_active,
+    draw_range,
+    log_prior_of_nugget,
+    log_prior_of_range,
+)
+
+
+@compiled
+def propose_scaled(rng: np.random.Generator, state: State, value: float) -> float:
+    """Propose from U[value / c, c value], c the window; q(value | new) / q(new | value) = value / new."""
+    window = state.real[WINDOW]
+    return float(value * (1.0 / window + (window - 1.0 / window) * rng.random()))
+
+
+@compiled
+def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -> None:
+    """Move one range, or all of them, each with a Boolean from p(b | d); beta, sigma^2 integrated out."""
+    if state.integer[LINEAR] == ALWAYS_LINEAR:
+        for j in range(state.integer[N_RANGES]):  # the data do not see them: draw from the prior
+            ranges_of(state, node)[j] = draw_range(rng, state)
+        return
+    n = state.integer[N_RANGES]
+    first, last = 0, n
+    if n > 1 and rng.random() >= state.real[P_JOINT]:
+        first = rng.integers(0, n)
+        last = first + 1
+    old = state.keep[: state.leaf.shape[1]]
+    old[:] = state.leaf[node]
+    log_ratio = 0.0
+    changed = False
+    for j in range(first, last):
+        before, was_active = ranges_of(state, node)[j], active_of(state, node)[j]
+        if state.integer[SAMPLE_RANGE] != 0:
+            after = propose_scaled(rng, state, before)
+            log_ratio += log_prior_of_range(state, after) - log_prior_of_range(state, before)
+            log_ratio += math.log(before / after)
+            ranges_of(state, node)[j] = after
+        active_of(state, node)[j] = draw_active(rng, state, ranges_of(state, node)[j])
+        changed = changed or was_active != 0.0 or active_of(state, node)[j] != 0.0
+    if changed:
+        before_marginal = log_marginal(state, node, k)
+        summarise(state, node)
+        log_ratio += log_marginal(state, node, k) - before_marginal
+    if not accept(rng, state, RANGE_MOVE, log_ratio):
+        state.leaf[node] = old
+
+
+@compiled
+def update_nugget(rng: np.random.Generator, state: State, node: int, k: float) -> None:
+    """Move the nugget; beta and sigma^2 integrated out."""
+    before = state.leaf[node, NUGGET]
+    after = NUGGET_FLOOR + propose_scaled(rng, state, before - NUGGET_FLOOR)
+    old = state.keep[: state.leaf.shape[1]]
+    old[:] = state.leaf[node]
+    log_ratio = log_prior_of_nugget(state, after) - log_prior_of_nugget(state, before)
+    log_ratio += math.log((before - NUGGET_FLOOR) / (after - NUGGET_FLOOR)) - log_marginal(state, node, k)
+    state.leaf[node, NUGGET] = after
+    summarise(state, node)
+    log_ratio += log_marginal(state, node, k)
+    if not accept(rng, state, NUGGET_MOVE, log_ratio):
+        state.leaf[node] = old
+
+
+@compiled
+def scaled_distance(state: State, node: int) -> float:
+    """Return (beta - beta0)' W^{-1} (beta - beta0) / sigma^2."""
+    m = state.integer[N_MEAN]
+    beta = beta_of(state, node)
+    total = 0.0
+    for a in range(m):
+        for b in range(m):
+            left, right = beta[a] - state.shared[BETA0 + a], beta[b] - state.shared[BETA0 + b]
+            total += left * state.shared[BETA0 + m + a * m + b] * right
+    return float(total / state.leaf[node, SIGMA2])
+
+
+@compiled
+def draw_tau2_given_beta(rng: np.random.Generator, state: State, node: int) -> None:
+    """Draw tau^2 from its full conditional, which the likelihood does not enter."""
+    shape = 0.5 * (state.shared[A_TAU] + state.integer[N_MEAN])
+    scale = 0.5 * (state.shared[Q_TAU] + scaled_distance(state, node))
+    state.leaf[node, TAU2] = scale / rng.standard_gamma(shape)
+
+
+@compiled
+def update_leaf(rng: np.random.Generator, state: State, node: int, k: float) -> None:
+    """Run steps 1 to 5 on one leaf."""
+    update_ranges(rng, state, node, k)
+    if state.integer[SAMPLE_NUGGET] != 0 and rng.random() < state.real[P_NUGGET]:
+        update_nugget(rng, state, node, k)
+    draw_sigma2_beta(rng, state, node, k)
+    if state.integer[SAMPLE_TAU2] != 0:
+        draw_tau2_given_beta(rng, state, node)

@@ -1,0 +1,238 @@
+"""A treed Gaussian process as a model that any tempered sampler can run.
+
+`step` leaves prior x likelihood^k invariant, `energy` is the log likelihood, and the prior at k = 0 can be
+drawn exactly. The functions are compiled; the state carries data and settings.
+"""
+
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tempering.errors import InputError
+from tempering.models.treed_gp import layout
+from tempering.models.treed_gp.change_swap import change, swap_or_rotate
+from tempering.models.treed_gp.compiled import compiled, inlined
+from tempering.models.treed_gp.grow_prune import grow, prune
+from tempering.models.treed_gp.hierarchy import update_shared
+from tempering.models.treed_gp.layout import (
+    N_LEAVES,
+    P_CHANGE,
+    P_GROW,
+    P_PRUNE,
+    P_TREE,
+    RANGES,
+    TEMPER_TREE,
+    State,
+)
+from tempering.models.treed_gp.leaf import log_likelihood
+from tempering.models.treed_gp.leaf_moves import update_leaf
+from tempering.models.treed_gp.records import record, record_length
+from tempering.models.treed_gp.reference import sample_reference, start_balanced
+from tempering.models.treed_gp.settings import (
+    CORRELATIONS,
+    LEAVES,
+    MEANS,
+    Prior,
+    Proposals,
+    pack_integers,
+    pack_reals,
+    smallest_leaf,
+)
+from tempering.models.treed_gp.training import TrainingData, prepare
+from tempering.models.treed_gp.tree import log_tree_prior
+
+LARGE = 800  # distinct inputs from which the first tree is cut into small leaves: one factor takes 5 ms
+
+
+@inlined
+def move_tree(rng: np.random.Generator, state: State, k: float) -> None:
+    """Propose one change of the tree."""
+    u = rng.random()
+    if u < state.real[P_GROW]:
+        grow(rng, state, k)
+    elif u < state.real[P_GROW] + state.real[P_PRUNE]:
+        prune(rng, state, k)
+    elif u < state.real[P_GROW] + state.real[P_PRUNE] + state.real[P_CHANGE]:
+        change(rng, state, k)
+    else:
+        swap_or_rotate(rng, state, k)
+
+
+@compiled
+def step(rng: np.random.Generator, state: State, k: float) -> State:
+    """Run one round at inverse temperature k, in place: tree moves, then all leaves, then the rest."""
+    expected = state.real[P_TREE]
+    n_moves = int(expected) + (1 if rng.random() < expected - int(expected) else 0)
+    for _ in range(n_moves):
+        move_tree(rng, state, k)
+    for i in range(state.meta[N_LEAVES]):
+        update_leaf(rng, state, state.lists[0, i], k)
+    update_shared(rng, state)
+    return state
+
+
+@compiled
+def energy(state: State) -> float:
+    """Return what is tempered: the log likelihood (5.4), with the tree prior where that is tempered too."""
+    total = 0.0
+    for i in range(state.meta[N_LEAVES]):
+        total += log_likelihood(state, state.lists[0, i])
+    if state.integer[TEMPER_TREE] != 0:
+        total += log_tree_prior(state)
+    return total
+
+
+@dataclass(frozen=True)
+class TreedGPModel:
+    """Data, prior and leaf model, ready to be sampled.
+
+    Parameters
+    ----------
+    inputs, response
+        Training data, shapes (n, d) and (n,).
+    leaf
+        ``"constant"``, ``"linear"``, ``"gp"``, or ``"gp_linear"``: a Gaussian process that can jump to its
+        limiting linear model.
+    tree
+        Whether the input space is partitioned.
+    mean
+        ``"linear"`` or ``"constant"``, of Gaussian-process leaves.
+    correlation
+        ``"separable"``, ``"isotropic"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
+    temper
+        ``"likelihood"``, or ``"likelihood_and_tree"``: then the prior of the tree is raised to k too.
+
+    Examples
+    --------
+    >>> model = TreedGPModel(np.linspace(0, 1, 30)[:, None], np.arange(30.0) % 7, leaf="constant")
+    >>> rng = np.random.default_rng(1)
+    >>> state = model.initial(rng)
+    >>> bool(np.isfinite(model.energy(model.step(rng, state, 0.5))))
+    True
+    """
+
+    inputs: ArrayLike
+    response: ArrayLike
+    leaf: str = "gp"
+    tree: bool = True
+    mean: str = "linear"
+    correlation: str = "separable"
+    prior: Prior = field(default_factory=Prior)
+    proposals: Proposals = field(default_factory=Proposals)
+    temper: str = "likelihood"
+    data: TrainingData = field(init=False)
+    real: NDArray[np.float64] = field(init=False)
+    integer: NDArray[np.int64] = field(init=False)
+
+    step = staticmethod(step)
+    energy = staticmethod(energy)
+    record = staticmethod(record)
+
+    def __post_init__(self) -> None:
+        _one_of("leaf", self.leaf, LEAVES)
+        _one_of("mean", self.mean, MEANS)
+        _one_of("correlation", self.correlation, tuple(CORRELATIONS))
+        _one_of("temper", self.temper, ("likelihood", "likelihood_and_tree"))
+        data = prepare(self.inputs, self.response)
+        check_size(self.prior, data)
+        integer = pack_integers(
+            self.prior,
+            self.proposals,
+            n_rows=data.n_rows,
+            n_base=data.x.shape[1],
+            leaf=self.leaf,
+            mean=self.mean,
+            correlation=self.correlation,
+            temper_tree=self.temper == "likelihood_and_tree",
+        )
+        real = pack_reals(
+            self.prior,
+            self.proposals,
+            n_mean=int(integer[layout.N_MEAN]),
+            tree=self.tree,
+            has_nugget=self.leaf in ("gp", "gp_linear"),
+        )
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "integer", integer)
+        object.__setattr__(self, "real", real)
+
+    def allocate(self, n_rungs: int = 1) -> State:
+        """Return an empty state; `sample_reference` or `initial` fills one."""
+        return allocate(self.data, self.real, self.integer, n_rungs)
+
+    def initial(self, rng: np.random.Generator, n_rungs: int = 1) -> State:
+        """Return a state drawn from the prior, or one of many small leaves where one leaf would be dear."""
+        state = self.allocate(n_rungs)
+        if self.tree and len(self.data.x) > LARGE and self.integer[layout.LINEAR] != layout.ALWAYS_LINEAR:
+            start_balanced(rng, state, LARGE // 4)
+        else:
+            sample_reference(rng, state)
+        return state
+
+    def sample_reference(self, rng: np.random.Generator) -> State:
+        """Return an exact draw of the distribution at k = 0."""
+        if self.temper != "likelihood":
+            raise InputError(
+                "Exact draws at k = 0 need temper='likelihood', but the tree prior is tempered too, "
+                "and k = 0 is not the prior. Leave temper at its default."
+            )
+        state: State = sample_reference(rng, self.allocate())
+        return state
+
+
+def check_size(prior: Prior, data: TrainingData) -> None:
+    """Compare the number of rows with the smallest leaf."""
+    smallest = smallest_leaf(prior, data.x.shape[1])
+    if prior.min_leaf is not None and data.n_rows < smallest:
+        raise InputError(
+            f"The data must have as many rows as the smallest leaf, {smallest}, but have {data.n_rows}. Lower min_leaf."
+        )
+    if data.n_rows < smallest:
+        warnings.warn(
+            f"The {data.n_rows} rows are fewer than the smallest leaf, {smallest}: there is one leaf and "
+            f"no tree. "
+            "Lower min_leaf if there should be one.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}, but got {value!r}. Choose one of them.")
+
+
+def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.int64], n_rungs: int) -> State:
+    """Lay out the arrays of a state."""
+    m, n_base = int(integer[layout.N_MEAN]), int(integer[layout.N_BASE])
+    n = len(data.x)
+    nodes = 2 * int(integer[layout.MAX_LEAVES]) + 1
+    width = RANGES + 2 * int(integer[layout.N_RANGES]) + m + (m + 1) ** 2
+    is_process = integer[layout.LINEAR] != layout.ALWAYS_LINEAR
+    return State(
+        tree=np.zeros((nodes, layout.TREE_WIDTH), np.int64),
+        leaf=np.zeros((nodes, width)),
+        order=np.arange(n),
+        lists=np.zeros((2, nodes), np.int64),
+        meta=np.zeros(4, np.int64),
+        shared=np.zeros(layout.BETA0 + m + m * m),
+        x=data.x,
+        y=data.y,
+        rank=data.rank,
+        cuts=data.cuts,
+        n_cuts=data.n_cuts,
+        real=real,
+        integer=integer,
+        square=np.empty(n * n if is_process else 1),
+        panel=np.empty((n_base + m + 1) * n),
+        small=np.zeros((m + 4, max(m, n_base) + 1)),
+        keep=np.zeros(nodes * width),
+        keep_int=np.zeros(nodes * layout.TREE_WIDTH + n, np.int64),
+        counters=np.zeros((n_rungs, len(layout.MOVES), 2), np.int64),
+        log_ratio=np.zeros(2),
+    )
+
+
+__all__ = ["TreedGPModel", "allocate", "energy", "record_length", "step"]

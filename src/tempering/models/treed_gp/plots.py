@@ -1,0 +1,94 @@
+"""Pictures of a fitted treed GP: each draws on ``ax`` (a new one by default) and returns it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tempering.errors import InputError
+from tempering.plots import BLUE, INK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tempering.models.treed_gp.estimator import TreedGP
+
+ORANGE = "#D55E00"
+
+
+def _new(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(7, 4.2), layout="constrained").subplots()
+
+
+def plot_curve(model: TreedGP, *, n: int = 200, ax: Axes | None = None) -> Axes:
+    """Draw data, mean, 90 % band and split probabilities of a model with one input column."""
+    if model.n_features_in_ != 1:
+        raise InputError(f"A curve needs one input column, but there are {model.n_features_in_}. Use plot_surface.")
+    ax = _new(ax)
+    x, y = model._training
+    grid = np.linspace(x.min(), x.max(), n)[:, None]
+    mean, band = model.predict(grid, quantiles=[0.05, 0.95])
+    ax.fill_between(grid.ravel(), band[:, 0], band[:, 1], color=BLUE, alpha=0.2, lw=0, label="90 % band")
+    ax.plot(grid.ravel(), mean, color=BLUE, label="mean")
+    ax.plot(x.ravel(), y, "o", ms=3, color=INK, alpha=0.7, label="data")
+    places, probability = model.cut_probabilities(0)
+    right = ax.twinx()
+    right.vlines(places, 0.0, probability, color=ORANGE, lw=2, label="splits")
+    right.set_ylim(0.0, 4.0 * max(float(np.max(probability, initial=0.0)), 0.05))
+    right.set_ylabel("expected splits at a value", color=ORANGE)
+    right.tick_params(axis="y", colors=ORANGE)
+    ax.set_zorder(right.get_zorder() + 1)
+    ax.patch.set_visible(False)
+    ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def plot_surface(model: TreedGP, *, n: int = 50, ax: Axes | None = None) -> Axes:
+    """Draw the mean over two input columns, the data's places, and the rectangles of the MAP tree."""
+    if model.n_features_in_ != 2 or len(model.model_.data.columns) != 2:
+        raise InputError(f"A surface needs two input columns that vary, but there are {model.n_features_in_}.")
+    ax = _new(ax)
+    x = model._training[0]
+    sides = [np.linspace(x[:, j].min(), x[:, j].max(), n) for j in range(2)]
+    first, second = np.meshgrid(*sides)
+    mean = model.predict(np.column_stack([first.ravel(), second.ravel()])).reshape(first.shape)
+    colours = ax.pcolormesh(first, second, mean, cmap="viridis", shading="gouraud")
+    ax.figure.colorbar(colours, ax=ax, label="mean")
+    ax.plot(x[:, 0], x[:, 1], ".", ms=3, color="white", alpha=0.7)
+    for leaf in model.map_tree_:
+        (a, b), (c, d) = leaf.low, leaf.high
+        ax.plot([a, c, c, a, a], [b, b, d, d, b], color=ORANGE, lw=1.5)
+    return ax
+
+
+def plot_acceptance(model: TreedGP, *, ax: Axes | None = None) -> Axes:
+    """Draw the acceptance of the tree moves against the inverse temperature."""
+    ax = _new(ax)
+    k = model.posterior_.ladder.inverse_temperatures
+    for name in ("grow", "prune", "change", "swap", "rotate"):
+        rate = model.posterior_.acceptance[name]
+        if np.any(np.isfinite(rate)):
+            ax.plot(k, rate, "o-", ms=3, label=name)
+    ax.set(xscale="log", yscale="log", xlabel="inverse temperature k", ylabel="acceptance")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_leaves(model: TreedGP, *, ax: Axes | None = None) -> Axes:
+    """Draw the posterior of the number of leaves, combined over all rungs and from the cold rung alone."""
+    ax = _new(ax)
+    combined = model.leaf_probabilities_
+    cold = model.posterior_.leaf_probabilities_by_rung[0]
+    last = int(np.max(np.flatnonzero(np.maximum(combined, cold) > 1e-3), initial=1)) + 2
+    leaves = np.arange(1, last + 1)
+    padded = [np.pad(p, (0, max(0, last - len(p))))[:last] for p in (combined, cold)]
+    ax.bar(leaves - 0.2, padded[0], width=0.4, color=BLUE, label="all rungs, weighted")
+    ax.bar(leaves + 0.2, padded[1], width=0.4, color="#999999", label="cold rung alone")
+    ax.set(xlabel="leaves", ylabel="probability", xticks=leaves)
+    ax.legend(frameon=False)
+    return ax

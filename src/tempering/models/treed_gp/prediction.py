@@ -1,0 +1,210 @@
+"""Prediction from one tree (section 10), and from many recorded ones.
+
+beta is integrated out at k = 1 given everything else. That is right whatever rung a draw came from: its
+weight makes the other parameters a draw from the posterior, and beta's conditional there is the one at k = 1.
+"""
+
+import numpy as np
+
+from tempering.models.treed_gp.compiled import Array, Ints, compiled
+from tempering.models.treed_gp.correlation import correlate, inverse_scales
+from tempering.models.treed_gp.lapack import solve_lower
+from tempering.models.treed_gp.layout import (
+    CORRELATION,
+    CUT,
+    END,
+    LEFT,
+    N_BASE,
+    N_LEAVES,
+    N_MEAN,
+    NUGGET,
+    RIGHT,
+    ROOT,
+    SIGMA2,
+    START,
+    VARIABLE,
+    State,
+)
+from tempering.models.treed_gp.leaf import active_of, is_linear, posterior_of_beta, ranges_of, summarise
+from tempering.models.treed_gp.records import load_record
+
+_BLOCK = 64  # points whitened at a time: enough for the matrix product, little memory
+
+
+@compiled
+def find_leaf(state: State, point: Array) -> int:
+    """Return the leaf in which a scaled point lies."""
+    node = state.meta[ROOT]
+    while state.tree[node, LEFT] >= 0:
+        variable = state.tree[node, VARIABLE]
+        goes_left = point[variable] <= state.cuts[variable, state.tree[node, CUT]]
+        node = state.tree[node, LEFT] if goes_left else state.tree[node, RIGHT]
+    return int(node)
+
+
+@compiled
+def coefficients(state: State, node: int, beta: Array) -> None:
+    """Fill the posterior mean of beta at k = 1; leaves the factor of its precision in the work space."""
+    m = state.integer[N_MEAN]
+    posterior_of_beta(state, node, 1.0)
+    for a in range(m - 1, -1, -1):
+        total = state.small[m, a]
+        for b in range(a + 1, m):
+            total -= state.small[b, a] * beta[b]
+        beta[a] = total / state.small[a, a]
+
+
+@compiled
+def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Array, means: Array) -> None:
+    """Reduce points of one summarised leaf to what their predictions need.
+
+    Row i of ``whitened`` becomes a = L^{-1} k(x_i), of ``slopes`` s = R^{-1} (f - F'K^{-1} k(x_i)), where
+    R R' is the posterior precision of beta over sigma^2; ``means[i]`` the predictive mean. The posterior
+    covariance of the surface at two points is sigma^2 (K(x, y) - a_x'a_y + s_x's_y). `summarise` was
+    called last on this leaf.
+    """
+    n = state.tree[node, END] - state.tree[node, START]
+    n_base, m = state.integer[N_BASE], state.integer[N_MEAN]
+    beta = np.empty(m)
+    coefficients(state, node, beta)
+    inputs = state.panel[: n_base * n].reshape(n_base, n)
+    sides = state.panel[n_base * n : (n_base + m + 1) * n].reshape(m + 1, n)
+    linear = is_linear(state, node)
+    if not linear:
+        scales = np.empty(n_base)
+        family = state.integer[CORRELATION]
+        divisor = inverse_scales(ranges_of(state, node), active_of(state, node), family, scales)
+        for i in range(points.shape[0]):
+            correlate(points[i], inputs, n, scales, divisor, family, whitened[i])
+        solve_lower(state.square[: n * n].reshape(n, n), whitened, n, points.shape[0], False)
+        residual = sides[m].copy()
+        for a in range(m):
+            residual -= beta[a] * sides[a]
+    for i in range(points.shape[0]):
+        means[i] = 0.0
+        for a in range(m):
+            regressor = 1.0 if a == 0 else points[i, a - 1]
+            means[i] += regressor * beta[a]
+            slopes[i, a] = regressor if linear else regressor - np.dot(sides[a], whitened[i])
+        if not linear:
+            means[i] += np.dot(residual, whitened[i])
+        for a in range(m):
+            for b in range(a):
+                slopes[i, a] -= state.small[a, b] * slopes[i, b]
+            slopes[i, a] /= state.small[a, a]
+
+
+@compiled
+def predict_tree(state: State, points: Array, mean: Array, surface: Array, noise: Array) -> None:
+    """Fill mean, variance of the surface and variance of the noise at scaled points, of the state's tree.
+
+    Where every dimension is switched off, all deviations from the plane are noise: (1 + g) sigma^2.
+    """
+    n_points = points.shape[0]
+    m = state.integer[N_MEAN]
+    home = np.empty(n_points, np.int64)
+    for i in range(n_points):
+        home[i] = find_leaf(state, points[i])
+    chosen = np.empty(_BLOCK, np.int64)
+    for index in range(state.meta[N_LEAVES]):
+        node = state.lists[0, index]
+        n = state.tree[node, END] - state.tree[node, START]
+        linear = is_linear(state, node)
+        whitened = np.empty((_BLOCK, 1 if linear else n))
+        slopes, block, means = np.empty((_BLOCK, m)), np.empty((_BLOCK, points.shape[1])), np.empty(_BLOCK)
+        summarised = False
+        size = 0
+        for i in range(n_points):
+            if home[i] == node:
+                chosen[size] = i
+                block[size] = points[i]
+                size += 1
+            if size == _BLOCK or (size > 0 and i == n_points - 1):
+                if not summarised:
+                    summarise(state, node)
+                    summarised = True
+                whiten(state, node, block[:size], whitened[:size], slopes, means)
+                _spread(state, node, linear, chosen[:size], whitened, slopes, means, mean, surface, noise)
+                size = 0
+
+
+@compiled
+def _spread(
+    state: State,
+    node: int,
+    linear: bool,
+    chosen: Ints,
+    whitened: Array,
+    slopes: Array,
+    means: Array,
+    mean: Array,
+    surface: Array,
+    noise: Array,
+) -> None:
+    """Write the predictions of one block of points to their places."""
+    sigma2, nugget = state.leaf[node, SIGMA2], state.leaf[node, NUGGET]
+    for i in range(chosen.shape[0]):
+        mean[chosen[i]] = means[i]
+        uncertain = np.dot(slopes[i], slopes[i])
+        if not linear:
+            uncertain += max(1.0 - np.dot(whitened[i], whitened[i]), 0.0)
+        surface[chosen[i]] = sigma2 * uncertain
+        noise[chosen[i]] = sigma2 * (1.0 + nugget if linear else nugget)
+
+
+@compiled
+def predict_records(state: State, rows: Array, points: Array, out: Array) -> None:
+    """Fill ``out[j]``, shape (3, n_points), with mean, surface and noise variance of recorded tree j."""
+    for j in range(rows.shape[0]):
+        load_record(state, rows[j])
+        predict_tree(state, points, out[j, 0], out[j, 1], out[j, 2])
+
+
+@compiled
+def joint_of_tree(state: State, points: Array, mean: Array, covariance: Array) -> None:
+    """Fill the joint mean and covariance of the surface at scaled points, for the tree in the state.
+
+    Points in different leaves are independent given the tree.
+    """
+    n_points = points.shape[0]
+    m, n_base = state.integer[N_MEAN], state.integer[N_BASE]
+    covariance[:] = 0.0
+    scales = np.empty(n_base)
+    home = np.empty(n_points, np.int64)
+    for i in range(n_points):
+        home[i] = find_leaf(state, points[i])
+    for index in range(state.meta[N_LEAVES]):
+        node = state.lists[0, index]
+        mine = np.flatnonzero(home == node)
+        if mine.size == 0:
+            continue
+        summarise(state, node)
+        linear = is_linear(state, node)
+        n = state.tree[node, END] - state.tree[node, START]
+        whitened = np.empty((mine.size, 1 if linear else n))
+        slopes, means = np.empty((mine.size, m)), np.empty(mine.size)
+        block = points[mine]
+        whiten(state, node, block, whitened, slopes, means)
+        mean[mine] = means
+        products = slopes @ slopes.T
+        if not linear:
+            family = state.integer[CORRELATION]
+            divisor = inverse_scales(ranges_of(state, node), active_of(state, node), family, scales)
+            columns = np.ascontiguousarray(block.T)
+            row = np.empty(mine.size)
+            products -= whitened @ whitened.T
+            for i in range(mine.size):
+                correlate(block[i], columns, mine.size, scales, divisor, family, row)
+                products[i] += row
+        for i in range(mine.size):
+            for j in range(mine.size):
+                covariance[mine[i], mine[j]] = state.leaf[node, SIGMA2] * products[i, j]
+
+
+@compiled
+def noise_of_tree(state: State, points: Array, noise: Array) -> None:
+    """Fill the variance of the noise at scaled points."""
+    for i in range(points.shape[0]):
+        node = find_leaf(state, points[i])
+        factor = state.leaf[node, NUGGET] + (1.0 if is_linear(state, node) else 0.0)
+        noise[i] = state.leaf[node, SIGMA2] * factor

@@ -1,0 +1,105 @@
+"""A tree as one row of numbers, and back: what a run keeps of a draw.
+
+Nodes stand in pre-order. An internal node is (column, cut value); a leaf is (-1, ...) with its parameters.
+The row ends with the hyper-parameters.
+"""
+
+import numpy as np
+
+from tempering.models.treed_gp.compiled import Array, Ints, compiled
+from tempering.models.treed_gp.layout import (
+    CUT,
+    LEFT,
+    MAX_LEAVES,
+    N_MEAN,
+    N_RANGES,
+    NUGGET,
+    RANGES,
+    RIGHT,
+    ROOT,
+    SIGMA2,
+    TAU2,
+    VARIABLE,
+    State,
+)
+from tempering.models.treed_gp.reference import plant_root
+from tempering.models.treed_gp.tree import open_children, refresh_lists
+
+_FIXED = 5  # column, cut, nugget, sigma^2, tau^2; then ranges, Booleans, beta
+
+
+@compiled
+def node_width(integer: Ints) -> int:
+    """Return how many numbers one node takes."""
+    return int(_FIXED + 2 * integer[N_RANGES] + integer[N_MEAN])
+
+
+@compiled
+def record_length(state: State) -> int:
+    """Return how many numbers one draw takes."""
+    return int((2 * state.integer[MAX_LEAVES] - 1) * node_width(state.integer) + state.shared.shape[0])
+
+
+@compiled
+def record_into(state: State, out: Array) -> None:
+    """Write the tree, its leaves and the hyper-parameters into one row."""
+    out[:] = 0.0
+    width = node_width(state.integer)
+    n_parameters = 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
+    stack = np.empty(state.tree.shape[0], np.int64)
+    stack[0] = state.meta[ROOT]
+    size, at = 1, 0
+    while size > 0:
+        size -= 1
+        node = stack[size]
+        if state.tree[node, LEFT] >= 0:
+            out[at] = state.tree[node, VARIABLE]
+            out[at + 1] = state.tree[node, CUT]
+            stack[size] = state.tree[node, RIGHT]
+            stack[size + 1] = state.tree[node, LEFT]
+            size += 2
+        else:
+            out[at] = -1.0
+            out[at + 2] = state.leaf[node, NUGGET]
+            out[at + 3] = state.leaf[node, SIGMA2]
+            out[at + 4] = state.leaf[node, TAU2]
+            out[at + _FIXED : at + width] = state.leaf[node, RANGES : RANGES + n_parameters]
+        at += width
+    out[out.shape[0] - state.shared.shape[0] :] = state.shared
+
+
+@compiled
+def record(state: State) -> Array:
+    """Return the draw as one row of numbers."""
+    out = np.empty(record_length(state))
+    record_into(state, out)
+    return out
+
+
+@compiled
+def load_record(state: State, row: Array) -> None:
+    """Overwrite the tree and parameters by a recorded draw; `summarise` the leaves whose data are needed."""
+    width = node_width(state.integer)
+    n_parameters = 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
+    plant_root(state)
+    state.shared[:] = row[row.shape[0] - state.shared.shape[0] :]
+    stack = np.empty(state.tree.shape[0], np.int64)
+    stack[0] = state.meta[ROOT]
+    size, at = 1, 0
+    while size > 0:
+        size -= 1
+        node = stack[size]
+        if row[at] >= 0.0:
+            state.tree[node, VARIABLE] = int(row[at])
+            state.tree[node, CUT] = int(row[at + 1])
+            open_children(state, node)
+            stack[size] = state.tree[node, RIGHT]
+            stack[size + 1] = state.tree[node, LEFT]
+            size += 2
+        else:
+            state.leaf[node, NUGGET] = row[at + 2]
+            state.leaf[node, SIGMA2] = row[at + 3]
+            state.leaf[node, TAU2] = row[at + 4]
+            state.leaf[node, RANGES : RANGES + n_parameters] = row[at + _FIXED : at + width]
+        at += width
+    refresh_lists(state)

@@ -1,0 +1,191 @@
+"""Exact draws from the prior, the distribution at k = 0, and the starting state."""
+
+import numpy as np
+
+from tempering.models.treed_gp.compiled import compiled
+from tempering.models.treed_gp.grow_prune import draw_block, draw_booleans
+from tempering.models.treed_gp.hierarchy import draw_wishart
+from tempering.models.treed_gp.layout import (
+    A_SIGMA,
+    A_TAU,
+    ALPHA,
+    BETA,
+    BETA0,
+    BETA0_VARIANCE,
+    CUT,
+    DEPTH,
+    END,
+    LEFT,
+    LOG_DET_PRECISION,
+    MAX_LEAVES,
+    N_LEAVES,
+    N_MEAN,
+    Q_SIGMA,
+    Q_TAU,
+    RATE_A_SIGMA,
+    RATE_A_TAU,
+    RATE_Q_SIGMA,
+    RATE_Q_TAU,
+    RIGHT,
+    ROOT,
+    SAMPLE_BETA0,
+    START,
+    START_A_SIGMA,
+    START_A_TAU,
+    START_Q_SIGMA,
+    START_Q_TAU,
+    START_TAU2,
+    TAU2,
+    USED,
+    VARIABLE,
+    WISHART_DOF,
+    WISHART_SCALE,
+    State,
+)
+from tempering.models.treed_gp.leaf import draw_sigma2_beta, summarise
+from tempering.models.treed_gp.tree import close_children, new_node, open_children, refresh_lists, well_sized
+
+
+@compiled
+def plant_root(state: State) -> None:
+    """Cut the tree to its root, which holds all data."""
+    state.tree[:, USED] = 0
+    root = new_node(state, -1, 0)
+    state.tree[root, START] = 0
+    state.tree[root, END] = state.order.shape[0]
+    state.meta[ROOT] = root
+    refresh_lists(state)
+
+
+@compiled
+def _draw_tree_once(rng: np.random.Generator, state: State) -> bool:
+    """Run the branching process; say whether every leaf is large enough."""
+    plant_root(state)
+    queue = np.empty(state.tree.shape[0], np.int64)
+    queue[0] = state.meta[ROOT]
+    taken, size, n_leaves = 0, 1, 1
+    while taken < size:
+        node = queue[taken]
+        taken += 1
+        if rng.random() >= state.real[ALPHA] * (1.0 + state.tree[node, DEPTH]) ** -state.real[BETA]:
+            continue
+        if n_leaves >= state.integer[MAX_LEAVES]:
+            return False
+        variable = rng.integers(0, state.n_cuts.shape[0])
+        state.tree[node, VARIABLE] = variable
+        state.tree[node, CUT] = rng.integers(0, state.n_cuts[variable])
+        open_children(state, node)
+        for child in (state.tree[node, LEFT], state.tree[node, RIGHT]):
+            if not well_sized(state, child):
+                return False
+            queue[size] = child
+            size += 1
+        n_leaves += 1
+    refresh_lists(state)
+    return True
+
+
+@compiled
+def draw_tree(rng: np.random.Generator, state: State) -> None:
+    """Draw a tree from its prior, by rejection: the process given that all leaves are large enough."""
+    while not _draw_tree_once(rng, state):
+        pass
+
+
+@compiled
+def _draw_above(rng: np.random.Generator, floor: float, rate: float, start: float) -> float:
+    """Draw an exponential beyond ``floor``, or return the fixed value where the rate is 0."""
+    return floor + rng.standard_exponential() / rate if rate > 0.0 else start
+
+
+@compiled
+def draw_shared(rng: np.random.Generator, state: State) -> None:
+    """Draw the hyper-parameters from their priors."""
+    real, shared, m = state.real, state.shared, state.integer[N_MEAN]
+    shared[A_SIGMA] = _draw_above(rng, 2.0, real[RATE_A_SIGMA], real[START_A_SIGMA])
+    shared[Q_SIGMA] = _draw_above(rng, 0.0, real[RATE_Q_SIGMA], real[START_Q_SIGMA])
+    shared[A_TAU] = _draw_above(rng, 2.0, real[RATE_A_TAU], real[START_A_TAU])
+    shared[Q_TAU] = _draw_above(rng, 0.0, real[RATE_Q_TAU], real[START_Q_TAU])
+    if state.integer[SAMPLE_BETA0] == 0:
+        fix_beta0(state)
+        return
+    inverse_scale = np.zeros((m, m))
+    for a in range(m):
+        inverse_scale[a, a] = real[WISHART_DOF] * real[WISHART_SCALE]
+        shared[BETA0 + a] = np.sqrt(real[BETA0_VARIANCE]) * rng.standard_normal()
+    draw_wishart(rng, state, inverse_scale, real[WISHART_DOF])
+
+
+@compiled
+def fix_beta0(state: State) -> None:
+    """Set beta0 = 0 and W = I."""
+    m = state.integer[N_MEAN]
+    state.shared[BETA0:] = 0.0
+    for a in range(m):
+        state.shared[BETA0 + m + a * m + a] = 1.0
+    state.shared[LOG_DET_PRECISION] = 0.0
+
+
+@compiled
+def draw_leaves(rng: np.random.Generator, state: State) -> None:
+    """Draw the parameters of all leaves from their priors, given the tree and what the leaves share."""
+    for i in range(state.meta[N_LEAVES]):
+        node = state.lists[0, i]
+        state.leaf[node, TAU2] = state.real[START_TAU2]
+        for block in range(3):
+            draw_block(rng, state, node, block)
+        draw_booleans(rng, state, node)
+        summarise(state, node)
+        draw_sigma2_beta(rng, state, node, 0.0)
+
+
+@compiled
+def sample_reference(rng: np.random.Generator, state: State) -> State:
+    """Overwrite the state by an exact draw from the prior."""
+    draw_tree(rng, state)
+    draw_shared(rng, state)
+    draw_leaves(rng, state)
+    return state
+
+
+@compiled
+def start_balanced(rng: np.random.Generator, state: State, most_rows: int) -> State:
+    """Start from a tree cut at medians until leaves are small: a cheap start where n^3 is dear.
+
+    It is no draw from the prior; tuning forgets it.
+    """
+    plant_root(state)
+    changed = True
+    while changed:
+        changed = False
+        for i in range(state.meta[N_LEAVES]):
+            if state.meta[N_LEAVES] >= state.integer[MAX_LEAVES]:
+                break
+            if _halve(state, state.lists[0, i], most_rows):
+                refresh_lists(state)
+                changed = True
+                break
+    draw_shared(rng, state)
+    draw_leaves(rng, state)
+    return state
+
+
+@compiled
+def _halve(state: State, node: int, most_rows: int) -> bool:
+    """Split a leaf with too many distinct inputs at the median of its longest side; say if it was done."""
+    rows = state.order[state.tree[node, START] : state.tree[node, END]]
+    if rows.size <= most_rows:
+        return False
+    widest, width = 0, -1.0
+    for j in range(state.n_cuts.shape[0]):
+        ranks = state.rank[rows, j]
+        spread = state.cuts[j, ranks.max()] - state.cuts[j, ranks.min()]
+        if spread > width:
+            widest, width = j, spread
+    state.tree[node, VARIABLE] = widest
+    state.tree[node, CUT] = int(np.median(state.rank[rows, widest]))
+    open_children(state, node)
+    if well_sized(state, state.tree[node, LEFT]) and well_sized(state, state.tree[node, RIGHT]):
+        return True
+    close_children(state, node)
+    return False

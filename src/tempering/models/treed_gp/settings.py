@@ -1,0 +1,223 @@
+"""Every prior and proposal constant of the treed GP, by name, with the specification's default."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import InputError
+from tempering.models.treed_gp import layout
+
+LEAVES = ("constant", "linear", "gp", "gp_linear")
+MEANS = ("linear", "constant")
+COEFFICIENTS = ("hierarchical", "zero_mean", "fixed")
+CORRELATIONS = {
+    "separable": layout.SEPARABLE,
+    "isotropic": layout.ISOTROPIC,
+    "matern12": layout.MATERN_12,
+    "matern32": layout.MATERN_32,
+    "matern52": layout.MATERN_52,
+}
+
+GammaMixture = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Prior of a treed Gaussian process, for the response scaled to mean 0 and range 1, inputs to [0, 1].
+
+    Parameters
+    ----------
+    split_probability, split_decay
+        A node at depth eta is split with probability ``split_probability * (1 + eta) ** -split_decay``.
+    min_leaf
+        Fewest rows of a leaf; None is ``max(10, n_base_columns + 2) + 1``.
+    max_leaves
+        Most leaves of a tree; None is as many as the rows allow, at most 128.
+    coefficients
+        ``"hierarchical"`` (b0: beta0, W and tau^2 sampled), ``"zero_mean"`` (bmzt: beta0 = 0, W = I, tau^2
+        sampled) or ``"fixed"`` (b0not: tau^2 fixed too). Flat coefficients (bflat) are not offered: their
+        tempered posterior is improper and the number of leaves has no posterior.
+    beta0_variance, wishart_dof, wishart_scale
+        beta0 ~ N(0, beta0_variance I); W^{-1} ~ Wishart((dof scale I)^{-1}, dof), where dof None is m + 1.
+    sigma2, tau2
+        Starting (a, q) of the inverse gammas IG(a / 2, q / 2).
+    sigma2_rates, tau2_rates
+        Rates of the exponential priors of (a, q), a above 2; a rate of 0 keeps the starting value.
+    tau2_start
+        Value of tau^2 where it is fixed.
+    range_, nugget
+        (shape, rate, shape, rate) of an equal mixture of two gammas.
+    range_fixed, nugget_fixed
+        A value instead of a prior.
+    linear
+        gamma of P(b = 0 | d) = gamma2 + gamma3 / (1 + exp(-gamma1 (d - 1/2))), for leaves ``"gp_linear"``.
+
+    Examples
+    --------
+    >>> Prior(min_leaf=5).split_probability
+    0.5
+    """
+
+    split_probability: float = 0.5
+    split_decay: float = 2.0
+    min_leaf: int | None = None
+    max_leaves: int | None = None
+    coefficients: str = "hierarchical"
+    beta0_variance: float = 1.0
+    wishart_dof: float | None = None
+    wishart_scale: float = 2.0
+    sigma2: tuple[float, float] = (5.0, 10.0)
+    sigma2_rates: tuple[float, float] = (0.2, 10.0)
+    tau2: tuple[float, float] = (5.0, 10.0)
+    tau2_rates: tuple[float, float] = (0.2, 0.1)
+    tau2_start: float = 1.0
+    range_: GammaMixture = (1.0, 20.0, 10.0, 10.0)
+    nugget: GammaMixture = (1.0, 1.0, 1.0, 1.0)
+    range_fixed: float | None = None
+    nugget_fixed: float | None = None
+    linear: tuple[float, float, float] = (10.0, 0.2, 0.7)
+
+    def __post_init__(self) -> None:
+        _require(
+            0.0 <= self.split_probability < 1.0,
+            "split_probability must lie in [0, 1)",
+            self.split_probability,
+        )
+        _require(self.split_decay >= 0.0, "split_decay must not be negative", self.split_decay)
+        _require(
+            self.coefficients in COEFFICIENTS,
+            f"coefficients must be one of {COEFFICIENTS}",
+            self.coefficients,
+        )
+        for name in ("sigma2", "tau2", "range_", "nugget"):
+            _require(min(getattr(self, name)) > 0.0, f"{name} must hold positive numbers", getattr(self, name))
+        for name in ("sigma2_rates", "tau2_rates"):
+            _require(min(getattr(self, name)) >= 0.0, f"{name} must not be negative", getattr(self, name))
+        for name in ("beta0_variance", "wishart_scale", "tau2_start"):
+            _require(getattr(self, name) > 0.0, f"{name} must be positive", getattr(self, name))
+        for name in ("min_leaf", "max_leaves", "range_fixed", "nugget_fixed", "wishart_dof"):
+            value = getattr(self, name)
+            _require(value is None or value > 0, f"{name} must be positive or None", value)
+        _, low, height = self.linear
+        _require(
+            low >= 0.0 and height >= 0.0 and low + height <= 1.0,
+            "linear must give probabilities",
+            self.linear,
+        )
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """How the moves propose.
+
+    Parameters
+    ----------
+    window
+        Positive parameters x are proposed from U[x / window, window x].
+    tree_moves
+        Expected number of tree moves in a round; the specification has one in four rounds.
+    grow, prune, change
+        Probabilities of the tree moves; swap or rotate has the rest.
+    change_reach
+        The cut moves by 1 to this many candidates.
+    nugget_move
+        Probability that a leaf's nugget is updated in a round.
+    joint_range_move
+        Probability that all ranges of a leaf move together, rather than one of them.
+    """
+
+    window: float = 4.0 / 3.0
+    tree_moves: float = 0.25
+    grow: float = 0.2
+    prune: float = 0.2
+    change: float = 0.4
+    change_reach: int = 1
+    nugget_move: float = 0.5
+    joint_range_move: float = 1.0 / 3.0
+
+    def __post_init__(self) -> None:
+        _require(self.window > 1.0, "window must be above 1", self.window)
+        _require(self.change_reach >= 1, "change_reach must be at least 1", self.change_reach)
+        _require(self.tree_moves >= 0.0, "tree_moves must not be negative", self.tree_moves)
+        for field in fields(self):
+            if field.name not in ("window", "change_reach", "tree_moves"):
+                value = getattr(self, field.name)
+                _require(0.0 <= value <= 1.0, f"{field.name} must lie in [0, 1]", value)
+        _require(self.grow == self.prune, "grow and prune must have one probability", (self.grow, self.prune))
+        _require(self.grow + self.prune + self.change <= 1.0, "grow + prune + change must be at most 1", self)
+
+
+def _require(holds: bool, what: str, came: Any) -> None:
+    if not holds:
+        raise InputError(f"The setting {what}, but got {came!r}. Change it, or leave it out for the default.")
+
+
+def pack_integers(
+    prior: Prior,
+    proposals: Proposals,
+    *,
+    n_rows: int,
+    n_base: int,
+    leaf: str,
+    mean: str,
+    correlation: str,
+    temper_tree: bool,
+) -> NDArray[np.int64]:
+    """Lay out the whole-number settings for the compiled code."""
+    constant_mean = leaf == "constant" or mean == "constant"
+    smallest = smallest_leaf(prior, n_base)
+    most = max(1, min(n_rows // smallest, 128))
+    out = np.zeros(layout.CHANGE_REACH + 1, np.int64)
+    out[layout.N_BASE] = n_base
+    out[layout.N_MEAN] = 1 if constant_mean else n_base + 1
+    out[layout.N_RANGES] = n_base if correlation == "separable" else 1
+    out[layout.CORRELATION] = CORRELATIONS[correlation]
+    out[layout.LINEAR] = {"gp": layout.NEVER_LINEAR, "gp_linear": layout.JUMPS_TO_LINEAR}.get(
+        leaf, layout.ALWAYS_LINEAR
+    )
+    out[layout.MIN_LEAF] = smallest
+    out[layout.MAX_LEAVES] = most if prior.max_leaves is None else min(prior.max_leaves, most)
+    out[layout.CHECK_LEAF] = leaf != "constant"
+    out[layout.SAMPLE_RANGE] = prior.range_fixed is None and leaf in ("gp", "gp_linear")
+    out[layout.SAMPLE_NUGGET] = prior.nugget_fixed is None and leaf in ("gp", "gp_linear")
+    out[layout.SAMPLE_TAU2] = prior.coefficients != "fixed"
+    out[layout.SAMPLE_BETA0] = prior.coefficients == "hierarchical"
+    out[layout.TEMPER_TREE] = temper_tree
+    out[layout.CHANGE_REACH] = proposals.change_reach
+    return out
+
+
+def smallest_leaf(prior: Prior, n_base: int) -> int:
+    """Return the fewest rows of a leaf."""
+    return prior.min_leaf if prior.min_leaf is not None else max(10, n_base + 2) + 1
+
+
+def pack_reals(prior: Prior, proposals: Proposals, *, n_mean: int, tree: bool, has_nugget: bool) -> NDArray[np.float64]:
+    """Lay out the real-valued settings for the compiled code."""
+    out = np.zeros(layout.REAL_LENGTH)
+    out[layout.ALPHA] = prior.split_probability if tree else 0.0
+    out[layout.BETA] = prior.split_decay
+    out[layout.GAMMA1 : layout.GAMMA3 + 1] = prior.linear
+    out[layout.RANGE_PRIOR : layout.RANGE_PRIOR + 4] = prior.range_
+    out[layout.NUGGET_PRIOR : layout.NUGGET_PRIOR + 4] = prior.nugget
+    out[layout.RATE_A_SIGMA : layout.RATE_Q_SIGMA + 1] = prior.sigma2_rates
+    out[layout.RATE_A_TAU : layout.RATE_Q_TAU + 1] = prior.tau2_rates
+    out[layout.START_A_SIGMA : layout.START_Q_SIGMA + 1] = prior.sigma2
+    out[layout.START_A_TAU : layout.START_Q_TAU + 1] = prior.tau2
+    out[layout.START_TAU2] = prior.tau2_start
+    out[layout.START_RANGE] = 0.5 if prior.range_fixed is None else prior.range_fixed
+    fixed = 0.1 if has_nugget else 0.0  # a linear leaf without a nugget is ordinary regression
+    out[layout.START_NUGGET] = fixed if prior.nugget_fixed is None else prior.nugget_fixed
+    out[layout.BETA0_VARIANCE] = prior.beta0_variance
+    out[layout.WISHART_DOF] = n_mean + 1 if prior.wishart_dof is None else prior.wishart_dof
+    out[layout.WISHART_SCALE] = prior.wishart_scale
+    out[layout.WINDOW] = proposals.window
+    out[layout.P_TREE] = proposals.tree_moves if tree and prior.split_probability > 0 else 0.0
+    out[layout.P_GROW] = proposals.grow
+    out[layout.P_PRUNE] = proposals.prune
+    out[layout.P_CHANGE] = proposals.change
+    out[layout.P_NUGGET] = proposals.nugget_move
+    out[layout.P_JOINT] = proposals.joint_range_move
+    return out

@@ -1,0 +1,130 @@
+"""A fitted treed GP in one file: NumPy arrays and JSON, nothing that runs when it is read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tempering.errors import InputError
+from tempering.estimators.rung_sums import RungSums
+from tempering.ladder import Ladder
+from tempering.models.treed_gp.combining import Posterior
+from tempering.models.treed_gp.fitting import Remembered
+from tempering.models.treed_gp.settings import Prior, Proposals
+
+if TYPE_CHECKING:
+    from tempering.models.treed_gp.estimator import TreedGP
+
+FORMAT = "tempering treed GP 1"
+
+
+def save(model: TreedGP, path: str | Path) -> None:
+    """Write a fitted model."""
+    posterior = model.posterior_
+    settings = model.get_params(deep=False)
+    for name in ("prior", "proposals"):
+        settings[name] = None if settings[name] is None else asdict(settings[name])
+    if settings["ladder"] is not None and not isinstance(settings["ladder"], str):
+        settings["ladder"] = [float(k) for k in settings["ladder"]]
+    if not isinstance(settings["random_state"], int | None):
+        settings["random_state"] = None
+    names = getattr(model, "feature_names_in_", None)
+    facts = {
+        "format": FORMAT,
+        "settings": settings,
+        "rule": posterior.rule,
+        "linear_share": posterior.linear_share,
+        "n_round_trips": posterior.n_round_trips,
+        "seconds": posterior.seconds,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "response": getattr(model, "response_name_", None),
+    }
+    arrays = {
+        "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
+        "inputs": model._training[0],
+        "responses": model._training[1],
+        "inverse_temperatures": posterior.ladder.inverse_temperatures,
+        "log_pseudo_prior": posterior.log_pseudo_prior,
+        "n_draws": posterior.sums.n_draws,
+        "log_sum": posterior.sums.log_sum,
+        "log_sum_of_squares": posterior.sums.log_sum_of_squares,
+        "shares": posterior.shares,
+        "rows": posterior.rows,
+        "map_row": posterior.map_row,
+        "leaf_probabilities": posterior.leaf_probabilities,
+        "leaf_probabilities_by_rung": posterior.leaf_probabilities_by_rung,
+        "splits_per_tree": posterior.splits_per_tree,
+    }
+    arrays |= {f"cut_{i}": value for i, value in enumerate(posterior.cut_probabilities)}
+    arrays |= {f"acceptance_{name}": value for name, value in posterior.acceptance.items()}
+    if posterior.predictions is not None:
+        arrays["predictions"] = posterior.predictions
+    for i, trace in enumerate(posterior.trace):
+        arrays |= {f"energy_{i}": trace.energy, f"rung_{i}": trace.rung, f"leaves_{i}": trace.n_leaves}
+        arrays[f"trace_{i}"] = np.array([trace.every, trace.n_round_trips])
+    try:
+        with Path(path).open("wb") as file:
+            np.savez_compressed(file, **arrays)
+    except OSError as error:
+        raise InputError(f"The model file must be writable, but {path} is not: {error.strerror}.") from error
+
+
+def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
+    """Read a fitted model."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        facts = json.loads(arrays["facts"].tobytes())
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"A treed GP must be read from a file written by its save, but {path} is none.") from error
+    if facts.get("format") != FORMAT:
+        raise InputError(f"The file must have the format {FORMAT!r}, but {path} has {facts.get('format')!r}.")
+    settings = facts["settings"]
+    for name, kind in (("prior", Prior), ("proposals", Proposals)):
+        settings[name] = None if settings[name] is None else kind(**_tuples(settings[name]))
+    model = cls(**settings)
+    model._training = arrays["inputs"], arrays["responses"]
+    model.model_ = model._build(*model._training)
+    model.n_features_in_ = arrays["inputs"].shape[1]
+    if facts["feature_names"] is not None:
+        model.feature_names_in_ = np.array(facts["feature_names"], dtype=object)
+    if facts["response"] is not None:
+        model.response_name_ = facts["response"]
+    model.posterior_ = _posterior(facts, arrays)
+    return model
+
+
+def _tuples(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+
+
+def _posterior(facts: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
+    n_traces = sum(name.startswith("energy_") for name in arrays)
+    traces = tuple(
+        Remembered(arrays[f"energy_{i}"], arrays[f"rung_{i}"], arrays[f"leaves_{i}"], *map(int, arrays[f"trace_{i}"]))
+        for i in range(n_traces)
+    )
+    n_columns = sum(name.startswith("cut_") for name in arrays)
+    return Posterior(
+        ladder=Ladder(arrays["inverse_temperatures"]),
+        log_pseudo_prior=arrays["log_pseudo_prior"],
+        rule=facts["rule"],
+        sums=RungSums(arrays["n_draws"], arrays["log_sum"], arrays["log_sum_of_squares"]),
+        shares=arrays["shares"],
+        rows=arrays["rows"],
+        map_row=arrays["map_row"],
+        leaf_probabilities=arrays["leaf_probabilities"],
+        leaf_probabilities_by_rung=arrays["leaf_probabilities_by_rung"],
+        splits_per_tree=arrays["splits_per_tree"],
+        linear_share=facts["linear_share"],
+        cut_probabilities=tuple(arrays[f"cut_{i}"] for i in range(n_columns)),
+        predictions=arrays.get("predictions"),
+        acceptance={name[11:]: value for name, value in arrays.items() if name.startswith("acceptance_")},
+        trace=traces,
+        n_round_trips=facts["n_round_trips"],
+        seconds=facts["seconds"],
+    )

@@ -1,0 +1,72 @@
+"""A recorded tree as a person reads it: leaves with their rectangles and parameters, in the data's units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.models.treed_gp import layout
+from tempering.models.treed_gp.leaf import active_of, is_linear, ranges_of
+from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.records import load_record
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One leaf: rows in it have ``low < x <= high`` in every column (``low`` itself at the edge of the
+    data).
+    """
+
+    low: Floats
+    high: Floats
+    n_rows: int
+    noise: float
+    """Standard deviation of the noise."""
+    ranges: Floats
+    """Ranges of the correlation, for inputs scaled to [0, 1]."""
+    active: Floats
+    """Which dimensions enter the correlation."""
+    is_linear: bool
+
+
+def describe_tree(model: TreedGPModel, row: Floats) -> list[Leaf]:
+    """Return the leaves of a recorded tree, left to right."""
+    state = model.allocate()
+    load_record(state, row)
+    data = model.data
+    leaves = []
+
+    def visit(node: int, low: Floats, high: Floats) -> None:
+        left = int(state.tree[node, layout.LEFT])
+        if left < 0:
+            leaves.append(_leaf(model, state, node, low, high))
+            return
+        column = int(state.tree[node, layout.VARIABLE])
+        cut = state.cuts[column, state.tree[node, layout.CUT]]
+        nearer, further = high.copy(), low.copy()
+        nearer[column] = further[column] = cut
+        visit(left, low, nearer)
+        visit(int(state.tree[node, layout.RIGHT]), further, high)
+
+    visit(int(state.meta[layout.ROOT]), np.zeros(len(data.low)), np.ones(len(data.low)))
+    return leaves
+
+
+def _leaf(model: TreedGPModel, state: layout.State, node: int, low: Floats, high: Floats) -> Leaf:
+    data = model.data
+    inside = state.order[state.tree[node, layout.START] : state.tree[node, layout.END]]
+    linear = is_linear(state, node)
+    nugget = state.leaf[node, layout.NUGGET] + (1.0 if linear else 0.0)
+    return Leaf(
+        low=data.low + data.width * low,
+        high=data.low + data.width * high,
+        n_rows=int(state.y[inside, 0].sum()),
+        noise=float(data.spread * np.sqrt(state.leaf[node, layout.SIGMA2] * nugget)),
+        ranges=ranges_of(state, node).copy(),
+        active=active_of(state, node).copy(),
+        is_linear=bool(linear),
+    )
