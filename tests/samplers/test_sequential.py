@@ -91,14 +91,19 @@ def test_all_rungs_together_tell_more_than_the_cold_one(regression):
 
 
 @pytest.mark.long
-def test_standard_errors_between_replicates_are_right():
-    z = []
+def test_standard_errors_between_replicates_are_right_and_within_them_are_not():
+    z, within = [], []
     for seed in range(40):
         r = run(draws=3000, chains=16, seed=seed)
-        found = combined(r, r.values[..., 0], "mbar")
+        found = combined(r, r.values[..., 0])
         z.append((found.estimate - PROBLEM.mean[0]) / found.standard_error)
+        k = r.ladder.inverse_temperatures
+        naive = combine(r.values[..., 0], None, r.rung, "mbar", energy=r.energy, inverse_temperatures=k)
+        within.append((naive.estimate - PROBLEM.mean[0]) / naive.standard_error)
     # a Student variable with 15 degrees of freedom has variance 15 / 13
     assert_variance_is_one(np.array(z) * np.sqrt(13 / 15))
+    with pytest.raises(AssertionError, match="squared z-scores"):
+        assert_variance_is_one(within)
 
 
 def test_a_blackjax_kernel_moves_the_populations():
