@@ -12,10 +12,11 @@ from tempering import kernels
 from tempering.draws import TemperedDraws
 from tempering.errors import TemperingError
 from tempering.estimators import Estimate, combine
+from tempering.io.zarr_store import load
 from tempering.ladder import Ladder
 from tempering.sampling import sample
 from tempering.target import Target
 
 __version__ = "0.1.0"
 
-__all__ = ["Estimate", "Ladder", "Target", "TemperedDraws", "TemperingError", "combine", "kernels", "sample"]
+__all__ = ["Estimate", "Ladder", "Target", "TemperedDraws", "TemperingError", "combine", "kernels", "load", "sample"]

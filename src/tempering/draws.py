@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
-from tempering.estimators import DEFAULT_RULE, Combination, Estimate, combine, mbar, weighted_quantile
+from tempering.estimators import Combination, Estimate, combine, mbar, weighted_quantile
 from tempering.ladder import Ladder
 from tempering.layout import Layout
 from tempering.questions.diagnosis import Diagnosis, diagnosis_of
@@ -19,12 +19,16 @@ from tempering.questions.evidence import Evidence, evidence_of
 from tempering.questions.tours import Tours, tours_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from tempering.estimators import Mbar
     from tempering.tuning.rounds import Round
 
 Floats = NDArray[np.float64]
+
+DEFAULT_RULE = "mbar"  # the smallest worst case of all rules, and it needs nothing that draws do not have
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class RunInfo:
     seed: int
     seconds: float
     rounds: tuple[Round, ...] = ()
+    n_iterations: int = 0  # of each chain, tuning included
     redraws: bool = False  # at k = 0 the state is drawn afresh: runs split into tours
 
 
@@ -210,6 +215,18 @@ class TemperedDraws:
     def diagnose(self) -> Diagnosis:
         """Say in words whether the run can be trusted, and what to change."""
         return diagnosis_of(self)
+
+    def to_arviz(self, rule: str = DEFAULT_RULE, rng: np.random.Generator | int | None = 0) -> Any:
+        """Return an ArviZ data tree: draws of equal weight, and all rungs with their weights."""
+        from tempering.io.arviz import to_arviz
+
+        return to_arviz(self, rule=rule, rng=rng)
+
+    def save(self, path: str | Path) -> None:
+        """Write the run as a Zarr store; `tempering.load` reads it."""
+        from tempering.io.zarr_store import save
+
+        save(self, path)
 
     def rungs(self) -> pd.DataFrame:
         """Tabulate the rungs: k, visits, acceptance of moves and of exchanges, ESS of weights, share, k-hat."""

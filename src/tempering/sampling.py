@@ -141,17 +141,18 @@ def _tune_ladder_too(
     pilot = explore(explorer, plan.leaves, explorer.start(1), settings, has_base=plan.has_base, report=report)
     known = pilot.energies.density_of_states()
     ladder = choose_ladder(known, pilot.hottest, objective, plan.method)
-    log_p = -known.log_normaliser(ladder.inverse_temperatures)
-    schedule = Schedule(ladder, log_p - log_p[0], pilot.settings_for(ladder))
+    schedule = Schedule(ladder, known.log_pseudo_prior(ladder), pilot.settings_for(ladder))
     left = max(tune - pilot.n_iterations, tune // 3)
     if plan.method == "parallel":
         engine = _build_engine(plan, len(ladder))
         tuner = Tuner(engine, plan.leaves, None, report, is_powered=plan.is_powered)
-        return engine, tuner.run(engine.start(len(ladder)), schedule, left)
+        tuned = tuner.run(engine.start(len(ladder)), schedule, left)
+        return engine, replace(tuned, n_iterations=tuned.n_iterations + pilot.n_iterations)
     learnt = pseudo_prior if isinstance(pseudo_prior, str) else "mbar"
     tuner = Tuner(explorer, plan.leaves, learnt, report, is_powered=plan.is_powered, objective=objective)
     states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
-    return explorer, tuner.run(states, schedule, left, pilot.energies)
+    tuned = tuner.run(states, schedule, left, pilot.energies)
+    return explorer, replace(tuned, n_iterations=tuned.n_iterations + pilot.n_iterations)
 
 
 def _first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:
@@ -186,10 +187,12 @@ def _package(plan: Plan, engine: Engine, tuned: Tuned, trace: Trace, seconds: fl
         seed=plan.seed,
         seconds=seconds,
         rounds=tuned.rounds,
+        n_iterations=tuned.n_iterations + trace.rung.shape[1],
         redraws=plan.can_redraw and plan.method == "simulated" and tuned.schedule.ladder.hottest == 0.0,
     )
+    constrain = getattr(plan.target, "constrain", None)
     return TemperedDraws(
-        values=engine.positions(trace),
+        values=engine.positions(trace) if constrain is None else constrain(plan.layout.unflatten(trace.values)),  # type: ignore[union-attr]
         rung=trace.rung,
         energy=trace.energy,
         ladder=tuned.schedule.ladder,

@@ -36,6 +36,7 @@ class Target:
     energy: LogDensity
     base: LogDensity | None = field(default=None)
     sample_base: Callable[[Any], Any] | None = field(default=None)
+    constrain: Callable[[Any], Any] | None = field(default=None)
 
     def __init__(self, log_density: LogDensity | object) -> None:
         self._set(_callable("log_density", log_density), None, None)
@@ -46,6 +47,8 @@ class Target:
         log_likelihood: LogDensity,
         log_prior: LogDensity,
         sample_prior: Callable[[Any], Any] | None = None,
+        *,
+        constrain: Callable[[Any], Any] | None = None,
     ) -> Target:
         """Temper the likelihood only: pi_k is proportional to prior * likelihood^k.
 
@@ -56,6 +59,9 @@ class Target:
         sample_prior : callable, optional
             ``sample_prior(rng)`` draws one position from the prior exactly; it gets a JAX key on the vector engine
             and a NumPy ``Generator`` on the scalar one.
+        constrain : callable, optional
+            Turns positions with leading axes (chain, draw) into the values a user sees, a dict of arrays by name; what
+            `tempering.sample` returns holds those. For models whose positions are unconstrained.
 
         Examples
         --------
@@ -65,13 +71,34 @@ class Target:
         """
         target = cls.__new__(cls)
         sampler = None if sample_prior is None else _callable("sample_prior", sample_prior)
-        target._set(_callable("log_likelihood", log_likelihood), _callable("log_prior", log_prior), sampler)
+        target._set(_callable("log_likelihood", log_likelihood), _callable("log_prior", log_prior), sampler, constrain)
         return target
 
-    def _set(self, energy: LogDensity, base: LogDensity | None, sample_base: Callable[[Any], Any] | None) -> None:
+    @classmethod
+    def from_numpyro(cls, model: Callable[..., Any], *args: Any, **kwargs: Any) -> Target:
+        """Temper the likelihood of a NumPyro model; see `tempering.io.numpyro.target_from_numpyro`."""
+        from tempering.io.numpyro import target_from_numpyro
+
+        return target_from_numpyro(model, *args, **kwargs)
+
+    @classmethod
+    def from_pymc(cls, model: Any) -> Target:
+        """Temper the likelihood of a PyMC model; see `tempering.io.pymc.target_from_pymc`."""
+        from tempering.io.pymc import target_from_pymc
+
+        return target_from_pymc(model)
+
+    def _set(
+        self,
+        energy: LogDensity,
+        base: LogDensity | None,
+        sample_base: Callable[[Any], Any] | None,
+        constrain: Callable[[Any], Any] | None = None,
+    ) -> None:
         object.__setattr__(self, "energy", energy)
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "sample_base", sample_base)
+        object.__setattr__(self, "constrain", constrain)
 
     def with_reference(self, reference: Any) -> Target:
         """Put a normalised reference q at k = 0: base = log q, energy = log pi - log q.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.estimators import DEFAULT_RULE, ess_of_autocorrelation
+from tempering.estimators import ess_of_autocorrelation
 from tempering.tuning.density_of_states import DensityOfStates
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _about_journeys(draws: TemperedDraws, barrier: float) -> list[str]:
 
 
 def _about_weights(draws: TemperedDraws) -> list[str]:
-    ess = draws.ess(DEFAULT_RULE)
+    ess = draws.ess()
     if ess >= FEW_EFFECTIVE:
         return []
     return [
@@ -141,8 +141,8 @@ def _about_quantities(ess: dict[str, float], r_hat: dict[str, float]) -> list[st
             said.append(f"'{name}' has only {ess[name]:.0f} effective draws: draw more.")
         elif r_hat[name] > LARGE_R_HAT:
             said.append(
-                f"chains disagree about '{name}' (R-hat {r_hat[name]:.2f}): they have not all seen the same modes; draw "
-                "more, or heat further."
+                f"chains disagree about '{name}' (R-hat {r_hat[name]:.2f}): they have not all seen the same modes; "
+                "draw more, or heat further."
             )
     return said
 
@@ -167,7 +167,7 @@ def weighted_r_hat(values: Floats, draws: TemperedDraws) -> float:
     Halves of chains (of ensembles, for coupled ones) give self-normalised means; their variance is set against the
     variance of the quantity over the effective number of draws in a half.
     """
-    weights = draws.weights(DEFAULT_RULE)
+    weights = draws.weights()
     n = draws.n_chains // draws.chains_per_ensemble
     half = draws.n_draws // 2
 

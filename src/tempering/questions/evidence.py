@@ -80,7 +80,8 @@ def _disagreement(draws: TemperedDraws, by_method: dict[str, Estimate]) -> str:
             return (
                 f"The evidence must not depend on the method, but {name} gives {float(other.value):.2f} and MBAR "
                 f"{float(best.value):.2f}, {gap / max(error, 1e-300):.0f} standard errors apart. Rungs {i} and {i + 1} "
-                f"overlap least: add rungs between k = {draws.ladder[i]:.3g} and {draws.ladder[i + 1]:.3g}, or run longer."
+                f"overlap least: add rungs between k = {draws.ladder[i]:.3g} and {draws.ladder[i + 1]:.3g}, or run "
+                "longer."
             )
     return ""
 

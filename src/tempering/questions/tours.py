@@ -47,7 +47,7 @@ class Tours:
 
     @property
     def effectiveness(self) -> float:
-        """How evenly tours contribute to the cold distribution: 1 where all weigh the same, near 0 where one has it all."""
+        """How evenly tours contribute: 1 where all weigh the same, near 0 where one has it all."""
         return self.expect(np.zeros(self.index.shape)).tour_effectiveness
 
     @property

@@ -57,7 +57,7 @@ def along_reference(target: Target, reference: Any, layout: Layout | None = None
     def energy(position: Any) -> Any:
         return log_pi(position) - log_q(position)
 
-    return Target.from_likelihood(_like(log_pi, energy), log_q, sample)
+    return Target.from_likelihood(_like(log_pi, energy), log_q, sample, constrain=target.constrain)
 
 
 def _cold(target: Target) -> Any:

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 BINS = 2000  # energies kept; beyond, neighbours are merged
 
 
+LEAST_OCCUPANCY = 0.25  # of a rung, relative to the cold one
 DRAWS_KEPT = 6000  # energies of one round that are kept for the next ones
 
 
@@ -133,6 +134,16 @@ class DensityOfStates:
     def ess_per_draw(self, ladder: Ladder) -> float:
         """Return ESS(w^lambda*) / T with equal occupancies."""
         return float(np.mean(self.ess_fraction(ladder.inverse_temperatures)))
+
+    def log_pseudo_prior(self, ladder: Ladder) -> Floats:
+        """Return the log pseudo-prior that visits rungs in proportion to their use, but none too seldom.
+
+        1 / Z would visit them evenly. Rungs whose draws weigh little are visited a quarter as often as cold ones:
+        often enough to travel, and the time goes to draws that count.
+        """
+        k = ladder.inverse_temperatures
+        log_p = np.log(np.maximum(self.ess_fraction(k), LEAST_OCCUPANCY)) - self.log_normaliser(k)
+        return np.asarray(log_p - log_p[0])
 
 
 def _fine_grid(cold: float, hot: float, n: int = 400) -> Floats:

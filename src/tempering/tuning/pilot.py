@@ -1,7 +1,8 @@
 """The pilot: heat the chains step by step, by steps that the spread of the energy allows.
 
 Every rung starts where the colder one ended. Heating ends at the base where there is one; a powered-up density is
-heated until the communication barrier is as large as chains can cross often, or k is small.
+heated until the communication barrier is as large as chains can cross often, or k is small, and the ladder then ends
+at the coldest k at which chains mix.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Floats = NDArray[np.float64]
 REJECTION_PER_STEP = 0.5  # of a rung move between neighbouring pilot rungs, predicted from the energy's spread
 LEAST_K = 0.01  # how far a powered-up density is heated, unless chains turn out to be trapped there
 LARGEST_BARRIER = 3.0  # and the barrier from which the round trips of a default run become too few
+MIXED = 1.2  # of `spread_ratio`: an autocorrelation time below a sixth of the test
+COLDEST_END = 1 / 16  # of a ladder whose hotter rungs can be crossed: chains that mix in one mode may not know another
 LEAST_K_WITH_BASE = 2.0**-10  # below it the next step is the base itself
 MOST_PILOT_RUNGS = 200
 MOST_BLOCKS_COLD = 24  # for the cold rung, which starts anywhere, to settle
@@ -47,13 +50,9 @@ class Pilot:
     """Where the pilot ended: rungs cold to hot, and the states of the chains."""
 
     rungs: tuple[PilotRung, ...]
+    hottest: float  # that the ladder needs
     states: Any
     n_iterations: int
-
-    @property
-    def hottest(self) -> float:
-        """The smallest inverse temperature reached."""
-        return self.rungs[-1].k
 
     @property
     def energies(self) -> Energies:
@@ -62,7 +61,7 @@ class Pilot:
         return Energies(k, np.concatenate([rung.energy.ravel() for rung in self.rungs]))
 
     def settings_for(self, ladder: Ladder) -> tuple[Settings, ...]:
-        """Carry the pilot's settings over to a ladder: scales by interpolation in log k, shapes from the nearest rung."""
+        """Carry the pilot's settings over to a ladder."""
         if not self.rungs[0].settings:
             return ()
         pilot = Ladder([rung.k for rung in self.rungs])
@@ -129,7 +128,8 @@ def explore(
         settings, trace = _settle(run, k, settings, MOST_BLOCKS)
         _check_finite_spread(trace, rungs[0], k, has_base)
         rungs.append(PilotRung(k, settings, trace.energy))
-    return Pilot(tuple(rungs), run.states, run.n_iterations)
+    hottest = rungs[-1].k if has_base else _coldest_that_mixes(run, rungs)
+    return Pilot(tuple(rungs), hottest, run.states, run.n_iterations)
 
 
 def _settle(run: _Run, k: float, settings: tuple[Settings, ...], most: int) -> tuple[tuple[Settings, ...], Trace]:
@@ -142,6 +142,41 @@ def _settle(run: _Run, k: float, settings: tuple[Settings, ...], most: int) -> t
         if len(means) >= 4 and (means[-1] - means[-2]) * (means[1] - means[0]) <= 0:
             break
     return settings, trace
+
+
+def _coldest_that_mixes(run: _Run, rungs: Sequence[PilotRung]) -> float:
+    """Cool again, by halves of the temperature, as long as each chain sees in a short run what all of them see.
+
+    There a ladder may end: hotter rungs would only be in the way. Chains that are trapped apart, or too slow to tell,
+    end it where they are.
+    """
+    if not rungs[0].settings:
+        return rungs[-1].k
+    length = QUANTUM * max(2, rungs[0].settings[0].centre.shape[1])
+    mixing, tested = rungs[-1].k, rungs[-1].k / 2
+    for rung in reversed(rungs):
+        if rung.k < 1.9 * tested and rung.k < 1.0:
+            continue
+        tested = rung.k
+        if rung.k > COLDEST_END or spread_ratio(run.block(rung.k, rung.settings, length).values) > MIXED:
+            break
+        mixing = rung.k
+    return mixing
+
+
+def spread_ratio(values: Floats) -> float:
+    """Return the variance over all chains relative to that within a chain, worst coordinate first.
+
+    For chains of L draws with autocorrelation time t it is about 1 / (1 - t / L); large where chains are trapped.
+
+    Parameters
+    ----------
+    values : ndarray, shape (chain, draw, coordinate)
+    """
+    total = np.var(values, axis=(0, 1))
+    within = np.mean(np.var(values, axis=1), axis=0)
+    moving = total > 0
+    return float(np.max(total[moving] / np.maximum(within[moving], 1e-300))) if np.any(moving) else 1.0
 
 
 def _local_barrier(rung: PilotRung) -> float:

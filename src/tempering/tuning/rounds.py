@@ -45,6 +45,7 @@ class Tuned:
     states: Any
     schedule: Schedule
     rounds: tuple[Round, ...]
+    n_iterations: int
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,11 @@ class Tuner:
         """Tune for about ``n_iterations`` iterations of every chain; ``known`` are energies of a pilot run."""
         budget = n_iterations // QUANTUM * QUANTUM
         if budget == 0:
-            return Tuned(states, schedule, ())
+            return Tuned(states, schedule, (), 0)
+        spent = 0
         if self.pseudo_prior is not None and known is None:
-            states, schedule, known, used = self._start_cold_to_hot(states, schedule, budget)
-            budget -= used
+            states, schedule, known, spent = self._start_cold_to_hot(states, schedule, budget)
+            budget = max(budget - spent, QUANTUM)
         is_stepwise = self.pseudo_prior is not None and self.pseudo_prior != "mbar"
         short = int(SHARE_OF_SHORT * budget) // QUANTUM if is_stepwise else 0
         lengths = doubling_lengths(budget - short * QUANTUM)
@@ -85,7 +87,7 @@ class Tuner:
             if schedule.ladder is not before.ladder:
                 states = self.engine.on_rung(states, _nearest(before.ladder, schedule.ladder, trace.rung[:, -1]))
             self.report(length, line_of(rounds[-1], number))
-        return Tuned(states, schedule, tuple(rounds))
+        return Tuned(states, schedule, tuple(rounds), spent + budget)
 
     def _start_cold_to_hot(self, states: Any, schedule: Schedule, budget: int) -> tuple[Any, Schedule, Energies, int]:
         """Run every rung by itself, each from where the colder one ended; integrate the mean energies.
@@ -138,8 +140,7 @@ class Tuner:
             return schedule
         old = schedule.ladder
         ladder = old if self.objective is None else choose_ladder(states, old.hottest, self.objective)
-        log_p = -states.log_normaliser(ladder.inverse_temperatures)
-        return Schedule(ladder, log_p - log_p[0], carried_over(schedule.settings, old, ladder))
+        return Schedule(ladder, states.log_pseudo_prior(ladder), carried_over(schedule.settings, old, ladder))
 
     def _rescaled(self, schedule: Schedule, trace: Trace, gain: float, spread_from: int | None = None) -> Schedule:
         if not schedule.settings:
