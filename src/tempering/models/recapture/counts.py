@@ -106,17 +106,11 @@ class Counts:
 
     def _check(self) -> None:
         if not 1 <= self.n_age_classes <= MAX_AGE_CLASSES:
-            raise InputError(
-                f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {self.n_age_classes}."
-            )
+            raise InputError(f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {self.n_age_classes}.")
         if self.tail and (self.seen[:, -1].any() or self.missed[:, -1].any()):
-            raise InputError(
-                "No bird can be known alive after the last interval when that follows the last occasion."
-            )
+            raise InputError("No bird can be known alive after the last interval when that follows the last occasion.")
         if not self.dead and self.recovered.any():
-            raise InputError(
-                f"A study without recoveries must have D = 0, but {self.recovered.sum()} were recovered."
-            )
+            raise InputError(f"A study without recoveries must have D = 0, but {self.recovered.sum()} were recovered.")
         if not self.live and self.seen.any():
             raise InputError(
                 f"A study without recaptures must have W = 0, but {self.seen.sum()} birds were seen again."
@@ -130,13 +124,9 @@ class Counts:
 def _counts(name: str, values: Any, shape: tuple[int, int]) -> Matrix:
     raw = np.atleast_2d(np.asarray(values))
     if raw.shape != shape:
-        raise InputError(
-            f"The matrix of {name!r} must have the shape {shape} of 'seen', but has {raw.shape}."
-        )
+        raise InputError(f"The matrix of {name!r} must have the shape {shape} of 'seen', but has {raw.shape}.")
     matrix = np.array(raw, np.int64)
     if not np.array_equal(matrix, raw) or (matrix < 0).any():
-        raise InputError(
-            f"The matrix of {name!r} must hold counts, but has {raw[raw != np.abs(matrix)][:3]}."
-        )
+        raise InputError(f"The matrix of {name!r} must hold counts, but has {raw[raw != np.abs(matrix)][:3]}.")
     matrix.flags.writeable = False
     return matrix

@@ -28,9 +28,7 @@ class Row(NamedTuple):
         try:
             return int(self.cells[column])
         except ValueError:
-            raise InputError(
-                f"{self.place}: {column} must be a whole number, but is {self.cells[column]!r}."
-            ) from None
+            raise InputError(f"{self.place}: {column} must be a whole number, but is {self.cells[column]!r}.") from None
 
 
 def read_histories(path: str | Path, *, tail: bool = False, dead: bool | None = None) -> Histories:
@@ -53,9 +51,7 @@ def read_histories(path: str | Path, *, tail: bool = False, dead: bool | None = 
     first = (codes != 0).argmax(axis=1)
     for row, place, start in zip(rows, places, first, strict=True):
         if "cohort" in row.cells and row.integer("cohort") != years[start]:
-            raise InputError(
-                f"{place}: its cohort is {row.cells['cohort']}, but it is first met in {years[start]}."
-            )
+            raise InputError(f"{place}: its cohort is {row.cells['cohort']}, but it is first met in {years[start]}.")
     n_recoded = int((codes == 3).sum())
     has_dead = bool((codes == 2).any()) if dead is None else dead
     return Histories(
@@ -98,9 +94,7 @@ def read_arrays(path: str | Path) -> ReleaseArrays:
                 table[name][i, year - ends[0]] = row.integer(column)
         total = table["recap"][i].sum() + table["dead"][i].sum() + row.integer("never")
         if total != row.integer("n_released"):
-            raise InputError(
-                f"{row.place}: n_released is {row.integer('n_released')}, but the row adds up to {total}."
-            )
+            raise InputError(f"{row.place}: n_released is {row.integer('n_released')}, but the row adds up to {total}.")
     return ReleaseArrays(
         interval=np.array([row.integer("release_year") for row in rows]) - years[0],
         age=np.array([row.integer(age_column) if age_column else 0 for row in rows]),
@@ -131,15 +125,12 @@ def read_counts(path: str | Path, *, tail: bool = False, live: bool = True, dead
         entries[key] = row.integer("count")
     first, last = min(k[2] for k in entries), max(k[2] for k in entries)
     matrices = {
-        name: np.zeros((max(k[1] for k in entries), last - first + 1), np.int64)
-        for name in _STATISTICS.values()
+        name: np.zeros((max(k[1] for k in entries), last - first + 1), np.int64) for name in _STATISTICS.values()
     }
     for (name, age_class, year), count in entries.items():
         matrices[name][age_class - 1, year - first] = count
     seen, missed, recovered, vanished = (matrices[name] for name in _STATISTICS.values())
-    return Counts(
-        seen, missed, recovered, vanished, years=np.arange(first, last + 1), tail=tail, live=live, dead=dead
-    )
+    return Counts(seen, missed, recovered, vanished, years=np.arange(first, last + 1), tail=tail, live=live, dead=dead)
 
 
 def write_arrays(arrays: ReleaseArrays, path: str | Path) -> None:
@@ -185,9 +176,7 @@ def _rows(path: str | Path, required: tuple[str, ...]) -> Iterator[Row]:
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: the file must be readable text, but {getattr(error, 'strerror', error)}."
-        ) from error
+        raise InputError(f"{path}: the file must be readable text, but {getattr(error, 'strerror', error)}.") from error
     header = [c.strip() for c in next(csv.reader(lines[:1]), [])]
     if len(set(header)) != len(header) or not set(required) <= set(header):
         raise InputError(
@@ -204,24 +193,18 @@ def _rows(path: str | Path, required: tuple[str, ...]) -> Iterator[Row]:
         yield Row(f"{path}:{number}", dict(zip(header, (c.strip() for c in cells), strict=True)))
 
 
-def _year_columns(
-    rows: list[Row], pattern: str, path: str | Path, *, optional: bool = False
-) -> dict[str, int]:
+def _year_columns(rows: list[Row], pattern: str, path: str | Path, *, optional: bool = False) -> dict[str, int]:
     found = {c: int(m.group(1)) for c in rows[0].cells if (m := re.fullmatch(pattern, c))}
     years = list(found.values())
     if (not years and not optional) or years != list(range(years[0], years[0] + len(years)) if years else []):
-        raise InputError(
-            f"{path}:1: the year columns must be consecutive and in order, but are {list(found)}."
-        )
+        raise InputError(f"{path}:1: the year columns must be consecutive and in order, but are {list(found)}.")
     return found
 
 
 def _code(row: Row, column: str) -> int:
     text = row.cells[column]
     if text not in ("0", "1", "2", "3"):
-        raise InputError(
-            f"{row.place}: bird {row.cells['id']}: {column} must be 0, 1, 2 or 3, but is {text!r}."
-        )
+        raise InputError(f"{row.place}: bird {row.cells['id']}: {column} must be 0, 1, 2 or 3, but is {text!r}.")
     return int(text)
 
 

@@ -73,9 +73,7 @@ class MarkRecapture:
 
     def space(self, present: tuple[str, ...] = ("phi", "p", "lambda")) -> ModelSpace:
         """Return the space of models that is searched; its ``count`` says how many there are."""
-        return ModelSpace(
-            self.age_classes, self.phi, self.p, self.lambda_, self.model_prior, dict(self.beta), present
-        )
+        return ModelSpace(self.age_classes, self.phi, self.p, self.lambda_, self.model_prior, dict(self.beta), present)
 
     def fit(
         self, data: Data, *, rng: np.random.Generator | int | None = None, progress: bool = True
@@ -113,13 +111,9 @@ class MarkRecapture:
     def _sample(self, model: RecaptureModel, ladder: Ladder, rng: Any, progress: bool) -> TemperedDraws:
         common: dict[str, Any] = {"ladder": ladder, "rng": rng, "progress": progress}
         if self.method == "parallel":
-            return sample(
-                model, method="parallel", draws=self.draws, tune=self.tune, chains=self.chains, **common
-            )
+            return sample(model, method="parallel", draws=self.draws, tune=self.tune, chains=self.chains, **common)
         log_p = learn_pseudo_prior(model, ladder, draws=self.tune, rng=rng, progress=progress)
-        burnt = sample(
-            model, draws=self.draws + self.tune, tune=0, chains=self.chains, pseudo_prior=log_p, **common
-        )
+        burnt = sample(model, draws=self.draws + self.tune, tune=0, chains=self.chains, pseudo_prior=log_p, **common)
         return without_first(burnt, self.tune)
 
 

@@ -67,9 +67,7 @@ class Histories:
         self._store("codes", codes)
         self._store("years", np.asarray(self.years, np.int64))
         self._store("age", np.zeros(n, np.int64) if self.age is None else np.asarray(self.age, np.int64))
-        self._store(
-            "number", np.ones(n, np.int64) if self.number is None else np.asarray(self.number, np.int64)
-        )
+        self._store("number", np.ones(n, np.int64) if self.number is None else np.asarray(self.number, np.int64))
         self._store("group", np.ones(n, np.int64) if self.group is None else np.asarray(self.group, np.int64))
         object.__setattr__(self, "labels", self.labels or tuple(f"bird {i + 1}" for i in range(n)))
         _validate(self)
@@ -152,14 +150,10 @@ def _validate(histories: Histories) -> None:
     if codes.shape[1] < 2:
         raise InputError(f"A history must have at least two occasions, but has {codes.shape[1]}.")
     if histories.years.shape != (codes.shape[1],):
-        raise InputError(
-            f"There must be {codes.shape[1]} years, one for each column, but got {histories.years.size}."
-        )
+        raise InputError(f"There must be {codes.shape[1]} years, one for each column, but got {histories.years.size}.")
     for name in ("age", "number", "group", "labels"):
         if len(getattr(histories, name)) != n:
-            raise InputError(
-                f"Each of the {n} histories must have its {name!r}; {len(getattr(histories, name))} came."
-            )
+            raise InputError(f"Each of the {n} histories must have its {name!r}; {len(getattr(histories, name))} came.")
     last_live = codes.shape[1] - 1 - (codes[:, ::-1] == 1).argmax(axis=1)
     n_dead = (codes == 2).sum(axis=1)
     dead_at = (codes == 2).argmax(axis=1)

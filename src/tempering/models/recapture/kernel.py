@@ -20,9 +20,7 @@ from tempering.models.recapture.sweep import propose, sources, sweep_constant, s
 
 Array = Any
 
-WIDTH = (
-    4.2  # half-width of the uniform step in deviations: sd 2.4, the optimum of a random walk in one dimension
-)
+WIDTH = 4.2  # half-width of the uniform step in deviations: sd 2.4, the optimum of a random walk in one dimension
 LARGEST_STEP = 0.5
 
 
@@ -114,16 +112,20 @@ class Kernel:
         values = self._sweep(uniform[: 2 * size].reshape(2, *state.values.shape), data, state, k)
         parts = jnp.append(direct_part(data, values), chi_part(data, values))
         start = (state._replace(values=values), parts)
-        parameters = jax.tree.map(lambda *x: jnp.stack(x), *(self.parameter(q) for q in jumping))
-        numbers = uniform[2 * size :].reshape(len(jumping), jump_size)
-
-        def jump(carry: Any, x: Any) -> Any:
-            return self.jump(x[0], data, x[1], carry, k)
-
-        (now, parts), info = (
-            jax.lax.scan(jump, start, (numbers, parameters)) if jumping else (start, Info(*[()] * 3))
-        )
+        (now, parts), info = self._jumps(uniform[2 * size :].reshape(-1, jump_size), data, start, k, jumping)
         return now._replace(log_likelihood=parts.sum()), info
+
+    def _jumps(
+        self, uniform: Array, data: Statistics, start: tuple[State, Array], k: Array, jumping: list[int]
+    ) -> tuple[tuple[State, Array], Info]:
+        """Try one jump for each of the parameters ``jumping``, in turn; ``uniform`` has a row for each."""
+        if not jumping:
+            return start, Info(*(jnp.zeros(0, bool),) * 3)
+        parameters = jax.tree.map(lambda *x: jnp.stack(x), *(self.parameter(q) for q in jumping))
+        done: tuple[tuple[State, Array], Info] = jax.lax.scan(
+            lambda carry, x: self.jump(x[0], data, x[1], carry, k), start, (uniform, parameters)
+        )
+        return done
 
     def _sweep(self, uniform: Array, data: Statistics, state: State, k: Array) -> Array:
         all_groups = [self.groups(q, state.partition[q], state.timed[q]) for q in range(3)]

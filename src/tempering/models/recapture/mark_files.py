@@ -68,14 +68,10 @@ def read_mark(
                 f"{place}: every history must have as many occasions, but this one differs from the first."
             )
         if rows and len(frequencies) != rows[-1][3]:
-            raise InputError(
-                f"{place}: every history must have as many frequencies, but got {len(frequencies)}."
-            )
+            raise InputError(f"{place}: every history must have as many frequencies, but got {len(frequencies)}.")
         rows += [(codes, f, g, len(frequencies), place) for g, f in enumerate(frequencies, 1) if f != 0]
     if not rows:
-        raise InputError(
-            f"{path}: there must be at least one encounter history ending in ';', but there is none."
-        )
+        raise InputError(f"{path}: there must be at least one encounter history ending in ';', but there is none.")
     return _histories(path, rows, ages, first_year, ldld, tail, n_covariates)
 
 
@@ -93,9 +89,7 @@ def _histories(
     if ldld and not tail:
         if (codes[:, -1] != 0).any():
             where = rows[int(np.flatnonzero(codes[:, -1])[0])][4]
-            raise InputError(
-                f"{where}: it is recovered after the last occasion; keep the last interval, tail=True."
-            )
+            raise InputError(f"{where}: it is recovered after the last occasion; keep the last interval, tail=True.")
         codes = codes[:, :-1]
     return Histories(
         codes,
@@ -110,9 +104,7 @@ def _histories(
     )
 
 
-def read_recovery_matrix(
-    path: str | Path, *, ages: Sequence[int] = (0,), first_year: int = 1
-) -> ReleaseArrays:
+def read_recovery_matrix(path: str | Path, *, ages: Sequence[int] = (0,), first_year: int = 1) -> ReleaseArrays:
     """Read ``recovery matrix group=g;``, triangular rows, then a row of releases, for each group.
 
     ``ages`` gives the completed years at marking of each group; a single one holds for all.
@@ -127,9 +119,7 @@ def read_recovery_matrix(
                 continue
         if not blocks:
             raise InputError(f"{path}:{record.line}: the file must begin with 'recovery matrix group=1;'.")
-        blocks[-1].append(
-            (record.line, [_integer(x, f"{path}:{record.line}") for x in re.split(r"[\s,]+", text)])
-        )
+        blocks[-1].append((record.line, [_integer(x, f"{path}:{record.line}") for x in re.split(r"[\s,]+", text)]))
     if not blocks:
         raise InputError(f"{path}: there must be a recovery matrix, but there is none.")
     group_ages = _ages(ages, len(blocks), path)
@@ -139,9 +129,7 @@ def read_recovery_matrix(
         raise InputError(f"{path}: every group must have as many years of recovery.")
     interval, age, recovered, never = (np.concatenate(x) for x in zip(*parts, strict=True))
     years = first_year + np.arange(n_intervals)
-    return ReleaseArrays(
-        interval, age, np.zeros_like(recovered), recovered, never, years, tail=True, live=False
-    )
+    return ReleaseArrays(interval, age, np.zeros_like(recovered), recovered, never, years, tail=True, live=False)
 
 
 def _recovery_rows(block: list[tuple[int, list[int]]], age: int, path: str | Path) -> tuple[Integers, ...]:
@@ -184,9 +172,7 @@ def _records(path: str | Path) -> Iterator[Record]:
             yield Record(start, piece)
     if rest.strip():
         start = line + rest[: len(rest) - len(rest.lstrip())].count("\n")
-        raise InputError(
-            f"{path}:{start}: a record must end with ';', but the file ends first: {rest.strip()[:40]!r}."
-        )
+        raise InputError(f"{path}:{start}: a record must end with ';', but the file ends first: {rest.strip()[:40]!r}.")
 
 
 def _frequencies(columns: list[str], groups: int | None, place: str) -> tuple[list[int], int]:
@@ -219,9 +205,7 @@ def _ldld_codes(history: str, place: str) -> list[int]:
     for t, recovered in enumerate(dead):
         if recovered:
             if any(live[t + 1 :]) or any(dead[t + 1 :]):
-                raise InputError(
-                    f"{place}: nothing may follow a recovery, but something follows occasion {t + 1}."
-                )
+                raise InputError(f"{place}: nothing may follow a recovery, but something follows occasion {t + 1}.")
             codes[t + 1] = 2
     return codes
 

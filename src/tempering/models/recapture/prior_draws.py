@@ -22,15 +22,11 @@ def sample_prior(kernel: Kernel, key: Array, data: Statistics) -> State:
     return State(partition, timed, values, log_likelihood(data, values))
 
 
-def _draw(
-    kernel: Kernel, q: int, partition_key: Array, timed_key: Array, value_key: Array
-) -> tuple[Array, ...]:
+def _draw(kernel: Kernel, q: int, partition_key: Array, timed_key: Array, value_key: Array) -> tuple[Array, ...]:
     space = kernel.space.space(PARAMETERS[q])
     table = kernel.space.table(PARAMETERS[q])
     n_intervals, n_classes = kernel.cells.shape[1:]
-    is_allowed = np.isin(
-        np.arange(len(table.labels)), [kernel.space.partitions.index(x) for x in space.partitions]
-    )
+    is_allowed = np.isin(np.arange(len(table.labels)), [kernel.space.partitions.index(x) for x in space.partitions])
     log_share = table.n_groups * (np.log(2.0) + kernel.space.log_prior_per_group)
     partition = jax.random.categorical(partition_key, jnp.where(is_allowed, log_share, -jnp.inf))
     flags = jax.random.bernoulli(timed_key, 0.5, (n_classes,))

@@ -69,9 +69,7 @@ class ReleaseArrays:
     def _check(self) -> None:
         shape = (len(self.interval), self.n_intervals)
         if self.recaptured.shape != shape or self.recovered.shape != shape:
-            raise InputError(
-                f"The arrays must be {shape}, but are {self.recaptured.shape} and {self.recovered.shape}."
-            )
+            raise InputError(f"The arrays must be {shape}, but are {self.recaptured.shape} and {self.recovered.shape}.")
         if self.age.shape != shape[:1] or self.never.shape != shape[:1]:
             raise InputError(f"'age' and 'never' must have one entry for each of the {shape[0]} rows.")
         early = np.arange(self.n_intervals) < self.interval[:, None]
@@ -83,9 +81,7 @@ class ReleaseArrays:
             if self.recaptured[row][early[row]].any() or self.recovered[row][early[row]].any():
                 raise InputError(f"{place}: birds cannot be met before their release.")
             if self.age[row] < 0 or not 0 <= self.interval[row] < self.n_intervals:
-                raise InputError(
-                    f"{place}: the age must be 0 or more and the interval one of the {self.n_intervals}."
-                )
+                raise InputError(f"{place}: the age must be 0 or more and the interval one of the {self.n_intervals}.")
 
     def _year(self, row: int) -> Any:
         t = int(self.interval[row])
@@ -108,6 +104,4 @@ class ReleaseArrays:
             recovered[classes, intervals] += self.recovered[row, start:]
             missed[classes, intervals] += met[::-1].cumsum()[::-1] - met
             vanished[classes[0], start] += self.never[row]
-        return Counts(
-            seen, missed, recovered, vanished, self.years, self.tail, self.live, self.dead, self.notes
-        )
+        return Counts(seen, missed, recovered, vanished, self.years, self.tail, self.live, self.dead, self.notes)

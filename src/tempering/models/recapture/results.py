@@ -1,6 +1,6 @@
 """What a fit says: probabilities of models and structures, and values averaged over them, under any rule."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class RecaptureResult:
     counts: Counts
     space: ModelSpace
     data: Data
+    _kept: dict[tuple[str, float], pd.DataFrame] = field(default_factory=dict, repr=False)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -77,9 +78,7 @@ class RecaptureResult:
         total = np.bincount(index.ravel(), self.draws.weights(rule).ravel())
         order = np.argsort(-total, kind="stable")
         order = order[total[order] > 0][:top]
-        named = {
-            name: [str(self.space.structure(c)) for c in codes[order]] for name, codes in columns.items()
-        }
+        named = {name: [str(self.space.structure(c)) for c in codes[order]] for name, codes in columns.items()}
         errors = [self._error_of(index == i, rule) for i in order[:10]]
         errors += [np.nan] * (len(order) - len(errors))
         return pd.DataFrame({**named, "probability": total[order], "standard_error": errors})
@@ -106,6 +105,11 @@ class RecaptureResult:
             With mean, standard error of the mean, standard deviation, the central interval, and ``overlap``,
             the area under both prior and posterior density: near 1 where the data say little.
         """
+        if (rule, interval) not in self._kept:
+            self._kept[rule, interval] = self._averages(rule, interval)
+        return self._kept[rule, interval].copy()
+
+    def _averages(self, rule: str, interval: float) -> pd.DataFrame:
         weights = self.draws.weights(rule).ravel()
         used = np.flatnonzero(weights > 0)
         share = weights[used]
@@ -164,9 +168,7 @@ class RecaptureResult:
     def _cells(self) -> list[tuple[str, int, int]]:
         cells = free_cells(self.counts)
         return [
-            (name, int(t), int(j))
-            for name in self.parameters
-            for j, t in np.argwhere(cells[PARAMETERS.index(name)].T)
+            (name, int(t), int(j)) for name in self.parameters for j, t in np.argwhere(cells[PARAMETERS.index(name)].T)
         ]
 
     def _values(self, name: str) -> Any:

@@ -54,9 +54,7 @@ class ParameterSpace:
     @cached_property
     def partitions(self) -> tuple[Labels, ...]:
         """Age structures, as rows of labels."""
-        return (
-            (self.fixed.labels,) if self.fixed else all_partitions(self.n_classes, self.ages == "contiguous")
-        )
+        return (self.fixed.labels,) if self.fixed else all_partitions(self.n_classes, self.ages == "contiguous")
 
     @property
     def count(self) -> int:
@@ -114,23 +112,17 @@ class ModelSpace:
 
     def __post_init__(self) -> None:
         if self.model_prior not in ("models", "structures"):
-            raise InputError(
-                f"The model prior must be 'models' or 'structures', but is {self.model_prior!r}."
-            )
+            raise InputError(f"The model prior must be 'models' or 'structures', but is {self.model_prior!r}.")
         for name, shape in self.beta.items():
             if name not in PARAMETERS or len(shape) != 2 or min(shape) <= 0:
-                raise InputError(
-                    f"A Beta prior must be two positive numbers for one of {PARAMETERS}: {name} {shape}."
-                )
+                raise InputError(f"A Beta prior must be two positive numbers for one of {PARAMETERS}: {name} {shape}.")
         for name in PARAMETERS:
             self.space(name)
 
     def space(self, name: str) -> ParameterSpace:
         """Return the space of one parameter; one that the study cannot speak of has a single structure."""
         if name not in self.present:
-            return ParameterSpace(
-                self.n_classes, "{" + ",".join(map(str, range(1, self.n_classes + 1))) + "}"
-            )
+            return ParameterSpace(self.n_classes, "{" + ",".join(map(str, range(1, self.n_classes + 1))) + "}")
         return ParameterSpace(self.n_classes, getattr(self, "lambda_" if name == "lambda" else name))
 
     def shape(self, name: str) -> tuple[float, float]:

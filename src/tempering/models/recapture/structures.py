@@ -57,13 +57,9 @@ class Structure:
             for member in members.split(","):
                 name = member.strip().removesuffix("+")
                 if not name.isdigit() or not 1 <= int(name) <= n_classes:
-                    raise InputError(
-                        f"Age classes must be 1 to {n_classes}, but {text!r} has {member.strip()!r}."
-                    )
+                    raise InputError(f"Age classes must be 1 to {n_classes}, but {text!r} has {member.strip()!r}.")
                 if member.strip().endswith("+") and int(name) != n_classes:
-                    raise InputError(
-                        f"Only the last class, {n_classes}, is open: {text!r} has {member.strip()!r}."
-                    )
+                    raise InputError(f"Only the last class, {n_classes}, is open: {text!r} has {member.strip()!r}.")
                 if int(name) in where:
                     raise InputError(f"Each class must stand in one group, but {text!r} has {name} twice.")
                 where[int(name)] = g

@@ -1,0 +1,113 @@
+"""Pictures of a fit: each takes a result, draws on ``ax`` (a new one by default) and returns it."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tempering.estimators import DEFAULT_RULE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tempering.models.recapture.predictive import PredictiveCheck
+    from tempering.models.recapture.results import RecaptureResult
+
+# Okabe and Ito's palette, which the colour-blind can tell apart
+CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
+NAMES = {"phi": "survival", "p": "recapture", "lambda": "recovery"}
+
+
+def plot_averages(
+    result: "RecaptureResult", parameter: str = "phi", *, rule: str = DEFAULT_RULE, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw a parameter by year, a line for each age class, with 95 % intervals."""
+    ax = _axes(ax)
+    table = result.averages(rule).query("parameter == @parameter")
+    classes = list(dict.fromkeys(table["age_class"]))
+    for i, label in enumerate(classes):
+        rows = table[table["age_class"] == label]
+        year = rows["year"] + (i - (len(classes) - 1) / 2) * 0.08
+        spread = np.abs(rows[["lower", "upper"]].to_numpy().T - rows["mean"].to_numpy())
+        ax.errorbar(
+            year, rows["mean"], yerr=spread, color=CLASS_COLOURS[i], label=f"class {label}", marker="o",
+            markersize=4, linewidth=1.2, elinewidth=0.8, capsize=2,
+        )  # fmt: skip
+    ax.set_ylim(0, 1)
+    ax.set_xlabel("year in which the interval starts")
+    ax.set_ylabel(f"{NAMES[parameter]}, averaged over models")
+    ax.locator_params(axis="x", integer=True)
+    ax.legend(frameon=False, ncols=min(4, len(classes)), loc="upper center", bbox_to_anchor=(0.5, 1.14))
+    return ax
+
+
+def plot_structures(
+    result: "RecaptureResult",
+    parameter: str = "phi",
+    *,
+    rule: str = DEFAULT_RULE,
+    top: int = 8,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the probabilities of a parameter's structures, the most probable on top."""
+    table = result.structure_probabilities(parameter, rule).head(top)
+    title = f"structures of {NAMES[parameter]}"
+    return _bars(ax, table[parameter], table["probability"], table["standard_error"], title)
+
+
+def plot_models(
+    result: "RecaptureResult", *, rule: str = DEFAULT_RULE, top: int = 8, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the probabilities of the most probable models."""
+    table = result.model_probabilities(rule, top)
+    labels = ["\n".join(f"{name}: {row[name]}" for name in result.parameters) for _, row in table.iterrows()]
+    return _bars(ax, labels, table["probability"], table["standard_error"], "models")
+
+
+def plot_overlap(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "Axes | None" = None) -> "Axes":
+    """Draw how much of each cell's posterior is its prior: dark cells say little."""
+    ax = _axes(ax)
+    table = result.averages(rule)
+    years = [int(y) for y in result.counts.years]
+    labels = [f"{name} {j}" for name in result.parameters for j in result.counts.class_names()]
+    grid = np.full((len(labels), len(years)), np.nan)
+    for _, row in table.iterrows():
+        grid[labels.index(f"{row['parameter']} {row['age_class']}"), years.index(row["year"])] = row["overlap"]
+    image = ax.imshow(grid, vmin=0, vmax=1, cmap="Blues", aspect="auto")
+    ax.set_xticks(range(len(years)), labels=[str(y) for y in years], rotation=45)
+    ax.set_yticks(range(len(labels)), labels=labels)
+    ax.set_title("overlap of prior and posterior", fontsize=10)
+    ax.figure.colorbar(image, ax=ax)
+    return ax
+
+
+def plot_predictive(check: "PredictiveCheck", part: str = "all", *, ax: "Axes | None" = None) -> "Axes":
+    """Draw replicated discrepancies against observed ones; half of the points above the line is a good fit."""
+    ax = _axes(ax)
+    observed, replicated = check.observed[part], check.replicated[part]
+    ends = [min(observed.min(), replicated.min()), max(observed.max(), replicated.max())]
+    ax.plot(ends, ends, color="#444444", linewidth=0.8)
+    ax.scatter(observed, replicated, s=9, color=CLASS_COLOURS[0], alpha=0.6, linewidths=0)
+    ax.set_xlabel("discrepancy of the data")
+    ax.set_ylabel("discrepancy of replicated data")
+    ax.set_title(f"{part}: p = {check.p_value(part):.2f}", fontsize=10)
+    return ax
+
+
+def _bars(ax: "Axes | None", labels: Any, values: Any, errors: Any, title: str) -> "Axes":
+    ax = _axes(ax)
+    place = np.arange(len(values))[::-1]
+    ax.barh(place, values, xerr=np.nan_to_num(errors), color=CLASS_COLOURS[0], height=0.7, ecolor="#444444")
+    ax.set_yticks(place, labels=list(labels))
+    ax.tick_params(axis="y", labelsize=8)
+    ax.set_xlim(left=0)
+    ax.set_xlabel("posterior probability")
+    ax.set_title(title, fontsize=10)
+    return ax
+
+
+def _axes(ax: "Axes | None") -> "Axes":
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(layout="constrained")[1]

@@ -1,0 +1,168 @@
+from dataclasses import replace
+
+import matplotlib
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from statistical import seeded_rng
+from tempering.data import SYNTHETIC_HISTORIES, path_of
+from tempering.errors import InputError
+from tempering.models.recapture import Histories, MarkRecapture, plots, read
+from tempering.models.recapture.cli import app
+from tempering.models.recapture.predictive import check_arrays, next_encounter_probabilities
+
+matplotlib.use("Agg")
+
+# four years and two classes of the synthetic set: small enough to fit in seconds
+FEW_YEARS = dict(age_classes=2, phi="contiguous", p="contiguous", lambda_="{1,2+}", ladder=[1, 0.7, 0.4])
+
+
+def few_histories():
+    whole = read(path_of(SYNTHETIC_HISTORIES), "histories")
+    early = (whole.codes[:, :4] != 0).any(axis=1)
+    return Histories(whole.codes[early, :4], whole.years[:4])
+
+
+@pytest.fixture(scope="module")
+def result():
+    study = MarkRecapture(**FEW_YEARS, draws=640, tune=160, chains=4)
+    return study.fit(few_histories(), rng=3, progress=False)
+
+
+def test_probabilities_sum_to_one_under_every_rule(result):
+    for rule in ("cold_only", "ess_optimal", "screened", "mbar", "pooled"):
+        assert result.model_probabilities(rule)["probability"].sum() == pytest.approx(1.0)
+        for name in result.parameters:
+            assert result.structure_probabilities(name, rule)["probability"].sum() == pytest.approx(1.0)
+
+
+def test_a_model_is_named_by_its_structures(result):
+    table = result.model_probabilities(top=3)
+    assert list(table.columns) == ["phi", "p", "lambda", "probability", "standard_error"]
+    assert (table["lambda"] == "{1,2+}").all()
+    assert table["probability"].is_monotonic_decreasing
+
+
+def test_averages_are_means_over_the_weighted_draws(result):
+    table = result.averages("ess_optimal").set_index(["parameter", "age_class", "year"])
+    assert len(table) == 3 * 5
+    weights = result.draws.weights("ess_optimal")
+    by_hand = (weights * result.draws.values["phi"][..., 1, 0]).sum()
+    row = table.loc["phi", "1", 1983]
+    assert row["mean"] == pytest.approx(by_hand, rel=1e-6)
+    assert row["lower"] < row["mean"] < row["upper"]
+    assert ((table["overlap"] > 0) & (table["overlap"] <= 1)).all()
+
+
+def test_time_dependence_adds_up_the_structures(result):
+    by_class = result.time_dependence("mbar").set_index(["parameter", "age_class"])["probability"]
+    structures = result.structure_probabilities("phi", "mbar")
+    first_is_timed = structures["phi"].str.match(r"\{1[^}]*\}\(t\)")
+    assert by_class["phi", "1"] == pytest.approx(structures["probability"][first_is_timed].sum())
+
+
+def test_a_value_the_data_cannot_know_overlaps_its_prior():
+    """Survival of class 2 with a single bird seen in it: the posterior is nearly the prior."""
+    study = MarkRecapture(2, phi="{1}{2+}", p="{1,2+}", lambda_="{1,2+}", ladder=[1, 0.5], draws=640, tune=96, chains=4)
+    lonely = Histories([[1, 2, 0]] * 20 + [[1, 1, 0]] * 1, years=range(3), number=[3] * 20 + [1])
+    result = study.fit(lonely, rng=5, progress=False)
+    overlap = result.averages().set_index(["parameter", "age_class"])["overlap"]
+    assert overlap["phi", "2+"] > 0.75
+    assert overlap["phi", "1"] < 0.5
+    assert "2+" in set(result.poorly_known()["age_class"])
+
+
+def test_the_law_of_the_next_encounter_sums_to_one():
+    values = seeded_rng("law").random((5, 3, 4, 2))
+    law = next_encounter_probabilities(values, 1, 0)
+    np.testing.assert_allclose(law.sum(axis=1), 1.0)
+    phi, p, lam = values[0, :, 1, 0]
+    assert law[0, 1] == pytest.approx(phi * p)
+    assert law[0, 5] == pytest.approx((1 - phi) * lam)
+    assert (law[:, [0, 4]] == 0).all()
+
+
+def test_the_predictive_check_passes_the_truth_and_fails_a_lie():
+    rng = seeded_rng("predictive")
+    arrays = few_histories().to_arrays()
+    truth = rng.uniform(0.3, 0.6, (3, 3, 2))
+    law = [
+        next_encounter_probabilities(truth[None], t, a)[0]
+        for t, a in zip(arrays.interval, arrays.classes(2), strict=True)
+    ]
+    drawn = np.array([rng.multinomial(n, x) for n, x in zip(arrays.released, law, strict=True)])
+    simulated = type(arrays)(arrays.interval, arrays.age, drawn[:, :3], drawn[:, 3:6], drawn[:, 6], arrays.years)
+    good = check_arrays(rng, simulated, np.repeat(truth[None], 300, axis=0))
+    assert 0.001 < good.p_value() < 0.999
+    lie = check_arrays(rng, simulated, np.repeat(truth[None] * 0.7, 300, axis=0))
+    assert lie.p_value() == 0.0
+
+
+def test_the_check_needs_arrays(result):
+    with pytest.raises(InputError, match="cannot be had"):
+        replace(result, data=result.counts).predictive_check()
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        plots.plot_models,
+        lambda r: plots.plot_structures(r, "p"),
+        lambda r: plots.plot_averages(r, "lambda"),
+        plots.plot_overlap,
+        lambda r: plots.plot_predictive(r.predictive_check(rng=1)),
+    ],
+)
+def test_every_picture_is_drawn(result, draw):
+    import matplotlib.pyplot as plt
+
+    ax = draw(result)
+    assert ax.has_data()
+    plt.close(ax.figure)
+
+
+def test_simulated_tempering_learns_its_pseudo_prior_from_coupled_chains():
+    study = MarkRecapture(**FEW_YEARS, method="simulated", draws=320, tune=320, chains=8, keep_values=False)
+    result = study.fit(few_histories(), rng=2, progress=False)
+    log_p = result.draws.log_pseudo_prior
+    assert log_p[0] == 0
+    assert (np.diff(log_p) < -10).all()  # log Z rises steeply towards k = 0, where log L < 0
+    assert result.draws.visits.min() > 0.1 * result.draws.rung.size
+    assert result.draws.n_draws == 320
+    with pytest.raises(InputError, match="keep_values"):
+        result.averages()
+
+
+def test_classes_that_no_bird_reaches_are_refused():
+    with pytest.raises(InputError, match="class 4 of 5 has none"):
+        MarkRecapture(age_classes=5).fit(few_histories())
+
+
+def test_the_command_fits_prints_and_writes(tmp_path):
+    file = tmp_path / "birds.inp"
+    file.write_text("1100 8; 1010 3; 1001 2; 1000 9; 0110 7; 0101 2; 0100 8; 0011 6; 0010 9;\n0001 4;\n")
+    options = ["--format", "mark", "--age-classes", "1", "--phi", "{1}", "--draws", "64", "--tune", "32", "--seed", "1"]
+    outcome = CliRunner().invoke(app, ["fit", str(file), *options, "--chains", "1", "--out", str(tmp_path / "out")])
+    assert outcome.exit_code == 0, outcome.output
+    assert "Note: 4 birds were marked at the last occasion" in outcome.output
+    assert "3 intervals, 1 age classes, 2 models." in outcome.output
+    assert {"models.csv", "averages.csv", "averages_phi.png", "predictive.png"} <= {
+        p.name for p in (tmp_path / "out").iterdir()
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--format", "excel"], "format must be one of"),
+        (["--rule", "best"], "rule must be one of"),
+        (["--phi", "{1}"], "lacks"),
+        (["--ages", "x"], "Ages must be whole numbers"),
+        (["--method", "magic"], "method must be"),
+    ],
+)
+def test_bad_options_are_input_errors(options, message):
+    outcome = CliRunner().invoke(app, ["fit", str(path_of(SYNTHETIC_HISTORIES)), *options])
+    assert isinstance(outcome.exception, InputError)
+    assert message in str(outcome.exception)

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from statistical import seeded_rng
+from tempering.draws import TemperedDraws
+from tempering.errors import InputError
+from tempering.experiments import shags
+from tempering.ladder import Ladder
+
+
+def some_draws(shift=0.0):
+    rng = seeded_rng("shags")
+    ladder = Ladder([1, 0.8, 0.6])
+    rung = rng.integers(0, 3, (4, 500)).astype(np.int32)
+    energy = rng.normal(-50.0, 3.0, rung.shape) - 5.0 * rung
+    model = rng.integers(0, 3, (4, 500, 3)).astype(np.int32)
+    log_p = np.array([0.0, -11.0, -22.0]) + (1 - ladder.inverse_temperatures) * shift
+    acceptance = np.full((*rung.shape, 1), np.nan, np.float32)
+    return TemperedDraws({"model": model}, rung, energy + shift, ladder, log_p, rung, acceptance)
+
+
+def test_the_naive_sample_size_depends_on_the_constant_and_the_optimal_one_does_not():
+    draws = some_draws()
+    sizes = [shags.naive_ess(draws, c) for c in (0.0, 50.0, 100.0)]
+    assert max(sizes) > 1.5 * min(sizes)
+    assert shags.naive_ess(draws, 50.0) == pytest.approx(shags.naive_ess(some_draws(50.0), 0.0))
+    assert some_draws(50.0).ess("ess_optimal") == pytest.approx(draws.ess("ess_optimal"))
+
+
+def test_over_the_pseudo_prior_the_constant_is_gone():
+    plain, shifted = (shags.naive_ess(some_draws(c), 0.0, corrected=True) for c in (0.0, 50.0))
+    assert shifted == pytest.approx(plain)
+
+
+def test_models_are_counted_once():
+    cold, total = shags.distinct_models(some_draws())
+    assert total.ours == 27
+    assert 20 <= cold.ours <= 27
+
+
+def test_too_few_draws_are_refused():
+    with pytest.raises(InputError, match="Ask for 6400 draws"):
+        shags.run(1000, progress=False)
+
+
+@pytest.mark.long
+def test_the_papers_setting_on_the_synthetic_set(tmp_path):
+    report = shags.run(128_000, rng=4, figure=tmp_path / "shags.png", progress=False)
+    assert report.figure is not None
+    assert report.figure.exists()
+    # Remark 2.2, and the specification's reference runs: 2.8 to 3.2 cold draws' worth, probabilities within 0.1
+    assert report["ESS ess_optimal"].ours > report["sum of ESS_i"].ours - 0.5
+    assert report["ESS ess_optimal / T_1"].ours > 1.5
+    assert report["P(phi: {1}(t) {2,3} {4+})"].ours == pytest.approx(0.636, abs=0.15)
+    assert report["P(p: {1} {2}(t) {3} {4+}(t))"].ours == pytest.approx(0.855, abs=0.15)
+    assert report["P(lambda: {1}(t) {2,3,4+})"].ours == pytest.approx(0.711, abs=0.15)
