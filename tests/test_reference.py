@@ -9,9 +9,10 @@ import tempering as tp
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng, student_cut
 from tempering.errors import TargetError
 from tempering.layout import Layout
-from tempering.problems import five_modes, likelihood_gaussian, ring, skewed, two_modes
+from tempering.problems import Banana, five_modes, likelihood_gaussian, ring, skewed, two_modes
 from tempering.reference import Reference, along_reference, fit_reference, refit_reference
 from tempering.reference.modes import climb, find_modes, local_factor
+from tempering.reference.refit import split_reference
 from tempering.reference.surface import Surface
 
 MEANS = np.array([[1.0, -2.0, 0.5], [4.0, 3.0, -1.0]])
@@ -259,8 +260,31 @@ def test_refitting_to_exact_draws_repairs_a_broken_reference():
     assert abs(loss.mean()) < 0.1
 
 
+def test_splitting_keeps_every_components_mean_and_covariance():
+    q = fit_reference(five_modes().log_density, five_modes().means, rng=2).reference
+    parts = split_reference(q)
+    assert parts.n_components == 3 * (q.n_components - 1) + 1
+    for c in range(q.n_components - 1):
+        means, factors = parts.means[3 * c : 3 * c + 3], parts.factors[3 * c : 3 * c + 3]
+        assert means.mean(axis=0) == pytest.approx(q.means[c])
+        between = np.cov(means.T, bias=True)
+        within = (factors @ factors.transpose(0, 2, 1)).mean(axis=0)
+        np.testing.assert_allclose(between + within, q.factors[c] @ q.factors[c].T, atol=1e-10)
+
+
+def test_a_bent_mode_gets_several_components_and_fits():
+    problem = Banana()
+    fitted = fit_reference(problem.log_density, problem.initial, rng=1)
+    assert fitted.n_modes == 1
+    assert fitted.masses == pytest.approx([1.0])
+    assert fitted.reference.n_components > 2
+    assert fitted.ess_fraction > 0.2  # one component alone: 0.03 to 0.2
+    assert fitted.is_good
+
+
 def test_equal_seeds_give_equal_fits():
-    one, two = (fit_reference(five_modes().log_density, five_modes().means, rng=9).reference for _ in range(2))
+    problem = five_modes()
+    one, two = (fit_reference(problem.log_density, problem.means, rng=9).reference for _ in range(2))
     np.testing.assert_array_equal(one.factors, two.factors)
     np.testing.assert_array_equal(one.weights, two.weights)
 

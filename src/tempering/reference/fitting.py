@@ -17,7 +17,7 @@ from tempering.errors import TargetError
 from tempering.estimators.pareto import pareto_k
 from tempering.reference.mixture import Reference
 from tempering.reference.modes import Box, Mode, find_modes
-from tempering.reference.refit import BROAD_WEIGHT, assemble, refit_reference
+from tempering.reference.refit import BROAD_WEIGHT, assemble, refit_reference, split_reference
 from tempering.reference.surface import Surface
 
 Floats = NDArray[np.float64]
@@ -26,13 +26,14 @@ FIRST_FREEDOM = 5
 ROUNDS = 4
 ENOUGH_GAIN = 1.05  # a round that raises the effective sample size by less is the last, if it is
 ENOUGH_SHARE = 0.5  # above this already
+SPLITS, SPLIT_GAIN = 2, 1.2  # how often components may be split, and what that must bring
 DRAWS_PER_MODE = 1000  # of a round, at the least; and 40 for each dimension
 MAX_MODES = 64
 NEGLIGIBLE = 30.0  # nats below the heaviest: a mode (or a climb that ran off) that nobody will miss
 SEARCHES = 8  # rounds of climbing from far draws, as long as each finds a mode
 SEARCH_FREEDOM = 1  # of the draws climbed from: nobody knows how far the next mode is
 CLIMBS = 4  # of a round from its heaviest draws, and as many from any
-GOOD_SHARE, GOOD_PARETO_K = 0.02, 0.7  # Vehtari et al. (2024) for the second
+GOOD_SHARE, GOOD_PARETO_K = 0.02, 1.0  # rungs bridge what is left; but above 1 weights have no mean at all
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class FittedReference:
     Attributes
     ----------
     reference : Reference
-        Its last component is the broad one.
+        One component or more for each mode, in order, and the broad one last.
     masses : ndarray, shape (mode,)
         Share of the target's mass in each mode.
     ess_fraction : float
@@ -68,11 +69,14 @@ class FittedReference:
     @property
     def n_modes(self) -> int:
         """Number of modes found."""
-        return self.reference.n_components - 1
+        return len(self.masses)
 
     @property
     def is_good(self) -> bool:
-        """Whether the weights can be trusted; if not, the plain path is the safer one."""
+        """Whether a few rungs lead from the reference to the target; if not, the plain path is the safer one.
+
+        With a single mode the plain path is no worse, and on curved targets better.
+        """
         return self.ess_fraction >= GOOD_SHARE and self.pareto_k < GOOD_PARETO_K
 
     def log_normalisers(self, inverse_temperatures: ArrayLike) -> Floats:
@@ -149,7 +153,8 @@ def fit_reference(
             f"{len(points)} that were given. Pass other starting points."
         )
     modes = _searched(surface, modes, edges, generator)
-    return _judged(surface, _refined(surface, _assembled(modes), generator), generator)
+    reference = _refined(surface, _assembled(modes), generator)
+    return _judged(surface, reference, len(modes), generator)
 
 
 def _assembled(modes: Sequence[Mode]) -> Reference:
@@ -190,10 +195,25 @@ def _far_draws(surface: Surface, reference: Reference, rng: np.random.Generator)
 
 
 def _refined(surface: Surface, reference: Reference, rng: np.random.Generator) -> Reference:
-    """Refit from weighted draws until a round brings little, and return the best."""
+    """Refit; while that is not enough, put three components in the place of each and refit again."""
+    n_modes = reference.n_components - 1
+    each = max(DRAWS_PER_MODE, 40 * reference.dimension)
+    best, share = _refitted(surface, reference, each, rng)
+    for split in range(1, SPLITS + 1):
+        if share > ENOUGH_SHARE or n_modes * 3**split > MAX_MODES:
+            break
+        candidate, found = _refitted(surface, split_reference(best), max(each // 3**split, 200), rng)
+        if found < SPLIT_GAIN * share:
+            break
+        best, share = candidate, found
+    return best
+
+
+def _refitted(surface: Surface, reference: Reference, each: int, rng: np.random.Generator) -> tuple[Reference, float]:
+    """Refit from weighted draws, ``each`` of every component, until a round brings little; return the best."""
     best, best_share = reference, 0.0
     for _ in range(ROUNDS):
-        drawn = _explore(surface, reference, rng)
+        drawn = _explore(surface, reference, each, rng)
         share = _predicted_ess_fraction(reference, drawn)
         gain = share / max(best_share, 1e-300)
         if gain > 1.0:
@@ -201,16 +221,15 @@ def _refined(surface: Surface, reference: Reference, rng: np.random.Generator) -
         if gain < ENOUGH_GAIN and share > ENOUGH_SHARE:
             break
         reference = refit_reference(reference, drawn.values, drawn.log_weights)
-    return best
+    return best, best_share
 
 
-def _explore(surface: Surface, reference: Reference, rng: np.random.Generator) -> _Weighted:
-    """Draw equally from all modes, whatever their masses, and weight against that mixture."""
-    n_modes = reference.n_components - 1
-    each = max(DRAWS_PER_MODE, 40 * reference.dimension)
-    counts = np.append(np.full(n_modes, each), int(np.ceil(2 * BROAD_WEIGHT * each * n_modes)))
+def _explore(surface: Surface, reference: Reference, each: int, rng: np.random.Generator) -> _Weighted:
+    """Draw equally from all components, whatever their masses, and weight against that mixture."""
+    n = reference.n_components - 1
+    counts = np.append(np.full(n, each), int(np.ceil(2 * BROAD_WEIGHT * each * n)))
     proposal = Reference(counts / counts.sum(), reference.means, reference.factors, reference.degrees_of_freedom)
-    values = proposal.sample_components(rng, np.repeat(np.arange(n_modes + 1), counts))
+    values = proposal.sample_components(rng, np.repeat(np.arange(n + 1), counts))
     log_density = surface.values(values)
     return _Weighted(values, log_density - proposal.log_density(values), log_density)
 
@@ -226,20 +245,20 @@ def _predicted_ess_fraction(reference: Reference, drawn: _Weighted) -> float:
     return float(np.exp(logsumexp(log_w[used]) - np.log(n) - log_second))
 
 
-def _judged(surface: Surface, reference: Reference, rng: np.random.Generator) -> FittedReference:
+def _judged(surface: Surface, reference: Reference, n_modes: int, rng: np.random.Generator) -> FittedReference:
     """Judge a reference by fresh draws of it."""
     n = max(2 * DRAWS_PER_MODE, 40 * reference.dimension) * 2
     values = reference.sample_many(rng, n)
     log_w = surface.values(values) - reference.log_density(values)
     if not np.any(log_w > -np.inf):
-        masses = np.full(reference.n_components - 1, np.nan)
+        masses = np.full(n_modes, np.nan)
         return FittedReference(reference, masses, 0.0, np.inf, -np.inf, surface.n_calls, log_w)
     log_total = logsumexp(log_w)
     log_parts = reference.log_parts(values)[:, :-1]
     owned = np.exp(log_w - log_total) @ np.exp(log_parts - logsumexp(log_parts, axis=1, keepdims=True))
     return FittedReference(
         reference,
-        owned / owned.sum(),
+        owned.reshape(n_modes, -1).sum(axis=1) / owned.sum(),
         float(np.exp(2 * log_total - logsumexp(2 * log_w)) / n),
         pareto_k(log_w),
         float(log_total - np.log(n)),

@@ -40,6 +40,24 @@ def assemble(log_masses: Floats, means: Floats, factors: Floats, freedom: int) -
     )
 
 
+def split_reference(reference: Reference) -> Reference:
+    """Put three components in the place of each, along its longest axis, with the same mean and covariance.
+
+    Refitted, they can follow what one cannot: a bend, a skew, a long tail on one side.
+    """
+    weights, means, factors = [], [], []
+    for weight, mean, factor in zip(reference.weights[:-1], reference.means[:-1], reference.factors[:-1], strict=True):
+        covariance = factor @ factor.T
+        variances, axes = np.linalg.eigh(covariance)
+        step = np.sqrt(1.2 * variances[-1]) * axes[:, -1]  # 2/3 of 1.2 between them, 1/5 within: 1 in all
+        within = np.linalg.cholesky(covariance - 0.8 * variances[-1] * np.outer(axes[:, -1], axes[:, -1]))
+        weights += [weight / 3.0] * 3
+        means += [mean - step, mean, mean + step]
+        factors += [within] * 3
+    freedom = int(reference.degrees_of_freedom[0])
+    return assemble(np.log(weights), np.array(means), np.array(factors), freedom)
+
+
 def refit_reference(reference: Reference, values: Floats, log_weights: Floats) -> Reference:
     """Refit all but the broad component to weighted draws, and the degrees of freedom with them.
 
