@@ -95,8 +95,7 @@ class Row(NamedTuple):
 ROWS = [
     Row("vector", "simulated", "lifted", "random walk"),
     Row("vector", "simulated", "neighbour", "hmc"),
-    Row("vector", "parallel", "non_reversible", "slice"),
-    Row("vector", "parallel", "even_odd", "random walk"),
+    Row("vector", "parallel", "non_reversible", "random walk"),
     Row("vector", "parallel", "random", "model"),
     *(
         Row(engine, *rest)
@@ -106,7 +105,6 @@ ROWS = [
             ("simulated", "neighbour", "hit and run"),
             ("simulated", "lifted", "model"),
             ("parallel", "non_reversible", "composite"),
-            ("parallel", "even_odd", "random walk"),
             ("parallel", "random", "model"),
         )
     ),

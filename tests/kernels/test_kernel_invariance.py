@@ -212,7 +212,7 @@ def build_mover(kernel, path):
         return jax.lax.fori_loop(0, N_STEPS, once, vector.at(density, x)).position
 
     by_draw = jax.vmap(several, in_axes=(0, 0, None, None))
-    return jax.jit(jax.vmap(by_draw))
+    return jax.jit(jax.vmap(by_draw), compiler_options={"xla_backend_optimization_level": 0})  # run once or twice
 
 
 def moved_by_vector(kernel, path, name, warmer=1.0, mover=None):

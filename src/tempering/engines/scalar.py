@@ -168,7 +168,7 @@ class ScalarEngine:
 
     def _call(self, arguments: tuple[Any, ...]) -> Any:
         if not self._pieces.is_compiled:
-            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            with quiet():
                 return self._loop(*arguments)
         if self._fast is None:  # the types of the arguments never change
             with self._compiling:
@@ -179,6 +179,11 @@ class ScalarEngine:
 
     def _explain(self, recorded: NDArray[np.float64], particle: Any) -> None:
         raise_not_finite(self._pieces.positions(recorded))
+
+
+def quiet() -> np.errstate:
+    """Let a user's density overflow or divide by zero without a warning: what comes out is looked at."""
+    return np.errstate(invalid="ignore", divide="ignore", over="ignore")
 
 
 def raise_not_finite(position: Any) -> None:
@@ -201,7 +206,8 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
     def new_particle(index: int, rng: np.random.Generator) -> Any:
         x = starting_point(target, layout, starts, index, rng)
         here = np.empty(2)
-        evaluate(functions, x, here)
+        with quiet():
+            evaluate(functions, x, here)
         check_start(layout.unflatten(x), here)
         return x, x.copy(), here, here.copy()
 

@@ -119,7 +119,9 @@ class BlackJAX:
                 return jnp.where(k == 0.0, 0.0, k * jnp.where(k == 0.0, 0.0, at(density, x).energy))
 
             start = self._algorithm.init(particle.position, log_likelihood)
-            state, info = self._kernel(key, start, log_likelihood, **self._given)
+            # no slice lies above +inf (a NaN already seen): leave it at once, or the search would never end
+            level = jnp.where(start.logdensity == jnp.inf, -jnp.inf, start.logdensity)
+            state, info = self._kernel(key, start._replace(logdensity=level), log_likelihood, **self._given)
             return at(density, state.position), _acceptance(info)
 
         return move
@@ -137,7 +139,7 @@ class BlackJAX:
         if not np.allclose(np.diff(base), np.diff(gaussian), rtol=1e-6, atol=1e-6):
             raise TargetError(
                 f"{self._method} is exact for a Gaussian prior with the mean and cov_matrix it is given, but the "
-                "target's log_prior is another function. Give the prior's own mean and covariance, or take another kernel."
+                "target's log_prior is another function. Give the prior's mean and covariance, or take another kernel."
             )
 
 

@@ -138,7 +138,9 @@ def _slice_along(key: Any, density: Density, particle: Particle, k: Any, directi
     """Draw from the slice through the particle along a direction, by stepping out and shrinking (Neal 2003)."""
     key_level, key_place, key_share, key_shrink = jax.random.split(key, 4)
     x = particle.position
-    level = tempered(particle, k) - jax.random.exponential(key_level, dtype=x.dtype)
+    height = tempered(particle, k)
+    height = jnp.where(height == jnp.inf, -jnp.inf, height)  # a NaN already seen: nothing lies above it
+    level = height - jax.random.exponential(key_level, dtype=x.dtype)
 
     def inside(shift: Any) -> Any:
         return tempered(at(density, x + shift * direction), k) > level
