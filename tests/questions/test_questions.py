@@ -1,0 +1,114 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+import tempering as tp
+from statistical import assert_mean_is, assert_mean_is_not
+from tempering import problems
+from tempering.errors import EstimatorError
+
+PROBLEM = problems.likelihood_gaussian(2)
+LADDER = tp.Ladder([1.0, 0.6, 0.3, 0.1, 0.02, 0.0])
+
+
+TARGET = tp.Target.from_likelihood(PROBLEM.log_likelihood, PROBLEM.log_prior, PROBLEM.sample_prior)
+LOG_PSEUDO_PRIOR = np.array([-PROBLEM.log_normaliser(k) for k in LADDER]) + 0.3 * np.sin(np.arange(6))  # uneven
+
+
+def likelihood_run(seed: int, rung_moves: str = "lifted") -> tp.TemperedDraws:
+    """One run that redraws from the prior at k = 0, on the vector engine (compiled once)."""
+    return tp.sample(
+        TARGET, ladder=LADDER, rng=seed, tune=320, draws=1600, chains=16, rung_moves=rung_moves,
+        pseudo_prior=LOG_PSEUDO_PRIOR, progress=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return [likelihood_run(seed) for seed in range(24)]
+
+
+def test_the_evidence_is_the_exact_one(runs):
+    evidence = [run.log_evidence() for run in runs]
+    assert all(e.is_absolute for e in evidence)
+    assert_mean_is(PROBLEM.log_evidence, [e.value for e in evidence])
+    z = [(e.value - PROBLEM.log_evidence) / e.standard_error for e in evidence]
+    assert 0.4 < np.std(z) < 2.0
+    for method in ("stepping stone", "mbar"):
+        assert_mean_is(PROBLEM.log_evidence, [e.by_method[method].value for e in evidence])
+
+
+def test_control_energies_off_by_a_hundredth_are_seen(runs):
+    wrong = [dataclasses.replace(run, energy=1.01 * run.energy, _kept={}) for run in runs]
+    assert_mean_is_not(PROBLEM.log_evidence, [float(run.mbar.log_normaliser_ratio().value) for run in wrong])
+
+
+def test_methods_that_disagree_are_a_warning_that_names_the_rungs(runs):
+    run = runs[0]
+    shifted = run.energy + np.where(run.rung == 2, 3.0, 0.0)  # one rung whose energies are wrong
+    with pytest.warns(UserWarning, match="overlap least: add rungs between"):
+        evidence = dataclasses.replace(run, energy=shifted, _kept={}).log_evidence()
+    assert evidence.disagreement
+
+
+@pytest.mark.parametrize("rung_moves", ["lifted", "neighbour"])
+def test_tours_give_the_posterior_mean(rung_moves, runs):
+    estimates, z = [], []
+    for run in runs if rung_moves == "lifted" else [likelihood_run(seed, rung_moves) for seed in range(24)]:
+        tours = run.tours()
+        result = tours.expect(run.values["x"])
+        assert tours.n_tours > 100
+        assert tours.lengths.min() >= 1
+        estimates.append(result.value)
+        z.append((result.value - PROBLEM.mean) / result.standard_error)
+    assert_mean_is(PROBLEM.mean, estimates)
+    assert 0.6 < np.std(z) < 1.6
+
+
+def test_tours_do_not_depend_on_one_another(runs):
+    """Neighbouring tours of one chain are uncorrelated; neighbouring draws are not (the control)."""
+    correlations, control = [], []
+    for run in runs:
+        tours = run.tours()
+        inside = tours.index >= 0
+        sums = np.bincount(tours.index[inside], run.energy[inside], tours.n_tours) / tours.lengths
+        correlations.append(np.corrcoef(sums[1:], sums[:-1])[0, 1])
+        control.append(np.corrcoef(run.energy[:, 1:].ravel(), run.energy[:, :-1].ravel())[0, 1])
+    assert_mean_is(0.0, correlations)
+    assert_mean_is_not(0.0, control)
+
+
+def test_runs_without_a_base_have_no_tours():
+    run = tp.sample(
+        tp.Target(problems.skewed(1).log_density_numba), initial=np.zeros(1), ladder=[1, 0.5], tune=320, draws=320,
+        rng=1, progress=False,
+    )  # fmt: skip
+    with pytest.raises(EstimatorError, match="sample_prior"):
+        run.tours()
+
+
+def test_a_sound_run_is_called_sound(runs):
+    diagnosis = runs[0].diagnose()
+    assert diagnosis.is_good, str(diagnosis)
+    assert str(diagnosis) == "The run looks sound."
+    assert diagnosis.n_round_trips > 20
+    assert 0 < diagnosis.barrier < 10
+    assert diagnosis.overlap.sum(axis=1) == pytest.approx(np.ones(len(LADDER)))
+
+
+def test_rungs_that_hardly_exchange_are_named():
+    target = tp.Target(problems.mixture().as_vector.log_density_numba)
+    run = tp.sample(target, initial=np.array([-8.0]), ladder=[1.0, 1e-5], tune=2000, draws=4000, rng=1, progress=False)
+    said = " ".join(run.diagnose().sentences)
+    assert "rungs 0 and 1 exchange in" in said
+    assert "add rungs between k = 1 and 1e-05" in said
+
+
+def test_chains_that_never_met_are_said_to_disagree():
+    target = tp.Target(problems.mixture().as_vector.log_density_numba)
+    starts = [np.array([-8.0]), np.array([8.0])]
+    run = tp.sample(target, initial=starts, ladder=[1.0], tune=640, draws=4000, rng=1, progress=False)
+    diagnosis = run.diagnose()
+    assert not diagnosis.is_good
+    assert diagnosis.r_hat_by_quantity["x"] > 5
