@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -293,6 +294,11 @@ def _step_or_redraw(model: Any, is_compiled: bool) -> Any:
     if redraw is None or (is_compiled and not is_numba(redraw)):
         return step
 
+    return _joined(step, redraw, is_compiled)
+
+
+@cache  # compiled once for all the engines of a model
+def _joined(step: Any, redraw: Any, is_compiled: bool) -> Any:
     def step_or_redraw(rng: Any, state: Any, k: float) -> Any:
         if k == 0.0:
             return redraw(rng)
@@ -328,9 +334,14 @@ def _is_one_array(layout: Layout) -> bool:
 def _compiled_on_flat(layout: Layout) -> Callable[[Any], Any]:
     if layout.is_vector:
         return lambda function: function
+    return _of_number
+
+
+@cache
+def _of_number(function: Any) -> Any:
     import numba
 
-    return lambda function: numba.njit(lambda flat: function(flat[0]))
+    return numba.njit(lambda flat: function(flat[0]))
 
 
 def _zero(x: Any) -> float:
