@@ -46,8 +46,9 @@ def test_arrays_and_counts_survive_a_round_trip(tmp_path, name):
     write_arrays(arrays, tmp_path / "a.csv")
     assert_same_counts(read_arrays(tmp_path / "a.csv").to_counts(3), arrays.to_counts(3))
     write_counts(arrays.to_counts(3), tmp_path / "c.csv")
-    again = read_counts(tmp_path / "c.csv", dead=arrays.dead)
+    again = read_counts(tmp_path / "c.csv")
     assert_same_counts(again, arrays.to_counts(3))
+    assert again.parameters == arrays.to_counts(3).parameters
 
 
 def test_the_dipper_array_has_no_recoveries():

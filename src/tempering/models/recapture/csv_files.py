@@ -108,8 +108,12 @@ def read_arrays(path: str | Path) -> ReleaseArrays:
     )
 
 
-def read_counts(path: str | Path, *, tail: bool = False, live: bool = True, dead: bool = True) -> Counts:
-    """Read ``stat, age_class, interval_start_year, count``; stat is W, Z, D or V; cells not named are 0."""
+def read_counts(path: str | Path, *, tail: bool = False) -> Counts:
+    """Read ``stat, age_class, interval_start_year, count``, stat being W, Z, D or V.
+
+    Cells not named are 0. A file without any line of D is of a study without recoveries, one without W of a
+    study without recaptures. ``tail``: the last interval follows the last occasion.
+    """
     rows = list(_rows(path, required=("stat", "age_class", "interval_start_year", "count")))
     entries: dict[tuple[str, int, int], int] = {}
     for row in rows:
@@ -130,7 +134,9 @@ def read_counts(path: str | Path, *, tail: bool = False, live: bool = True, dead
     for (name, age_class, year), count in entries.items():
         matrices[name][age_class - 1, year - first] = count
     seen, missed, recovered, vanished = (matrices[name] for name in _STATISTICS.values())
-    return Counts(seen, missed, recovered, vanished, years=np.arange(first, last + 1), tail=tail, live=live, dead=dead)
+    live, dead = (any(key[0] == name for key in entries) for name in ("seen", "recovered"))
+    years = np.arange(first, last + 1)
+    return Counts(seen, missed, recovered, vanished, years, tail=tail, live=live, dead=dead)
 
 
 def write_arrays(arrays: ReleaseArrays, path: str | Path) -> None:
@@ -160,6 +166,7 @@ def write_counts(counts: Counts, path: str | Path) -> None:
     body = [
         [letter, counts.class_names()[j], counts.years[t], getattr(counts, name)[j, t]]
         for letter, name in _STATISTICS.items()
+        if (letter != "D" or counts.dead) and (letter != "W" or counts.live)
         for j, t in cells
     ]
     _write(path, ["stat", "age_class", "interval_start_year", "count"], body)
