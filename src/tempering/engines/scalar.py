@@ -114,15 +114,15 @@ class ScalarEngine:
         settings = self._pieces.settings(schedule)
         one = self._run_ensemble if self._is_parallel else self._run_chain
 
-        def advance(state: Any) -> Any:
-            return one(state, schedule, settings, n, moving)
+        m = self.chains_per_ensemble
+        outputs = self._outputs((m * len(states), n))
+
+        def advance(i: int, state: Any) -> Any:
+            rows = slice(i * m, (i + 1) * m) if self._is_parallel else i
+            return one(state, tuple(part[rows] for part in outputs), schedule, settings, moving)
 
         run_all = map if self._threads is None else self._threads.map
-        results = list(run_all(advance, states))
-        outs = [out for _, out in results]
-        join = np.concatenate if self._is_parallel else np.stack
-        values, energy, rung, proposed, acceptance = (join(parts) for parts in zip(*outs, strict=True))
-        return [state for state, _ in results], Trace(values, energy, rung, proposed, acceptance)
+        return list(run_all(advance, range(len(states)), states)), Trace(*outputs)
 
     def on_rung(self, states: list[Chain], rung: Any) -> list[Chain]:
         """Put every chain on a rung: one for all, or one each."""
@@ -142,30 +142,29 @@ class ScalarEngine:
             np.empty((*lead, self._pieces.n_leaves), dtype=np.float32),
         )
 
-    def _run_chain(self, chain: Chain, schedule: Schedule, settings: Any, n: int, moving: bool) -> Any:
-        out = self._outputs((n,))
+    def _run_chain(self, chain: Chain, out: Any, schedule: Schedule, settings: Any, moving: bool) -> Chain:
         k, log_p = np.array(schedule.ladder.inverse_temperatures), np.array(schedule.log_pseudo_prior)
         arguments = (
             chain.rng, *self._pieces.functions, chain.particle, settings, chain.rung, chain.direction,
             k, log_p, moving, out,
         )  # fmt: skip
         particle, rung, direction, done = self._call(arguments)
-        if done < n:
-            self._explain(out[0][done], particle)
-        return Chain(chain.rng, particle, int(rung), int(direction)), out
+        if done < out[1].size:
+            raise_not_finite(self._pieces.positions(out[0][done]))
+        return Chain(chain.rng, particle, int(rung), int(direction))
 
-    def _run_ensemble(self, ensemble: Ensemble, schedule: Schedule, settings: Any, n: int, moving: bool) -> Any:
-        m = len(ensemble.rung)
-        out = (*self._outputs((m, n)), np.empty(m), np.empty(m, dtype=np.int64))
+    def _run_ensemble(self, ensemble: Ensemble, out: Any, schedule: Schedule, settings: Any, moving: bool) -> Ensemble:
+        m, n = out[1].shape
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
+        scratch = (np.empty(m), np.empty(m, dtype=np.int64))
         arguments = (
             ensemble.rng, *self._pieces.functions, ensemble.particles, settings, rung, replica,
-            np.array(schedule.ladder.inverse_temperatures), ensemble.iteration, moving, out,
+            np.array(schedule.ladder.inverse_temperatures), ensemble.iteration, moving, (*out, *scratch),
         )  # fmt: skip
         done, culprit = self._call(arguments)
         if done < n:
-            self._explain(out[0][culprit, done], None)
-        return Ensemble(ensemble.rng, ensemble.particles, rung, replica, ensemble.iteration + n), out[:5]
+            raise_not_finite(self._pieces.positions(out[0][culprit, done]))
+        return Ensemble(ensemble.rng, ensemble.particles, rung, replica, ensemble.iteration + n)
 
     def _call(self, arguments: tuple[Any, ...]) -> Any:
         if not self._pieces.is_compiled:
@@ -177,9 +176,6 @@ class ScalarEngine:
                     self._loop, _signature(arguments, self._pieces), allocates=self._pieces.allocates
                 )
         return self._fast(*arguments)
-
-    def _explain(self, recorded: NDArray[np.float64], particle: Any) -> None:
-        raise_not_finite(self._pieces.positions(recorded))
 
 
 def quiet() -> np.errstate:
