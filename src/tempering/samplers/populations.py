@@ -110,6 +110,24 @@ def systematic(rng: np.random.Generator, log_weights: Floats, n: int) -> NDArray
     return np.minimum(np.searchsorted(np.cumsum(weights), points), len(weights) - 1)
 
 
+def along_longest_axis(values: Floats) -> Floats:
+    """Return the coordinate of each row along the longest axis of them all, by power iteration.
+
+    Resampling particles in this order keeps the shares of regions that lie apart (Gerber, Chopin & Whiteley 2019).
+
+    Examples
+    --------
+    >>> np.abs(along_longest_axis(np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])))
+    array([5., 0., 5.])
+    """
+    residual = values - values.mean(axis=0)
+    axis = residual[np.argmax(np.sum(residual**2, axis=1))]
+    for _ in range(10):
+        axis = residual.T @ (residual @ axis)
+        axis /= max(float(np.linalg.norm(axis)), 1e-300)
+    return np.asarray(residual @ axis)
+
+
 def next_inverse_temperature(energy: Floats, k: float, share: float) -> float:
     """Return the largest k' <= 1 at which weights exp((k' - k) energy) keep an effective share of a population.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,26 +28,13 @@ from tempering.ladder import Ladder
 from tempering.layout import Layout
 from tempering.randomness import stream
 from tempering.reference import Reference, along_reference, fit_reference
-from tempering.samplers.populations import (
-    BATCH,
-    STEPS,
-    Mover,
-    build_mover,
-    next_inverse_temperature,
-    systematic,
-)
+from tempering.samplers.pilot import Pilot, check_support, chosen, row_of, run_pilot
+from tempering.samplers.populations import Mover, along_longest_axis, build_mover, systematic
 from tempering.target import Target
-from tempering.tuning import kernel_settings
 
 Floats = NDArray[np.float64]
 
-PILOT, REPLICATES, REFERENCE = 0, 1, 7  # streams
-PILOT_BLOCKS = 4  # of moves on each rung; the kernel's scale is corrected after each
-SHARE_KEPT = 0.5  # effective share of a population after a step in k (Del Moral et al. 2012: 1/2 and above)
-MAX_RUNGS = 500
-STILL = 0.01  # probability that a particle has not moved once on a rung
-ENOUGH_MOVED = 4.0  # coordinates: a random walk in d of them needs about d / 4 times as many steps
-LEAST_ANCESTORS = 32  # resampled on a rung, in each replicate, before its steps grow longer
+REPLICATES, REFERENCE = 1, 7  # streams; the pilot's is 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,34 +80,6 @@ class SequentialResult:
         log_mean = float(logsumexp(self.log_evidences) - np.log(n))
         spread = float(np.std(np.exp(self.log_evidences - log_mean), ddof=1))
         return Estimate(log_mean, spread / float(np.sqrt(n)))
-
-
-class Pilot(NamedTuple):
-    """What a pilot learns, from hot to cold: temperatures, settings and acceptance of each; and its calls."""
-
-    k: list[float]
-    settings: list[tuple[Settings, ...]]
-    acceptance: list[float]
-    n_calls: int
-
-    def sizes(self, draws: int, dimension: int) -> tuple[int, int]:
-        """Return how many particles to resample on a rung, and how many steps to take from each.
-
-        Steps enough for a particle to have moved, and, while ancestors do not become too few, for it to have gone
-        some way; measured on Gaussians in 3 and 10 dimensions, 2 to 4 times the first number is best in 10.
-        """
-        stay = 1.0 - np.clip(min(self.acceptance), 0.05, 1.0 - 1e-9)
-        least = np.log(STILL) / np.log(stay)
-        wanted = least * max(1.0, dimension / ENOUGH_MOVED)
-        affordable = draws / (len(self.k) * LEAST_ANCESTORS)
-        n_moves = STEPS * int(np.ceil(max(least, min(wanted, affordable)) / STEPS))
-        return max(LEAST_ANCESTORS // 2, draws // (len(self.k) * n_moves)), n_moves
-
-    def __str__(self) -> str:
-        return (
-            f"pilot: {len(self.k)} temperatures, acceptance min {min(self.acceptance):.2f} mean "
-            f"{np.mean(self.acceptance):.2f}"
-        )
 
 
 def sample_sequential(
@@ -187,38 +146,6 @@ def sample_sequential(
     )
 
 
-def run_pilot(mover: Mover, simple: Sequence[Any], seed: int, layout: Layout) -> Pilot:
-    """Choose temperatures and settings on the way of one population from the base to the target."""
-    rng, key = stream(seed, PILOT), jax.random.fold_in(jax.random.key(seed), PILOT)
-    particles = mover.draw(jax.random.fold_in(key, 0), BATCH)
-    k, pilot = 0.0, Pilot([0.0], [], [], BATCH)
-    settings = kernel_settings.start(simple, Ladder([1.0]), np.zeros(layout.size))
-    while k < 1.0:
-        _check_support(particles.energy)
-        before, k = k, next_inverse_temperature(particles.energy, k, SHARE_KEPT)
-        log_weights = (k - before) * particles.energy
-        settings = _with_shape_of(settings, simple, particles.position, log_weights)
-        particles = _chosen(particles, systematic(rng, log_weights, BATCH))
-        for block in range(PILOT_BLOCKS):
-            block_key = jax.random.fold_in(key, PILOT_BLOCKS * len(pilot.k) + block)
-            moved, accepted = mover.move(block_key, particles, k, row_of(settings), STEPS)
-            particles, mean = _chosen(moved, -1), np.nanmean(accepted, axis=(0, 1))
-            tried = np.full((1, len(simple)), BATCH)
-            settings = kernel_settings.rescaled(settings, simple, mean[None], tried, 1.0 / (1 + block))
-        pilot = Pilot(
-            [*pilot.k, k],
-            [*pilot.settings, settings] if pilot.settings else [settings, settings],  # k = 0 needs none
-            [*pilot.acceptance, float(np.nanmin(mean))],
-            pilot.n_calls + BATCH * STEPS * PILOT_BLOCKS,
-        )
-        if len(pilot.k) > MAX_RUNGS:
-            raise SamplerError(
-                f"A path should need no more than {MAX_RUNGS} temperatures, but after so many k is only {k:.2e}. "
-                "The base is too far from the target: give a tighter prior, or take method='simulated'."
-            )
-    return pilot
-
-
 def run_replicates(
     mover: Mover, pilot: Pilot, sizes: tuple[int, int], n_replicates: int, seed: int, report: Callable[[int, str], None]
 ) -> tuple[Particle, NDArray[np.float32], Floats]:
@@ -244,10 +171,9 @@ def run_replicates(
     populations, acceptances, log_evidences = [population], [], np.zeros(n_replicates)
     for rung in range(1, len(pilot.k)):
         log_weights = (pilot.k[rung] - pilot.k[rung - 1]) * population.energy
-        _check_support(population.energy)
+        check_support(population.energy)
         log_evidences += logsumexp(log_weights, axis=1) - np.log(n)
-        index = [systematic(rng, row, n_ancestors) for rng, row in zip(rngs, log_weights, strict=True)]
-        ancestors = jax.tree.map(lambda a: np.concatenate([a[r][i] for r, i in enumerate(index)]), population)  # noqa: B023
+        ancestors = _ancestors(rngs, population, log_weights, n_ancestors)
         settings = row_of(pilot.settings[rung])
         moved, accepted = mover.move(jax.random.fold_in(key, rung), ancestors, pilot.k[rung], settings, n_moves)
         population = jax.tree.map(by_replicate, moved)
@@ -259,22 +185,13 @@ def run_replicates(
     return everything, np.concatenate([unmoved, *acceptances], axis=1), log_evidences
 
 
-def row_of(settings: tuple[Settings, ...]) -> tuple[Settings, ...]:
-    """Return the settings of the only rung they hold."""
-    return tuple(Settings(*(part[0] for part in setting)) for setting in settings)
-
-
-def _chosen(particles: Particle, index: Any) -> Particle:
-    return Particle(*(part[index] for part in particles))
-
-
-def _with_shape_of(
-    settings: tuple[Settings, ...], simple: Sequence[Any], values: Floats, log_weights: Floats
-) -> tuple[Settings, ...]:
-    """Take the weighted population's shape; a step keeps its length in units of the shape."""
-    used = log_weights > -np.inf
-    shaped = kernel_settings.reshaped(settings, simple, values[used], log_weights[None, used])
-    return tuple(new._replace(scale=old.scale) for new, old in zip(shaped, settings, strict=True))
+def _ancestors(rngs: Sequence[np.random.Generator], population: Particle, log_weights: Floats, n: int) -> Particle:
+    """Resample ``n`` particles of each replicate, one replicate after the other."""
+    parts = []
+    for r, (rng, log_w) in enumerate(zip(rngs, log_weights, strict=True)):
+        order = np.argsort(along_longest_axis(population.position[r]), kind="stable")
+        parts.append(chosen(Particle(*(part[r] for part in population)), order[systematic(rng, log_w[order], n)]))
+    return Particle(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _samplable(target: Target, layout: Layout, starts: Sequence[Any], seed: int) -> Target:
@@ -302,13 +219,3 @@ def _cold_density(target: Target, layout: Layout) -> Callable[[Any], Any]:
         return energy
     base = layout.on_flat(target.base)
     return lambda flat: base(flat) + energy(flat)
-
-
-def _check_support(energy: Floats) -> None:
-    """Refuse populations (in rows) of which no particle lies inside the support."""
-    lost = ~np.any(np.atleast_2d(energy) > -np.inf, axis=1)
-    if lost.any():
-        raise SamplerError(
-            f"Some particles of every population must lie inside the support, but the log density is -inf at all "
-            f"{np.shape(energy)[-1]} of one. Give a prior that covers the target, or raise draws for larger ones."
-        )
