@@ -88,27 +88,27 @@ def sweep_timed(
     vanished = data.vanished[src.cell[:, 0], src.cell[:, 1]]
 
     def interval(carry: Any, x: Any) -> Any:
-        alpha, beta = carry
+        alpha, beta, current = carry
         now, trial, can, bonus, follow, place, entered, member = x
 
         def log_chi(v: Array) -> Array:
             a, b = affine_parts(v)
             return jnp.log(jnp.where(entered, alpha + beta * _pick(a + b * follow, place), 1.0))
 
-        current = log_chi(now)
         for q, group in enumerate(groups):
             moved = now.at[q].set(jnp.where(can[q], trial[q], now[q]))
             candidate = log_chi(moved)
             gain = group.total((vanished * (candidate - current)) @ member)
             accepted = group.of_youngest(can[q] & (k * gain + bonus[q] > 0))
             now = jnp.where(accepted, moved, now)
-            current = jnp.where(_pick(accepted, place), candidate, current)
+            current = jnp.where(_pick(accepted, place) & entered, candidate, current)
         a, b = affine_parts(now)
         step_alpha, step_beta = alpha + beta * _pick(a, place), beta * _pick(b, place)
-        return (jnp.where(entered, step_alpha, alpha), jnp.where(entered, step_beta, beta)), now
+        alpha, beta = jnp.where(entered, step_alpha, alpha), jnp.where(entered, step_beta, beta)
+        return (alpha, beta, current), now
 
     by_interval = [jnp.swapaxes(x, 0, 1) for x in (values, walk.proposed, moving, known)]
-    start = (jnp.zeros_like(vanished), jnp.ones_like(vanished))
+    start = (jnp.zeros_like(vanished), jnp.ones_like(vanished), jnp.log(chi[src.cell[:, 0], src.cell[:, 1]]))
     _, moved = jax.lax.scan(interval, start, (*by_interval, after, src.place, src.entered, src.member))
     return jnp.swapaxes(moved, 0, 1)
 
