@@ -85,9 +85,8 @@ def shares_of(rule: str, sums: RungSums, traces: Sequence[Remembered], ladder: L
             f"rule must be one of {', '.join(RULES)}, but got {rule!r}: a treed GP keeps sums per rung."
         )
     if rule == "screened":
-        energy = np.concatenate([t.energy for t in traces])
+        log_weights = np.concatenate([t.log_weight for t in traces])
         rung = np.concatenate([t.rung for t in traces])
-        log_weights = (1.0 - ladder.inverse_temperatures[rung]) * energy
         return rules.screened(sums, pareto_k_per_rung(log_weights, rung, len(ladder)))
     if rule == "autocorrelation_adjusted":
         length = min(len(t.energy) for t in traces)

@@ -23,7 +23,7 @@ from tempering.models.treed_gp.layout import (
     VARIABLE,
     State,
 )
-from tempering.models.treed_gp.leaf import is_linear, log_marginal
+from tempering.models.treed_gp.leaf import draw_sigma2_beta, is_linear, log_marginal
 from tempering.models.treed_gp.model import energy, step
 from tempering.models.treed_gp.prediction import predict_tree
 from tempering.models.treed_gp.records import record_into, record_length
@@ -107,6 +107,26 @@ def advance(rng: np.random.Generator, state: State, k: float) -> None:
         sample_reference(rng, state)
     else:
         step(rng, state, k)
+
+
+@compiled
+def log_weight_of(state: State, k: float) -> float:
+    """Return the log importance weight towards k = 1 with beta and sigma^2 integrated out: log m_1 - log m_k.
+
+    It is the log of the mean of L^(1 - k) over their conditional at k, so that it varies less. It belongs to the
+    other parameters; beta and sigma^2 are then drawn at k = 1.
+    """
+    if k == 1.0:
+        return 0.0
+    total = 0.0
+    for i in range(state.meta[N_LEAVES]):
+        node = state.lists[0, i]
+        if not state.leaf[node, LOG_DET] < math.inf:
+            return -math.inf
+        total += log_marginal(state, node, 1.0) - log_marginal(state, node, k)
+    if state.integer[TEMPER_TREE] != 0:
+        total += (1.0 - k) * log_tree_prior(state)
+    return total
 
 
 @compiled
@@ -212,9 +232,10 @@ def add_prediction(state: State, sums: Sums, rung: int, log_weight: float, point
 
 
 class Trace(NamedTuple):
-    """Energy, rung, proposed rung and number of leaves after each round of a block."""
+    """Energy, log weight, rung, proposed rung and number of leaves after each round of a block."""
 
     energy: NDArray[np.float64]
+    log_weight: NDArray[np.float64]
     rung: NDArray[np.int32]
     proposed: NDArray[np.int32]
     n_leaves: NDArray[np.int32]
@@ -223,7 +244,7 @@ class Trace(NamedTuple):
 def empty_trace(n_rounds: int) -> Trace:
     """Return an unwritten trace."""
     whole = [np.zeros(n_rounds, np.int32) for _ in range(3)]
-    return Trace(np.zeros(n_rounds), *whole)
+    return Trace(np.zeros(n_rounds), np.zeros(n_rounds), *whole)
 
 
 @compiled
@@ -262,8 +283,13 @@ def run_block(
         trace.energy[t] = e
         trace.rung[t] = rung
         trace.n_leaves[t] = state.meta[N_LEAVES]
-        log_weight = (1.0 - inverse_temperatures[rung]) * e
-        if thin > 0 and t % thin == 0:
-            add_draw(rng, state, sums, rung, log_weight)
-        if predict_every > 0 and t % predict_every == 0:
-            add_prediction(state, sums, rung, log_weight, points, work)
+        adds, predicts = thin > 0 and t % thin == 0, predict_every > 0 and t % predict_every == 0
+        if thin > 0:
+            trace.log_weight[t] = log_weight_of(state, inverse_temperatures[rung])
+        if adds or predicts:
+            for i in range(state.meta[N_LEAVES]):  # the next round draws them anew before it uses them
+                draw_sigma2_beta(rng, state, state.lists[0, i], 1.0)
+        if adds:
+            add_draw(rng, state, sums, rung, trace.log_weight[t])
+        if predicts:
+            add_prediction(state, sums, rung, trace.log_weight[t], points, work)

@@ -228,16 +228,23 @@ class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ndarray, or a tuple of (mean, deviation, quantiles), those that were asked for
         """
         check_is_fitted(self)
-        each = surfaces.predict_each(self.model_, self.posterior_.rows, self._inputs(X))
-        variance = each[:, 1] if latent else each[:, 1] + each[:, 2]
-        mean, deviation = mixture.moments(each[:, 0], variance)
-        out = [mean]
-        if return_std:
-            out.append(deviation)
         if quantiles is not None:
             _check_levels(quantiles)
-            out.append(mixture.quantiles(each[:, 0], np.sqrt(np.maximum(variance, 1e-300)), quantiles))
+        mean, deviation, found = self._predict(self._inputs(X), quantiles, latent=latent)
+        out = [mean] + [deviation] * return_std + ([] if quantiles is None else [found])
         return out[0] if len(out) == 1 else tuple(out)
+
+    def _predict(
+        self, inputs: Floats, levels: Sequence[float] | None = None, *, latent: bool = False
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return mean, deviation and quantiles at inputs that were checked."""
+        each = surfaces.predict_each(self.model_, self.posterior_.rows, inputs)
+        variance = each[:, 1] if latent else each[:, 1] + each[:, 2]
+        mean, deviation = mixture.moments(each[:, 0], variance)
+        found = np.zeros((len(mean), 0))
+        if levels is not None:
+            found = mixture.quantiles(each[:, 0], np.sqrt(np.maximum(variance, 1e-300)), levels)
+        return mean, deviation, found
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw responses jointly at all inputs from the posterior predictive, shape (n_points, n_samples)."""

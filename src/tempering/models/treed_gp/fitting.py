@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +146,7 @@ class Remembered:
     """A thinned trace of one chain."""
 
     energy: Floats
+    log_weight: Floats
     rung: NDArray[np.int32]
     n_leaves: NDArray[np.int32]
     every: int
@@ -157,7 +159,7 @@ def draw(
     """Run with everything frozen, block by block."""
     block = plan.thin * max(1, BLOCK // plan.thin)
     every = max(1, -(-plan.draws // TRACE_LENGTH))
-    parts: list[list[tuple[Floats, NDArray[np.int32], NDArray[np.int32]]]] = [[] for _ in chains]
+    parts: list[list[tuple[NDArray[Any], ...]]] = [[] for _ in chains]
     trips = [RoundTrips(len(schedule.ladder)) for _ in chains]
     predict_every = plan.predict_every if plan.points is not None else 0
     done = 0
@@ -166,12 +168,16 @@ def draw(
         traces = engine.advance(chains, schedule, n, thin=plan.thin, points=plan.points, predict_every=predict_every)
         first = -done % every
         for trace, kept, trip in zip(traces, parts, trips, strict=True):
-            kept.append((trace.energy[first::every], trace.rung[first::every], trace.n_leaves[first::every]))
+            columns = (trace.energy, trace.log_weight, trace.rung, trace.n_leaves)
+            kept.append(tuple(column[first::every] for column in columns))
             trip.add(trace.rung)
         done += n
         report(n, "")
     joined = [[np.concatenate(column) for column in zip(*kept, strict=True)] for kept in parts]
-    return [Remembered(e, r, s, every, t.count) for (e, r, s), t in zip(joined, trips, strict=True)]
+    return [
+        Remembered(energy, log_weight, rung, n_leaves, every, trip.count)
+        for (energy, log_weight, rung, n_leaves), trip in zip(joined, trips, strict=True)
+    ]
 
 
 class RoundTrips:

@@ -136,7 +136,8 @@ class TreedGPModel:
         _one_of("correlation", self.correlation, tuple(CORRELATIONS))
         _one_of("temper", self.temper, ("likelihood", "likelihood_and_tree"))
         data = prepare(self.inputs, self.response)
-        check_size(self.prior, data)
+        if self.tree:
+            check_size(self.prior, data)
         integer = pack_integers(
             self.prior,
             self.proposals,

@@ -32,7 +32,7 @@ def plot_curve(model: TreedGP, *, n: int = 200, ax: Axes | None = None) -> Axes:
     ax = _new(ax)
     x, y = model._training
     grid = np.linspace(x.min(), x.max(), n)[:, None]
-    mean, band = model.predict(grid, quantiles=[0.05, 0.95])
+    mean, _, band = model._predict(grid, [0.05, 0.95])
     ax.fill_between(grid.ravel(), band[:, 0], band[:, 1], color=BLUE, alpha=0.2, lw=0, label="90 % band")
     ax.plot(grid.ravel(), mean, color=BLUE, label="mean")
     ax.plot(x.ravel(), y, "o", ms=3, color=INK, alpha=0.7, label="data")
@@ -56,7 +56,7 @@ def plot_surface(model: TreedGP, *, n: int = 50, ax: Axes | None = None) -> Axes
     x = model._training[0]
     sides = [np.linspace(x[:, j].min(), x[:, j].max(), n) for j in range(2)]
     first, second = np.meshgrid(*sides)
-    mean = model.predict(np.column_stack([first.ravel(), second.ravel()])).reshape(first.shape)
+    mean = model._predict(np.column_stack([first.ravel(), second.ravel()]))[0].reshape(first.shape)
     colours = ax.pcolormesh(first, second, mean, cmap="viridis", shading="gouraud")
     ax.figure.colorbar(colours, ax=ax, label="mean")
     ax.plot(x[:, 0], x[:, 1], ".", ms=3, color="white", alpha=0.7)
@@ -89,6 +89,6 @@ def plot_leaves(model: TreedGP, *, ax: Axes | None = None) -> Axes:
     padded = [np.pad(p, (0, max(0, last - len(p))))[:last] for p in (combined, cold)]
     ax.bar(leaves - 0.2, padded[0], width=0.4, color=BLUE, label="all rungs, weighted")
     ax.bar(leaves + 0.2, padded[1], width=0.4, color="#999999", label="cold rung alone")
-    ax.set(xlabel="leaves", ylabel="probability", xticks=leaves)
-    ax.legend(frameon=False)
+    ax.set(xlabel="leaves", ylabel="probability", xticks=leaves, ylim=(0, 1.35 * max(map(np.max, padded))))
+    ax.legend(frameon=False, loc="upper right")
     return ax

@@ -64,7 +64,12 @@ def save(model: TreedGP, path: str | Path) -> None:
     if posterior.predictions is not None:
         arrays["predictions"] = posterior.predictions
     for i, trace in enumerate(posterior.trace):
-        arrays |= {f"energy_{i}": trace.energy, f"rung_{i}": trace.rung, f"leaves_{i}": trace.n_leaves}
+        arrays |= {
+            f"energy_{i}": trace.energy,
+            f"log_weight_{i}": trace.log_weight,
+            f"rung_{i}": trace.rung,
+            f"leaves_{i}": trace.n_leaves,
+        }
         arrays[f"trace_{i}"] = np.array([trace.every, trace.n_round_trips])
     try:
         with Path(path).open("wb") as file:
@@ -105,7 +110,14 @@ def _tuples(settings: dict[str, Any]) -> dict[str, Any]:
 def _posterior(facts: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
     n_traces = sum(name.startswith("energy_") for name in arrays)
     traces = tuple(
-        Remembered(arrays[f"energy_{i}"], arrays[f"rung_{i}"], arrays[f"leaves_{i}"], *map(int, arrays[f"trace_{i}"]))
+        Remembered(
+            energy=arrays[f"energy_{i}"],
+            log_weight=arrays[f"log_weight_{i}"],
+            rung=arrays[f"rung_{i}"],
+            n_leaves=arrays[f"leaves_{i}"],
+            every=int(arrays[f"trace_{i}"][0]),
+            n_round_trips=int(arrays[f"trace_{i}"][1]),
+        )
         for i in range(n_traces)
     )
     n_columns = sum(name.startswith("cut_") for name in arrays)

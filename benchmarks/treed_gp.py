@@ -1,0 +1,252 @@
+"""The treed GP beside tgp: rounds a second, effective draws a second, first fit, accuracy.
+
+tgp runs in the same sitting where R and its package tgp are installed (Debian: r-cran-tgp); otherwise its
+measured baselines stand in, and the table says so. Times are those of the processor, on one core.
+
+    python -m benchmarks.treed_gp [--full] [--json FILE]
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tempering.estimators import ess_of_autocorrelation
+from tempering.experiments import exponential, motorcycle
+from tempering.ladder import Ladder
+from tempering.models.treed_gp import Proposals, TreedGP
+
+LADDER = Ladder.geometric(40, 0.1)
+# Measured with tgp 2.4-21 on one core, seconds of the processor a round, for machines without R.
+STORED = {"motorcycle": 2.35e-3, "exponential 80": 0.348e-3, "exponential 400": 7.5e-3}
+TGP = r"""
+suppressMessages(library(tgp))
+task <- commandArgs(TRUE)
+X <- as.matrix(read.csv(task[1])); Z <- scan(task[2], quiet=TRUE)
+total <- as.integer(task[3]); burn <- as.integer(task[4]); seed <- as.integer(task[5])
+set.seed(seed)
+XX <- if (file.exists(task[6])) as.matrix(read.csv(task[6])) else NULL
+ladder <- if (task[7] == "tempered") default.itemps(m=40, k.min=0.1) else NULL
+before <- proc.time()
+fit <- btgp(X=X, Z=Z, XX=XX, BTE=c(burn, burn + total, 1), R=1, bprior="b0", itemps=ladder,
+            pred.n=FALSE, krige=TRUE, zcov=FALSE, Ds2x=FALSE, improv=FALSE, trace=TRUE, verb=0)
+spent <- proc.time() - before
+leaves <- fit$trace$post$leaves
+cat("seconds", spent[["user.self"]] + spent[["sys.self"]], "\n")
+# The first burn-in of a tempered run is as long as the run itself.
+cat("rounds", if (task[7] == "tempered") 2 * (total + burn) else total + burn, "\n")
+cat("leaves", leaves, "\n")
+if (!is.null(XX)) { cat("mean", fit$ZZ.mean, "\n"); cat("low", fit$ZZ.q1, "\n"); cat("high", fit$ZZ.q2, "\n") }
+"""
+
+
+class Result(NamedTuple):
+    """One line of the table."""
+
+    quantity: str
+    ours: float
+    peer: float
+    bar: float
+    higher_is_better: bool
+    detail: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the bar is met."""
+        return self.ours >= self.bar if self.higher_is_better else self.ours <= self.bar
+
+
+def has_tgp() -> bool:
+    if shutil.which("Rscript") is None:
+        return False
+    check = subprocess.run(["Rscript", "-e", "library(tgp)"], capture_output=True, check=False)
+    return check.returncode == 0
+
+
+def run_tgp(x: Any, y: Any, total: int, burn: int, *, tempered: bool, new: Any = None, seed: int = 1) -> dict[str, Any]:
+    """Run tgp's btgp; return seconds of the processor, rounds, leaves and predictions."""
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        names = ",".join(f"x{j}" for j in range(x.shape[1]))
+        np.savetxt(at / "x.csv", x, delimiter=",", header=names, comments="")
+        np.savetxt(at / "z.txt", y)
+        if new is not None:
+            np.savetxt(at / "new.csv", new, delimiter=",", header=names, comments="")
+        (at / "run.R").write_text(TGP)
+        mode = "tempered" if tempered else "plain"
+        task = [at / "x.csv", at / "z.txt", total, burn, seed, at / "new.csv", mode]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        done = subprocess.run(
+            ["Rscript", str(at / "run.R"), *map(str, task)], capture_output=True, text=True, check=True, env=environment
+        )
+    out: dict[str, Any] = {}
+    for line in done.stdout.splitlines():
+        name, *values = line.split()
+        out[name] = np.array([float(v) for v in values])
+    return out
+
+
+def run_ours(x: Any, y: Any, total: int, tune: int, *, ladder: Ladder, moves: float, seed: int = 1) -> TreedGP:
+    model = TreedGP(
+        ladder=ladder,
+        draws=total,
+        tune=tune,
+        chains=1,
+        rule="ess_optimal",
+        random_state=seed,
+        proposals=Proposals(tree_moves=moves),
+    )
+    return model.fit(x, y)
+
+
+def timed(function: Any) -> tuple[Any, float]:
+    """Run a function; return its result and the seconds of the processor."""
+    before = time.process_time()
+    result = function()
+    return result, time.process_time() - before
+
+
+def space_filling(n: int = 400) -> tuple[Any, Any]:
+    """Return the larger exponential set: a maximin Latin hypercube on [-6, 6]^2."""
+    from scipy.stats import qmc
+
+    x = qmc.scale(qmc.LatinHypercube(2, optimization="random-cd", rng=1).random(n), -6, 6)
+    return x, exponential.true_function(x) + exponential.NOISE * np.random.default_rng(2).standard_normal(n)
+
+
+def speed(scale: float, with_tgp: bool) -> list[Result]:
+    """Compare rounds a second, tempered, with the specification's rounds; and effective draws of the leaves."""
+    small = exponential.load()[:2]
+    cases = [
+        ("motorcycle", motorcycle.load(), 20_000, 20),
+        ("exponential 80", small, 20_000, 10),
+        ("exponential 400", space_filling(), 2_000, 10),
+    ]
+    out = []
+    for name, (x, y), rounds, bar in cases:
+        n = max(400, int(scale * rounds))
+        run_ours(x, y, 50, 50, ladder=LADDER, moves=0.25)  # compiled, or read from the cache
+        model, seconds = timed(lambda x=x, y=y, n=n: run_ours(x, y, n, n, ladder=LADDER, moves=0.25))
+        ours = 2 * n / seconds
+        if with_tgp:
+            peer = run_tgp(x, y, n // 2, n // 2, tempered=True)
+            theirs = float(peer["rounds"][0] / peer["seconds"][0])
+        else:
+            theirs = 1 / STORED[name]
+        detail = f"{ours:.0f} rounds/s, tgp {theirs:.0f}" + ("" if with_tgp else " (stored)")
+        out.append(Result(f"{name}: rounds a second, times tgp's", ours / theirs, theirs, bar, True, detail))
+        if name == "motorcycle" and with_tgp:
+            out.append(leaves_a_second(model, x, y, n, peer))
+    return out
+
+
+def leaves_a_second(_: TreedGP, x: Any, y: Any, n: int, peer: dict[str, Any]) -> Result:
+    """Compare effective draws of the number of leaves a second, draws and tuning both paid for."""
+    model, seconds = timed(lambda: run_ours(x, y, 4 * n, n, ladder=LADDER, moves=1.0))
+    ours = float(ess_of_autocorrelation(model.posterior_.trace[0].n_leaves.astype(float))) / seconds
+    theirs = float(ess_of_autocorrelation(peer["leaves"])) / float(peer["seconds"][0])
+    detail = f"{ours:.2f}/s, tgp {theirs:.3f}/s (one run each: both are noisy)"
+    return Result(
+        "motorcycle: effective draws of leaves a second, times tgp's", ours / theirs, theirs, 20, True, detail
+    )
+
+
+def first_fit() -> list[Result]:
+    """Time the first draw in a fresh process, with the cache and without."""
+    code = (
+        "import time; t = time.perf_counter()\n"
+        "from tempering.experiments import motorcycle\n"
+        "from tempering.models.treed_gp import TreedGP\n"
+        "x, y = motorcycle.load()\n"
+        "TreedGP(draws=1, tune=0, chains=1, ladder=[1], kept=1, random_state=1).fit(x, y)\n"
+        "print(time.perf_counter() - t)\n"
+    )
+    out = []
+    with tempfile.TemporaryDirectory() as folder:
+        for label, bar in (("no cache", 60.0), ("cached", 3.0)):
+            environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+            done = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+            )
+            seconds = float(done.stdout)
+            out.append(
+                Result(f"first fit in a fresh process, {label} (s)", seconds, np.nan, bar, False, "by the clock")
+            )
+    return out
+
+
+def friedman(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return Friedman's first function: five inputs that matter, noise of deviation 1."""
+    x = rng.random((n, 5))
+    y = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
+    return x, y
+
+
+def accuracy(scale: float) -> list[Result]:
+    """Compare predictive errors and coverage of 90 % intervals on the same data."""
+    rng = np.random.default_rng(1)
+    x, truth = friedman(1200, rng)
+    y = truth[:200] + rng.standard_normal(200)
+    small = exponential.load()
+    cases = [
+        ("exponential 80", small[0], small[1], small[2], small[3]),
+        ("Friedman", x[:200], y, x[200:], truth[200:] + rng.standard_normal(1000)),
+    ]
+    out = []
+    for name, x_train, y_train, x_test, y_test in cases:
+        n = max(500, int(scale * (20_000 if name != "Friedman" else 5000)))
+        model = TreedGP(draws=n, tune=n // 2, chains=1, random_state=1).fit(x_train, y_train)
+        mean, band = model.predict(x_test, quantiles=[0.05, 0.95])
+        peer = run_tgp(x_train, y_train, n, n // 2, tempered=False, new=x_test)
+        ours = float(np.sqrt(np.mean((mean - y_test) ** 2)))
+        theirs = float(np.sqrt(np.mean((peer["mean"] - y_test) ** 2)))
+        covered = float(np.mean((band[:, 0] <= y_test) & (y_test <= band[:, 1])))
+        their_cover = float(np.mean((peer["low"] <= y_test) & (y_test <= peer["high"])))
+        detail = f"RMSE {ours:.4g}, tgp {theirs:.4g}; coverage {covered:.3f}, tgp {their_cover:.3f}"
+        out.append(Result(f"{name}: RMSE over tgp's", ours / theirs, theirs, 1.05, False, detail))
+        gap = abs(covered - 0.9) - abs(their_cover - 0.9)
+        out.append(Result(f"{name}: coverage further from 90 % than tgp's by", gap, their_cover, 0.03, False, detail))
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="run ten times as long")
+    parser.add_argument("--scale", type=float, default=1.0, help="length of the runs, relative")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--only", choices=("speed", "first", "accuracy"))
+    options = parser.parse_args()
+    scale = options.scale * (10 if options.full else 1)
+    with_tgp = has_tgp()
+    results: list[Result] = []
+    if options.only in (None, "speed"):
+        results += speed(scale, with_tgp)
+    if options.only in (None, "first"):
+        results += first_fit()
+    if options.only in (None, "accuracy") and with_tgp:
+        results += accuracy(scale)
+    table = Table("quantity", "ours", "bar", "", "detail", title="Treed GP beside tgp", title_justify="left")
+    for result in results:
+        sign = ">=" if result.higher_is_better else "<="
+        verdict = "met" if result.passed else "MISSED"
+        table.add_row(result.quantity, f"{result.ours:.3g}", f"{sign} {result.bar:g}", verdict, result.detail)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    if not with_tgp:
+        print("R with tgp is not installed: stored baselines, and no comparison of accuracy.")
+    if options.json:
+        Path(options.json).write_text(json.dumps([r._asdict() for r in results], indent=2) + "\n")
+    return 0 if all(r.passed for r in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""`tempering treed-gp fit` and `predict`."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tempering.errors import InputError
+from tempering.models.treed_gp.cli import app
+
+SHORT = ["--draws", "100", "--tune", "60", "--chains", "1", "--seed", "1", "--leaf", "linear"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(1)
+    a, b = rng.random(40), rng.random(40)
+    table = pd.DataFrame({"a": a, "b": b, "z": 2 * a + 0.1 * rng.standard_normal(40)})
+    table.to_csv(tmp_path / "data.csv", index=False)
+    table.drop(columns="z").head(5).to_csv(tmp_path / "new.csv", index=False)
+    return tmp_path
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=True)
+
+
+def test_fit_and_predict_from_files(folder):
+    model, plot = folder / "model.npz", folder / "fit.png"
+    done = call("fit", folder / "data.csv", "--response", "z", "--out", model, "--plot", plot, *SHORT)
+    assert done.exit_code == 0, done.output
+    assert "P(leaves)" in done.output
+    assert plot.stat().st_size > 1000
+    out = folder / "predictions.csv"
+    done = call("predict", model, folder / "new.csv", "--out", out, "--quantiles", "0.1,0.9")
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(out)
+    assert list(table.columns) == ["a", "b", "mean", "sd", "q0.1", "q0.9"]
+    assert np.all(table["q0.1"] < table["mean"])
+    assert np.abs(table["mean"] - 2 * table["a"]).max() < 0.3
+    printed = call("predict", model, folder / "new.csv")
+    assert printed.output.startswith("a,b,mean,sd,q0.05")
+
+
+def test_bad_input_is_one_clear_error(folder):
+    def error(*arguments):
+        result = call(*arguments)
+        assert isinstance(result.exception, InputError)
+        return str(result.exception)
+
+    data, model = folder / "data.csv", folder / "model.npz"
+    assert "y is missing: it has a, b, z" in error("fit", data, "--response", "y", "--out", model)
+    table = pd.read_csv(data).astype(object)
+    table.loc[3, "b"] = "much"
+    table.to_csv(data, index=False)
+    assert "line 5: b must be a finite number, but is 'much'" in error("fit", data, "--response", "z", "--out", model)
+    assert "could not be read" in error("fit", folder / "none.csv", "--response", "z", "--out", model)
+    (folder / "text").write_text("x")
+    assert "written by its save" in error("predict", folder / "text", folder / "new.csv")

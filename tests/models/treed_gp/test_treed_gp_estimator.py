@@ -1,0 +1,285 @@
+"""`TreedGP` as its users meet it: scikit-learn's checks, predictions against twins, bad input, files."""
+
+import warnings
+
+import numpy as np
+import pytest
+import treed_gp_twin as twin
+from scipy import stats
+from sklearn.utils.estimator_checks import check_estimator
+
+from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
+from tempering.errors import InputError
+from tempering.models.treed_gp import Prior, TreedGP, TreedGPModel, layout
+from tempering.models.treed_gp.mixture import quantiles
+from tempering.models.treed_gp.records import load_record, record
+from tempering.models.treed_gp.surfaces import joint, predict_each
+
+LEAVES = ["constant", "linear", "gp", "gp_linear"]
+
+
+def short(**arguments):
+    settings = {"draws": 300, "tune": 200, "kept": 40, "chains": 2, "random_state": 3, "ladder": [1, 0.6, 0.3]}
+    return TreedGP(**(settings | arguments))
+
+
+def wiggle(n=60, n_columns=1, seed=4):
+    rng = np.random.default_rng(seed)
+    x = np.round(rng.random((n, n_columns)) * 5, 1)
+    return x, np.sin(3 * x[:, 0]) * (x[:, 0] < 2.5) + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_accepts_it():
+    check_estimator(TreedGP(draws=60, tune=40, kept=20, chains=1, ladder=[1, 0.5]))
+
+
+@pytest.mark.parametrize("tree", [True, False])
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_every_family_fits_and_predicts(leaf, tree):
+    x, y = wiggle()
+    model = short(leaf=leaf, tree=tree).fit(x, y)
+    mean, deviation, band = model.predict(x, return_std=True, quantiles=[0.05, 0.95])
+    assert np.all(band[:, 0] < mean)
+    assert np.all(mean < band[:, 1])
+    assert np.all(deviation > 0)
+    assert model.leaf_probabilities_.sum() == pytest.approx(1.0)
+    assert tree or model.leaf_probabilities_[0] == pytest.approx(1.0)
+    assert leaf != "gp" or not tree or model.score(x, y) > 0.8
+
+
+@pytest.mark.parametrize("correlation", ["separable", "isotropic", "matern32"])
+@pytest.mark.parametrize("leaf", ["linear", "gp"])
+def test_prediction_of_one_tree_agrees_with_dense_algebra(leaf, correlation):
+    rng = seeded_rng(f"prediction {leaf} {correlation}")
+    x = rng.random((25, 2))
+    y = x[:, 0] + rng.standard_normal(25)
+    model = TreedGPModel(x, y, leaf=leaf, tree=False, correlation=correlation)
+    state = model.initial(rng)
+    row = record(state)
+    new = rng.random((6, 2))
+    both = np.concatenate([model.data.x, model.data.scale(new)])
+    n, m = 25, 3
+    ranges, active, _ = twin.Snapshot(state).parameters(0)
+    sigma2, nugget, tau2 = state.leaf[0, [layout.SIGMA2, layout.NUGGET, layout.TAU2]]
+    prior_w = np.linalg.inv(state.shared[layout.BETA0 + m :].reshape(m, m))
+    beta0 = state.shared[layout.BETA0 : layout.BETA0 + m]
+    f = twin.regressors(both, m)
+    surface = tau2 * f @ prior_w @ f.T
+    if leaf == "gp":
+        surface = surface + twin.correlation_matrix(both, ranges, active, correlation)
+    noise = nugget if leaf == "gp" else 1 + nugget
+    known = np.linalg.inv(surface[:n, :n] + noise * np.eye(n))
+    z = model.data.y[:, 1]
+    mean = f[n:] @ beta0 + surface[n:, :n] @ known @ (z - f[:n] @ beta0)
+    covariance = sigma2 * (surface[n:, n:] - surface[n:, :n] @ known @ surface[:n, n:])
+    each = predict_each(model, row[None], new)[0]
+    scale = model.data.spread
+    np.testing.assert_allclose((each[0] - model.data.centre) / scale, mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(each[1] / scale**2, np.diag(covariance), rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(each[2] / scale**2, sigma2 * noise, rtol=1e-12)
+    _, full, _ = joint(model, row, new)
+    np.testing.assert_allclose(full / scale**2, covariance, rtol=1e-5, atol=1e-7)
+
+
+def test_a_record_restores_the_tree():
+    rng = seeded_rng("record")
+    x, y = wiggle(80, 2)
+    model = TreedGPModel(x, y, leaf="gp_linear", prior=Prior(split_probability=0.9, min_leaf=5))
+    state, copy = model.initial(rng), model.allocate()
+    load_record(copy, record(state))
+    np.testing.assert_array_equal(record(copy), record(state))
+    before, after = twin.Snapshot(state), twin.Snapshot(copy)
+    assert [sorted(r) for _, _, r in before.leaves()] == [sorted(r) for _, _, r in after.leaves()]
+
+
+def test_running_sums_agree_with_the_kept_trees():
+    x, y = wiggle()
+    new = np.linspace(0.2, 4.8, 12)[:, None]
+    model = short(draws=3000, kept=400, predict_every=2).fit(x, y, X_predict=new)
+    mean, deviation = model.predict(new, return_std=True)
+    running = model.running_prediction_
+    np.testing.assert_allclose(running[0], mean, atol=0.05)
+    np.testing.assert_allclose(running[1], deviation, rtol=0.25)
+
+
+def test_predicting_elsewhere_does_not_change_the_model():
+    x, y = wiggle()
+    one, other = short().fit(x, y), short().fit(x, y, X_predict=[[0.0], [7.0]])
+    np.testing.assert_array_equal(one.posterior_.rows, other.posterior_.rows)
+
+
+def test_equal_seeds_give_equal_fits_and_others_do_not():
+    x, y = wiggle()
+    first, second, third = (short(random_state=s).fit(x, y).posterior_.rows for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, third)
+
+
+def test_memory_does_not_grow_with_the_run():
+    x, y = wiggle()
+    sizes = []
+    for draws in (200, 2000):
+        posterior = short(leaf="constant", draws=draws).fit(x, y).posterior_
+        arrays = [v for v in vars(posterior).values() if isinstance(v, np.ndarray)]
+        sizes.append(sum(a.nbytes for a in arrays))
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("rule", ["cold_only", "pooled", "equal", "ess_optimal", "screened"])
+def test_all_rules_tell_the_same_story(rule):
+    x = np.linspace(0, 1, 40)[:, None]
+    y = np.where(x.ravel() < 0.5, 0.0, 1.0) + 0.05 * np.sin(40 * x.ravel())
+    model = short(leaf="constant", draws=3000, rule=rule).fit(x, y)
+    assert model.predict([[0.1], [0.9]]) == pytest.approx([0.0, 1.0], abs=0.1)
+    values, probability = model.cut_probabilities(0)
+    assert values[np.argmax(probability)] == pytest.approx(0.5, abs=0.05)
+    assert 0.5 == pytest.approx(min((leaf.high[0] for leaf in model.map_tree_), key=lambda h: abs(h - 0.5)), abs=0.05)
+    assert sum(leaf.n_rows for leaf in model.map_tree_) == 40
+    assert model.feature_importances_ == pytest.approx([1.0])
+
+
+def test_sampled_responses_have_the_predictive_moments():
+    x, y = wiggle()
+    model = short(kept=20).fit(x, y)
+    new = np.array([[0.5], [2.0], [4.0]])
+    samples = model.sample_y(new, 4000, random_state=1)
+    mean, deviation = model.predict(new, return_std=True)
+    assert_mean_is(mean, samples.T)
+    assert_mean_is(deviation**2, (samples.T - mean) ** 2)
+    assert_mean_is_not(mean + 0.2 * deviation, samples.T)
+
+
+def test_mixture_quantiles_invert_the_distribution_function():
+    rng = np.random.default_rng(1)
+    mean, deviation = rng.standard_normal((9, 4)), rng.random((9, 4)) + 0.1
+    q = quantiles(mean, deviation, [0.05, 0.5, 0.95])
+    for j, level in enumerate([0.05, 0.5, 0.95]):
+        assert stats.norm.cdf(q[:, j], mean, deviation).mean(axis=0) == pytest.approx(np.full(4, level))
+
+
+def test_design_criteria_prefer_where_little_is_known():
+    rng = np.random.default_rng(2)
+    x = np.sort(np.concatenate([rng.random(25) * 0.4, [0.95, 1.0]]))[:, None]
+    y = (x.ravel() - 0.3) ** 2 + 0.01 * rng.standard_normal(27)
+    model = short(tree=False, mean="constant", draws=1500).fit(x, y)
+    candidates = np.array([[0.2], [0.7]])
+    assert np.argmax(model.alm(candidates)) == 1
+    assert np.argmax(model.alc(candidates, np.linspace(0, 1, 21)[:, None])) == 1
+    improvement = model.expected_improvement(np.array([[0.3], [0.0]]))
+    assert improvement[0] > improvement[1] >= 0
+
+
+def test_expected_improvement_agrees_with_simulation():
+    from tempering.models.treed_gp.surfaces import expected_improvement
+
+    each = np.array([[[0.1, 0.5], [0.04, 0.09], [0.0, 0.0]]])
+    rng = np.random.default_rng(0)
+    draws = 0.1 + 0.2 * rng.standard_normal(400_000), 0.5 + 0.3 * rng.standard_normal(400_000)
+    simulated = [np.maximum(0.2 - d, 0).mean() for d in draws]
+    assert expected_improvement(each, np.array([0.2])) == pytest.approx(simulated, rel=0.02)
+
+
+def test_sobol_indices_find_the_column_that_matters():
+    rng = np.random.default_rng(5)
+    x = rng.random((60, 3))
+    model = short(leaf="linear", tree=False).fit(x, 4 * x[:, 0] + x[:, 1] + 0.01 * rng.standard_normal(60))
+    first, total = model.sobol(4000, random_state=1)
+    assert first == pytest.approx([16 / 17, 1 / 17, 0], abs=0.06)
+    assert total == pytest.approx([16 / 17, 1 / 17, 0], abs=0.06)
+
+
+def test_a_saved_model_predicts_the_same(tmp_path):
+    x, y = wiggle()
+    model = short(prior=Prior(min_leaf=8)).fit(x, y, X_predict=x[:3])
+    model.save(tmp_path / "model.npz")
+    again = TreedGP.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    np.testing.assert_array_equal(again.running_prediction_, model.running_prediction_)
+    assert again.prior == model.prior
+    assert again.posterior_.combined_ess == model.posterior_.combined_ess
+    (tmp_path / "other").write_text("no model")
+    with pytest.raises(InputError, match="written by its save"):
+        TreedGP.load(tmp_path / "other")
+
+
+def test_bad_input_is_refused_with_its_place():
+    x, y = wiggle()
+    broken = x.copy()
+    broken[[3, 7]] = np.nan
+    with pytest.raises(InputError, match=r"NaN.*2 rows: 3, 7"):
+        short().fit(broken, y)
+    with pytest.raises(InputError, match=r"rows: 5"):
+        short().fit(x, np.where(np.arange(60) == 5, np.inf, y))
+    with pytest.raises(ValueError, match="reshape"):
+        short().fit(x.ravel(), y)
+    with pytest.raises(InputError, match=r"smallest leaf, 100, but have 60"):
+        short(prior=Prior(min_leaf=100)).fit(x, y)
+    with pytest.raises(InputError, match="all of the 1 are constant"):
+        short().fit(np.ones((60, 1)), y)
+    with pytest.raises(InputError, match="leaf must be one of"):
+        short(leaf="cubic").fit(x, y)
+    with pytest.raises(InputError, match="draws must be"):
+        short(draws=0).fit(x, y)
+    with pytest.raises(InputError, match="coefficients must be one of"):
+        Prior(coefficients="bflat")
+
+
+def test_a_constant_column_is_left_out_with_a_warning():
+    x, y = wiggle()
+    wide = np.column_stack([x, np.ones(60)])
+    with pytest.warns(UserWarning, match=r"columns \[1\] are constant"):
+        model = short(leaf="constant").fit(wide, y)
+    np.testing.assert_allclose(model.predict(wide), short(leaf="constant").fit(x, y).predict(x))
+    assert model.feature_importances_[1] == 0.0
+
+
+def test_few_rows_are_fitted_without_a_tree():
+    x, y = wiggle(8)
+    with pytest.warns(UserWarning, match="one leaf and no tree"):
+        model = short().fit(x, y)
+    assert model.leaf_probabilities_ == pytest.approx([1.0])
+
+
+def test_replicated_inputs_with_different_responses_are_fine():
+    x, y = wiggle()
+    model = short().fit(np.concatenate([x, x]), np.concatenate([y, y + 0.3]))
+    assert np.all(np.isfinite(model.predict(x)))
+
+
+def test_the_evidence_of_a_linear_leaf_is_its_multivariate_t():
+    rng = np.random.default_rng(8)
+    x = np.linspace(0, 1, 20)[:, None]
+    y = 1 + x.ravel() + 0.3 * rng.standard_normal(20)
+    prior = Prior(coefficients="fixed", sigma2=(5, 0.5), sigma2_rates=(0, 0), tau2_rates=(0, 0))
+    ladder = [1, 0.7, 0.45, 0.25, 0.12, 0.05, 0.015, 0.0]
+    model = short(leaf="linear", tree=False, prior=prior, ladder=ladder, draws=6000, tune=3000).fit(x, y)
+    f = np.column_stack([np.ones(20), x])
+    spread = np.ptp(y)
+    shape = 0.1 * (np.eye(20) + f @ f.T)
+    exact = stats.multivariate_t.logpdf((y - y.mean()) / spread, np.zeros(20), shape, df=5) - 20 * np.log(spread)
+    estimate = model.log_evidence()
+    assert abs(estimate.value - exact) < 5 * estimate.standard_error + 1e-9
+    assert estimate.standard_error < 0.3
+    with pytest.raises(InputError, match="k = 0"):
+        short(leaf="linear").fit(x, y).log_evidence()
+
+
+def test_a_tuned_ladder_has_the_ends_asked_for():
+    x, y = wiggle()
+    model = short(leaf="constant", ladder="tuned", hottest=0.2, draws=1000, tune=2000).fit(x, y)
+    assert model.posterior_.ladder[0] == 1.0
+    assert model.posterior_.ladder.hottest == pytest.approx(0.2)
+    assert np.all(model.posterior_.sums.n_draws > 0)
+
+
+@pytest.mark.long
+def test_ten_thousand_rows_work_and_say_beforehand_how_long():
+    rng = np.random.default_rng(9)
+    x = rng.random((10_000, 2))
+    y = np.where(x[:, 0] < 0.5, np.sin(8 * x[:, 1]), 2.0) + 0.1 * rng.standard_normal(10_000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = TreedGP(draws=40, tune=40, chains=1, kept=5, ladder=[1], random_state=1).fit(x, y)
+    assert model.score(x[:500], y[:500]) > 0.9
+    assert caught == [] or "will take about" in str(caught[0].message)

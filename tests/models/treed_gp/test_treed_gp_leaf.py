@@ -1,0 +1,115 @@
+"""The integrated likelihood of one leaf, (5.1), against other ways to the same number."""
+
+import math
+
+import numpy as np
+import pytest
+import treed_gp_twin as twin
+from scipy import integrate, stats
+
+from statistical import seeded_rng
+from tempering.models.treed_gp import layout
+from tempering.models.treed_gp.leaf import gram_of, log_likelihood, log_marginal, summarise
+from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.reference import plant_root
+from tempering.models.treed_gp.settings import CORRELATIONS, Prior
+
+
+def one_leaf(rng, *, n, n_columns=2, leaf="gp", replicates=1, **arguments):
+    """Return a root-only state with every parameter drawn from the prior, and its rows."""
+    x = np.repeat(rng.random((n, n_columns)), replicates, axis=0)
+    z = rng.standard_normal(len(x))
+    model = TreedGPModel(x, z, leaf=leaf, tree=False, **arguments)
+    state = model.initial(rng)
+    return model, state, (x - x.min(0)) / np.ptp(x, 0), (z - z.mean()) / np.ptp(z)
+
+
+@pytest.mark.parametrize("k", [0.3, 1.0, 1.7])
+def test_integrated_likelihood_is_the_integral(k):
+    rng = seeded_rng(f"quadrature {k}")
+    _, state, x, z = one_leaf(rng, n=5, n_columns=1, mean="constant", prior=Prior(sigma2_rates=(0, 0), sigma2=(5, 3)))
+    root, shared = state.leaf[0], state.shared
+    matrix = twin.covariance(x, root[layout.RANGES : layout.RANGES + 1], [1], root[layout.NUGGET], "separable")
+    scale = root[layout.TAU2] / shared[layout.BETA0 + 1]
+    prior = stats.invgamma(2.5, scale=1.5)
+
+    inverse, log_det = np.linalg.inv(matrix), np.linalg.slogdet(matrix)[1]
+
+    def integrand(beta, log_sigma2):
+        sigma2 = math.exp(log_sigma2)
+        log_l = -0.5 * (5 * math.log(2 * math.pi * sigma2) + log_det + (z - beta) @ inverse @ (z - beta) / sigma2)
+        deviation = (beta - shared[layout.BETA0]) ** 2 / (sigma2 * scale)
+        log_p = -0.5 * (math.log(2 * math.pi * sigma2 * scale) + deviation) + prior.logpdf(sigma2)
+        return math.exp(k * log_l + log_p + log_sigma2)
+
+    def inner(log_sigma2):
+        reach = 12 * math.exp(log_sigma2 / 2) * math.sqrt(scale + 1)
+        centre = shared[layout.BETA0]
+        ends = min(centre, 0.0) - reach, max(centre, 0.0) + reach
+        return integrate.quad(integrand, *ends, args=(log_sigma2,), points=[centre, 0.0], limit=200)[0]
+
+    exact = integrate.quad(inner, -8, 16, limit=200)[0]
+    assert log_marginal(state, 0, k) == pytest.approx(math.log(exact), abs=1e-5)
+
+
+def test_integrated_likelihood_at_one_is_a_multivariate_t():
+    rng = seeded_rng("multivariate t")
+    _, state, x, z = one_leaf(rng, n=12)
+    m, shared, root = 3, state.shared, state.leaf[0]
+    matrix = twin.covariance(x, root[layout.RANGES : layout.RANGES + 2], [1, 1], root[layout.NUGGET], "separable")
+    f = twin.regressors(x, m)
+    beta0, w = (
+        shared[layout.BETA0 : layout.BETA0 + m],
+        np.linalg.inv(shared[layout.BETA0 + m :].reshape(m, m)),
+    )
+    a, q = shared[layout.A_SIGMA], shared[layout.Q_SIGMA]
+    shape = q / a * (matrix + root[layout.TAU2] * f @ w @ f.T)
+    assert log_marginal(state, 0, 1.0) == pytest.approx(stats.multivariate_t.logpdf(z, f @ beta0, shape, df=a))
+
+
+def test_integrated_likelihood_at_zero_is_one():
+    _, state, _, _ = one_leaf(seeded_rng("k zero"), n=20)
+    assert log_marginal(state, 0, 0.0) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("leaf", ["constant", "linear", "gp", "gp_linear"])
+@pytest.mark.parametrize("correlation", list(CORRELATIONS))
+def test_collapsed_leaf_agrees_with_its_dense_twin(leaf, correlation):
+    rng = seeded_rng(f"{leaf} {correlation}")
+    for _ in range(5):
+        _, state, x, z = one_leaf(rng, n=15, replicates=2, leaf=leaf, correlation=correlation)
+        n_ranges, m = state.integer[layout.N_RANGES], state.integer[layout.N_MEAN]
+        ranges = state.leaf[0, layout.RANGES : layout.RANGES + n_ranges]
+        active = state.leaf[0, layout.RANGES + n_ranges : layout.RANGES + 2 * n_ranges]
+        matrix = twin.covariance(x, ranges, active, state.leaf[0, layout.NUGGET], correlation)
+        sides = np.column_stack([twin.regressors(x, m), z])
+        gram = gram_of(state, 0).reshape(m + 1, m + 1)
+        expected = np.linalg.solve(matrix, sides).T @ sides
+        np.testing.assert_allclose(np.tril(gram), np.tril(expected), rtol=1e-7, atol=1e-7)
+        assert state.leaf[0, layout.LOG_DET] == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-8)
+
+
+@pytest.mark.parametrize("k", [0.2, 1.0])
+def test_log_marginal_agrees_with_its_twin(k):
+    rng = seeded_rng(f"marginal twin {k}")
+    for _ in range(10):
+        _, state, _, _ = one_leaf(rng, n=14, leaf="gp_linear")
+        assert log_marginal(state, 0, k) == pytest.approx(twin.Snapshot(state).log_marginal(k), rel=1e-8)
+
+
+def test_log_likelihood_is_the_normal_density_at_the_drawn_parameters():
+    _, state, x, z = one_leaf(seeded_rng("likelihood"), n=14)
+    snapshot = twin.Snapshot(state)
+    ranges, active, beta = snapshot.parameters(0)
+    matrix = twin.covariance(x, ranges, active, state.leaf[0, layout.NUGGET], "separable")
+    exact = stats.multivariate_normal.logpdf(z, twin.regressors(x, 3) @ beta, state.leaf[0, layout.SIGMA2] * matrix)
+    assert log_likelihood(state, 0) == pytest.approx(exact)
+
+
+def test_a_singular_correlation_has_likelihood_zero():
+    _, state, _, _ = one_leaf(seeded_rng("singular"), n=30, n_columns=1)
+    plant_root(state)
+    state.leaf[0, layout.RANGES] = 1e9
+    state.leaf[0, layout.NUGGET] = 0.0
+    summarise(state, 0)
+    assert log_marginal(state, 0, 0.5) == -math.inf
