@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -102,15 +102,20 @@ class TemperedDraws:
 
     def combination(self, values: Any, rule: str = DEFAULT_RULE) -> Combination:
         """Combine given values, with leading axes (chain, draw), by a rule."""
-        return combine(
-            values,
-            self.log_weights,
-            self.rung,
-            rule,
-            energy=self.energy,
-            inverse_temperatures=self.ladder.inverse_temperatures,
-            chains_per_ensemble=self.chains_per_ensemble,
-        )
+        k = self.ladder.inverse_temperatures
+        if self.info is None or self.info.method != "sequential":
+            return combine(
+                values, self.log_weights, self.rung, rule, energy=self.energy, inverse_temperatures=k,
+                chains_per_ensemble=self.chains_per_ensemble,
+            )  # fmt: skip
+        # populations share ancestors for ever: one replicate is one unit, however long
+        swapped = (np.swapaxes(np.asarray(a), 0, 1) for a in (values, self.log_weights, self.rung, self.energy))
+        h, log_weights, rung, energy = swapped
+        result = combine(
+            h, log_weights, rung, rule, energy=energy, inverse_temperatures=k, chains_per_ensemble=self.n_draws,
+            batch_length=1,
+        )  # fmt: skip
+        return replace(result, weights=np.swapaxes(result.weights, 0, 1))
 
     def expect(self, function: Callable[..., Any], rule: str = DEFAULT_RULE) -> Estimate:
         """Estimate the cold expectation of a function of the position.

@@ -31,6 +31,7 @@ CHAINS = {
 GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
 LEAPFROG_STEPS = 4
 REFERENCE_STREAM, EXAMPLE_STREAM = 5, 2
+PRIOR_POINTS = 20  # drawn from a prior to climb from, besides the user's own
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Plan:
     seed: int
     starts: tuple[Any, ...]  # empty: drawn from the prior
     example: Any = None  # a position, for its shape
+    fitted: Any = None  # the reference at k = 0, if one was fitted and is good
 
     @property
     def leaves(self) -> tuple[Any, ...]:
@@ -99,14 +101,15 @@ def make_plan(
     starts = _starts(initial)
     example = starts[0] if starts else _draw_from_base(target, seed)
     layout = Layout.of(example)
+    fitted = None
     if reference is not None:
-        target = _with_reference(target, reference, layout, starts or (example,), seed)
+        target, fitted = _with_reference(target, reference, layout, starts or (example,), seed)
     if steps is not None:
         target.check_ladder(steps)
     name = _engine_of_target(target, layout, example, engine)
     kernel = kernel if kernel is not None else default_kernel(target, layout, example, name)
     n_chains = chains if chains is not None else CHAINS[name][method]
-    return Plan(target, layout, kernel, steps, method, moves, name, n_chains, seed, starts, example)
+    return Plan(target, layout, kernel, steps, method, moves, name, n_chains, seed, starts, example, fitted)
 
 
 def default_kernel(target: Target, layout: Layout, example: Any, engine: str) -> Any:
@@ -140,17 +143,25 @@ def _has_gradient(target: Target, layout: Layout, example: Any) -> bool:
     return True
 
 
-def _with_reference(target: Target, reference: Any, layout: Layout, starts: Sequence[Any], seed: int) -> Target:
-    """Put a reference, the user's or a fitted one, at k = 0; the plain path where the fit is poor."""
+def _with_reference(
+    target: Target, reference: Any, layout: Layout, starts: Sequence[Any], seed: int
+) -> tuple[Target, Any]:
+    """Put a reference, the user's or a fitted one, at k = 0.
+
+    The plain path is kept where the fit is poor, and where it has one mode only: there it has nothing to give, and a
+    mode that nothing climbed to would be hidden.
+    """
     from tempering.reference import along_reference, fit_reference
 
-    if reference != "fit":
-        return along_reference(target, reference, layout)
+    if not (isinstance(reference, str) and reference == "fit"):
+        return along_reference(target, reference, layout), None
     points = [layout.flatten(start) for start in starts]
     if target.sample_base is not None:
-        points += [layout.flatten(_draw_from_base(target, seed + 1 + i)) for i in range(20)]
+        points += [layout.flatten(_draw_from_base(target, seed + 1 + i)) for i in range(PRIOR_POINTS)]
     fitted = fit_reference(cold_density(target, layout), np.stack(points), rng=stream(seed, REFERENCE_STREAM))
-    return along_reference(target, fitted.reference, layout) if fitted.is_good else target
+    if not fitted.is_good or fitted.n_modes < 2:
+        return target, None
+    return along_reference(target, fitted.reference, layout), fitted
 
 
 @lru_cache(maxsize=32)

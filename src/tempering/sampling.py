@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 from tempering import progress as progress_bars
 from tempering.draws import RunInfo, TemperedDraws
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Engine, Schedule, Trace, joined, shortened
+from tempering.errors import SamplerError
 from tempering.ladder import Ladder
 from tempering.planning import Plan, check_counts, first_log_pseudo_prior, make_plan
 from tempering.randomness import stream
 from tempering.tuning import kernel_settings
+from tempering.tuning.density_of_states import Energies
 from tempering.tuning.ladder_choice import choose_ladder
 from tempering.tuning.pilot import explore
 from tempering.tuning.rounds import Tuned, Tuner, check_spread
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
+REFERENCE_LADDER = (1.0, 0.66, 0.33, 0.0)  # a draw of a good reference is worth half a draw of the target already
 LONG_RUN = 100_000  # iterations a chain, from which longer blocks pay for their compilation
 REPORTS = 50  # blocks a run is cut into, at the least, for the bar
 EXAMPLE_STREAM = 3
@@ -101,7 +104,11 @@ def sample(
     )  # fmt: skip
     started = time.perf_counter()
     with progress_bars.bar(tune + draws, show=progress) as report:
-        if plan.ladder is None and tune > 0:
+        if plan.method == "sequential":
+            return _sample_sequentially(plan, draws, report, started)
+        if plan.fitted is not None and plan.ladder is None:
+            running, tuned = _tune_from_reference(plan, tune, report)
+        elif plan.ladder is None and tune > 0:
             running, tuned = _tune_ladder_too(plan, pseudo_prior, objective, tune, report)
         else:
             running, tuned = _tune(plan, pseudo_prior, tune, report)
@@ -153,6 +160,59 @@ def _tune_ladder_too(
     states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
     tuned = tuner.run(states, schedule, left, pilot.energies)
     return explorer, replace(tuned, n_iterations=tuned.n_iterations + pilot.n_iterations)
+
+
+def _tune_from_reference(plan: Plan, tune: int, report: Any) -> tuple[Engine, Tuned]:
+    """Tune along a fitted reference: its judged draws are exact energies at k = 0, and few rungs are enough."""
+    ladder = Ladder(REFERENCE_LADDER)
+    engine = _build_engine(plan, len(ladder))
+    log_p = -plan.fitted.log_normalisers(ladder.inverse_temperatures)
+    schedule = Schedule(ladder, log_p - log_p[0], _first_settings(plan, ladder))
+    energy = np.asarray(plan.fitted.log_weights, dtype=float)
+    learnt = "mbar" if plan.method == "simulated" else None
+    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=False)
+    return engine, tuner.run(engine.start(len(ladder)), schedule, tune, Energies(np.zeros(energy.size), energy))
+
+
+def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) -> TemperedDraws:
+    """Carry populations from hot to cold, and keep them all."""
+    if plan.layout is None or plan.ladder is not None:
+        raise SamplerError(
+            "method='sequential' needs a Target and chooses its own temperatures, but got "
+            + ("a model object." if plan.layout is None else "a ladder.")
+            + " Use method='simulated' or 'parallel'."
+        )
+    from tempering.samplers.sequential import sample_sequential
+
+    result = sample_sequential(
+        plan.target, plan.layout, plan.starts, plan.kernel, draws=draws, chains=plan.n_chains, seed=plan.seed,
+        report=report,
+    )  # fmt: skip
+    constrain = plan.target.constrain
+    info = RunInfo(
+        method="sequential",
+        engine="vector (JAX)",
+        kernel=repr(plan.kernel),
+        rung_moves="none",
+        seed=plan.seed,
+        seconds=time.perf_counter() - started,
+        n_iterations=result.rung.shape[1],
+    )
+    return TemperedDraws(
+        values=plan.layout.named(result.values)
+        if constrain is None
+        else constrain(plan.layout.unflatten(result.values)),
+        rung=result.rung,
+        energy=result.energy,
+        ladder=result.ladder,
+        log_pseudo_prior=np.zeros(len(result.ladder)),
+        proposed=result.rung,
+        acceptance=result.acceptance,
+        layout=plan.layout,
+        settings=result.settings,
+        is_powered=plan.is_powered,
+        info=info,
+    )
 
 
 def _first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+import tempering as tp
+from tempering import problems
+from tempering.errors import SamplerError
+
+
+def masses(problem, run):
+    mode = np.asarray(problem.mode_of(run.values["x"])).reshape(run.rung.shape)
+    return np.array([run.combination((mode == j).astype(float)).estimate for j in range(len(problem.mode_masses))])
+
+
+def test_a_fitted_reference_keeps_the_mass_of_a_narrow_mode():
+    problem = problems.two_modes(12)
+    rng = np.random.default_rng(1)
+    starts = [mean + 0.5 * rng.normal(size=12) for mean in problem.means]
+    run = tp.sample(
+        tp.Target(problem.log_density), initial=starts, reference="fit", rng=1, tune=320, draws=640, progress=False
+    )
+    assert run.ladder.hottest == 0.0
+    assert run.tours().n_tours > 500
+    assert masses(problem, run) == pytest.approx(problem.mode_masses, abs=0.03)
+
+
+def test_one_mode_keeps_the_plain_path():
+    problem = problems.skewed(2)
+    run = tp.sample(
+        tp.Target(problem.log_density), initial=problem.initial, reference="fit", rng=1, tune=640, draws=320,
+        progress=False,
+    )  # fmt: skip
+    assert run.is_powered
+
+
+def test_a_reference_of_ones_own_is_the_end_of_the_path():
+    from tempering.reference import Reference
+
+    own = Reference([1.0], [[0.0, 0.0]], [4.0 * np.eye(2)], [5])
+    problem = problems.skewed(2)
+    run = tp.sample(
+        tp.Target(problem.log_density).with_reference(own), initial=problem.initial, ladder=[1, 0.5, 0.2, 0],
+        tune=640, draws=2000, rng=2, progress=False,
+    )  # fmt: skip
+    estimate = run.expect(lambda x: x)
+    assert np.all(np.abs(estimate.value - problem.mean) < 5 * estimate.standard_error)
+    evidence = run.log_evidence()
+    assert abs(evidence.value - problem.log_normaliser(1.0)) < 5 * evidence.standard_error
+
+
+def test_populations_are_combined_by_the_same_rules():
+    problem = problems.likelihood_gaussian(2)
+    target = tp.Target.from_likelihood(problem.log_likelihood, problem.log_prior, problem.sample_prior)
+    run = tp.sample(target, method="sequential", draws=2000, chains=12, rng=1, progress=False)
+    assert run.weights().shape == run.rung.shape
+    for rule in ("mbar", "ess_optimal", "cold_only"):
+        estimate = run.expect(lambda x: x, rule)
+        assert np.all(np.abs(estimate.value - problem.mean) < 6 * estimate.standard_error)
+    assert abs(run.log_evidence().value - problem.log_evidence) < 0.5
+
+
+def test_populations_choose_their_own_temperatures():
+    target = tp.Target(problems.skewed(2).log_density)
+    with pytest.raises(SamplerError, match="chooses its own temperatures, but got a ladder"):
+        tp.sample(target, initial=np.zeros(2), method="sequential", ladder=[1, 0.5], progress=False)
