@@ -1,0 +1,175 @@
+"""NumPyro models as targets: densities to the last digit, priors, names, and evidences against exact values."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from front_doors import COUNTS, COVARIATE, EFFECT, ERROR, GROUPED, MIXED, SETTINGS, assert_evidence
+from scipy import stats
+
+import tempering as tp
+from statistical import FALSE_ALARM_RATE
+from tempering.errors import InputError, TargetError
+from tempering.io.numpyro import target_from_numpyro
+
+
+def eight_schools(effect, error):
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5))
+    with numpyro.plate("school", len(effect)):
+        z = numpyro.sample("z", dist.Normal(0, 1))
+        theta = numpyro.deterministic("theta", mu + tau * z)
+        numpyro.sample("effect", dist.Normal(theta, error), obs=effect)
+
+
+def mixture(y):
+    with numpyro.plate("component", 2):
+        mu = numpyro.sample("mu", dist.Normal(0, 3))
+    halves = dist.Categorical(probs=jnp.array([0.5, 0.5]))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.MixtureSameFamily(halves, dist.Normal(mu, 1.0)), obs=y)
+
+
+def poisson(x, y):
+    a, b = (numpyro.sample(name, dist.Normal(0, 1)) for name in "ab")
+    with numpyro.plate("row", len(x)), numpyro.handlers.mask(mask=~np.isnan(y)):
+        numpyro.sample("y", dist.Poisson(jnp.exp(a + b * x)), obs=np.nan_to_num(y))
+
+
+def bimodal_groups(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 1))
+    sides = dist.Normal(jnp.array([-2.0, 2.0]), 0.5)
+    with numpyro.plate("group", len(y), dim=-2):
+        effect = numpyro.sample("effect", dist.MixtureSameFamily(dist.Categorical(probs=jnp.array([0.5, 0.5])), sides))
+        with numpyro.plate("row", y.shape[1], dim=-1):
+            numpyro.sample("y", dist.Normal(mu + effect, 1.0), obs=y)
+
+
+def constrained(y):
+    """Have a simplex, an interval that depends on another site, and a positive number."""
+    weights = numpyro.sample("weights", dist.Dirichlet(jnp.array([1.0, 2.0, 3.0])))
+    high = numpyro.sample("high", dist.Gamma(3.0, 1.0))
+    low = numpyro.sample("low", dist.Uniform(0.0, high))
+    numpyro.sample("y", dist.Normal(weights @ jnp.array([0.0, 1.0, 2.0]) + low, 1.0), obs=y)
+    numpyro.factor("extra", -0.1 * high)
+
+
+MODELS = {
+    "eight_schools": (eight_schools, (EFFECT, ERROR)),
+    "mixture": (mixture, (MIXED,)),
+    "poisson": (poisson, (COVARIATE, COUNTS)),
+    "bimodal_groups": (bimodal_groups, (GROUPED,)),
+    "constrained": (constrained, (1.3,)),
+}
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_prior_and_likelihood_are_the_models(name):
+    """Compare with NumPyro's own potential energy, at draws of the prior."""
+    model, args = MODELS[name]
+    target = target_from_numpyro(model, *args)
+    for seed in range(5):
+        position = target.sample_base(jax.random.key(seed))
+        own = -numpyro.infer.util.potential_energy(model, args, {}, position)
+        assert float(target.base(position) + target.energy(position)) == pytest.approx(float(own), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_split_is_where_the_data_come_in(name):
+    """The prior of the model without data is the base; what the data add is the energy."""
+    model, args = MODELS[name]
+    target = target_from_numpyro(model, *args)
+    position = target.sample_base(jax.random.key(3))
+    hidden = numpyro.handlers.block(model, hide=["effect", "y", "extra"] if name != "bimodal_groups" else ["y"])
+    own = -numpyro.infer.util.potential_energy(hidden, args, {}, position)
+    assert float(target.base(position)) == pytest.approx(float(own), rel=1e-10)
+    assert abs(float(target.energy(position))) > 0.01
+
+
+def test_prior_draws_have_the_prior_law():
+    target = target_from_numpyro(constrained, 1.3)
+    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(1), 2000))
+    values = {name: a[0] for name, a in target.constrain({k: v[None] for k, v in positions.items()}).items()}
+    cut = FALSE_ALARM_RATE / 3
+    assert stats.kstest(values["high"], stats.gamma(3.0).cdf).pvalue > cut
+    assert stats.kstest(values["low"] / values["high"], "uniform").pvalue > cut
+    assert stats.kstest(values["weights"][:, 0], stats.beta(1, 5).cdf).pvalue > cut
+    assert stats.kstest(values["weights"][:, 0], stats.beta(1, 4).cdf).pvalue < 1e-3 * cut  # a control
+
+
+def test_the_prior_integrates_to_one_with_its_jacobians():
+    """The base is the density of prior draws: importance weights of a wide normal average to one."""
+
+    def model():
+        numpyro.sample("u", dist.Uniform(-1.0, 3.0))
+        numpyro.sample("s", dist.HalfNormal(2.0))
+
+    target = target_from_numpyro(model)
+    grid = np.linspace(-18.0, 12.0, 401)
+    u, s = np.meshgrid(grid, grid, indexing="ij")
+    log_prior = jax.vmap(target.base)({"u": u.ravel(), "s": s.ravel()})
+    assert float(jnp.exp(log_prior).sum()) * (grid[1] - grid[0]) ** 2 == pytest.approx(1.0, abs=1e-5)
+    assert float(target.energy({"u": 0.0, "s": 0.0})) == 0.0
+
+
+@pytest.mark.parametrize("name", ["mixture", "poisson", "bimodal_groups"])
+def test_evidences_are_exact(name):
+    model, args = MODELS[name]
+    run = tp.sample(target_from_numpyro(model, *args), **SETTINGS)
+    assert_evidence(run, name)
+    if name == "mixture":  # the labels are exchangeable, so that each order has half of the mass
+        first = run.expect(lambda mu: mu[..., 0] < mu[..., 1])
+        assert abs(first.value - 0.5) < 6 * first.standard_error < 0.5
+    if name == "bimodal_groups":
+        assert set(run.values) == {"mu", "effect"}
+        assert run.values["effect"].shape[2:] == (3, 1)
+
+
+def test_eight_schools_come_back_under_their_names():
+    run = tp.sample(target_from_numpyro(eight_schools, EFFECT, ERROR), **SETTINGS)
+    assert_evidence(run, "eight_schools")
+    assert set(run.values) == {"mu", "tau", "z", "theta"}
+    assert np.all(run.values["tau"] > 0)
+    np.testing.assert_allclose(
+        run.values["theta"], run.values["mu"][..., None] + run.values["tau"][..., None] * run.values["z"], rtol=1e-9
+    )
+    estimate = run.expect(lambda theta, **_: theta[..., 0])
+    assert run.summary().loc["theta[0]", "mean"] == pytest.approx(float(estimate.value), rel=1e-9)
+
+
+def test_what_cannot_be_tempered_is_refused():
+    def discrete():
+        numpyro.sample("which", dist.Bernoulli(0.5))
+
+    def improper():
+        numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
+
+    def scaled():
+        with numpyro.handlers.scale(scale=2.0):
+            numpyro.sample("x", dist.Normal(0, 1))
+
+    def observed():
+        numpyro.sample("y", dist.Normal(0, 1), obs=1.0)
+
+    for model, message in [
+        (discrete, "'which' is discrete"),
+        (improper, "must have a proper prior"),
+        (scaled, "'x' is, by a subsampled plate"),
+        (observed, "at least one latent site"),
+    ]:
+        with pytest.raises(TargetError, match=message):
+            target_from_numpyro(model)
+
+
+def test_without_numpyro_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "numpyro", None)
+    with pytest.raises(InputError, match=r"pip install 'tempering\[numpyro\]'"):
+        target_from_numpyro(mixture, MIXED)
