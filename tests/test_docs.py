@@ -1,0 +1,79 @@
+"""Every code block of the documentation runs, every link of it leads somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+NAV_ENTRY = re.compile(r"^ +- [^:]+: (\S+\.md)$", re.MULTILINE)
+PAGES = sorted(DOCS.rglob("*.md"))
+MINUTES = ("treed-gp.md", "mark-recapture.md")  # whole models: run by `make test-long`
+WITH_CODE = [
+    pytest.param(page, marks=[pytest.mark.long] * (page.name in MINUTES), id=str(page.relative_to(DOCS)))
+    for page in PAGES
+    if BLOCK.search(page.read_text())
+]
+
+
+def code_of(text):
+    """Return the blocks of a page as one program; each keeps its line number, for the sake of tracebacks."""
+    lines = [""] * (text.count("\n") + 1)
+    for block in BLOCK.finditer(text):
+        first = text.count("\n", 0, block.start(1))
+        for i, line in enumerate(block[1].splitlines()):
+            lines[first + i] = line
+    return "\n".join(lines)
+
+
+def run_blocks(text, name):
+    exec(compile(code_of(text), name, "exec"), {"__name__": "page"})
+
+
+def broken_links(page, text):
+    links = (found[1] for found in LINK.finditer(FENCED.sub("", text)))
+    return [link for link in links if "://" not in link and not (page.parent / link).exists()]
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
+    import matplotlib.pyplot as plt
+
+    monkeypatch.chdir(tmp_path)
+    plt.switch_backend("Agg")
+    run_blocks(page.read_text(), str(page))
+    plt.close("all")
+
+
+def test_control_a_block_that_fails_is_seen_at_its_line():
+    page = "# Page\n\n```python\nx = 1\n```\n\nText.\n\n```python\nassert x == 2\n```\n"
+    with pytest.raises(AssertionError) as failure:
+        run_blocks(page, "page.md")
+    assert failure.traceback[-1].lineno + 1 == 10
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_the_links_of_a_page_lead_somewhere(page):
+    assert broken_links(page, page.read_text()) == []
+
+
+def test_control_a_link_to_nowhere_is_seen():
+    text = "[here](index.md) [there](nowhere.md#part) [far](https://example.org) ![no](images/no.png)"
+    assert broken_links(DOCS / "index.md", text) == ["nowhere.md", "images/no.png"]
+
+
+def test_the_menu_names_pages_that_exist():
+    entries = NAV_ENTRY.findall((ROOT / "mkdocs.yml").read_text())
+    assert "index.md" in entries
+    assert [entry for entry in entries if not (DOCS / entry).is_file()] == []
+
+
+def test_every_picture_is_used_and_small():
+    pages = "".join(page.read_text() for page in [*PAGES, ROOT / "README.md"])
+    for picture in (DOCS / "images").iterdir():
+        assert picture.name in pages
+        assert picture.stat().st_size < 150_000
