@@ -64,10 +64,10 @@ def draw_combining() -> None:
     axes = figure.subplots(1, 3)
     plots.plot_rung_path(draws, n_draws=2_500, ax=axes[0])
     axes[0].set_title("One chain climbs up and down")
-    plots.plot_shares(draws, ("ess_optimal", "screened"), ax=axes[1])
+    plots.plot_shares(draws, ("ess_optimal", "mbar"), ax=axes[1])
     axes[1].set_title("What each rung gives")
     truth = lambda x: np.exp(PROBLEM.log_density(x))  # noqa: E731
-    plots.plot_density(draws, rules=("cold_only", "screened"), truth=truth, ax=axes[2])
+    plots.plot_density(draws, rules=("cold_only", "mbar"), truth=truth, ax=axes[2])
     axes[2].set_title("The cold rung alone, and all")
     _save(figure, "combining.png")
 
