@@ -100,9 +100,7 @@ class FileEstimates:
             console.print(self.advice, highlight=False)
 
 
-def combine_csv(
-    path: str | Path, *, energy: str, inverse_temperature: str, values: Sequence[str]
-) -> FileEstimates:
+def combine_csv(path: str | Path, *, energy: str, inverse_temperature: str, values: Sequence[str]) -> FileEstimates:
     """Combine the draws of all temperatures in a file into estimates for k = 1.
 
     Parameters
@@ -152,9 +150,7 @@ def read_numbers(path: Path, names: Sequence[str]) -> dict[str, Floats]:
                 "Give the names of the header."
             )
     if len(frame) == 0:
-        raise InputError(
-            f"{path} must hold at least one draw, but it has a header only. Write one draw a row."
-        )
+        raise InputError(f"{path} must hold at least one draw, but it has a header only. Write one draw a row.")
     return {name: _numbers(frame[name], name, path) for name in names}
 
 
@@ -168,13 +164,10 @@ def _read_text(path: Path) -> "pd.DataFrame":
     except OSError as error:
         raise InputError(f"{path} must be a readable file, but: {error.strerror}. Check the path.") from error
     except pd.errors.EmptyDataError:
-        raise InputError(
-            f"{path} must have a header and draws, but it is empty. Write one draw a row."
-        ) from None
+        raise InputError(f"{path} must have a header and draws, but it is empty. Write one draw a row.") from None
     except (ValueError, pd.errors.ParserWarning) as error:  # bad encodings too are ValueErrors
         raise InputError(
-            f"{path} must be a CSV file in UTF-8 with as many fields in each row as in its header, "
-            f"but: {error}"
+            f"{path} must be a CSV file in UTF-8 with as many fields in each row as in its header, but: {error}"
         ) from error
     return frame.rename(columns=str.strip)
 

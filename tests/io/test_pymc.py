@@ -1,0 +1,181 @@
+"""PyMC models as targets: densities to the last digit, priors, names, and evidences against exact values."""
+
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from front_doors import COUNTS, COVARIATE, EFFECT, ERROR, GROUPED, MIXED, SETTINGS, assert_evidence
+from scipy import stats
+
+import tempering as tp
+from statistical import FALSE_ALARM_RATE
+from tempering.errors import InputError, TargetError
+from tempering.io import pymc as front_door
+from tempering.io.pymc import target_from_pymc
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # ArviZ, which PyMC imports, announces its successor
+    import pymc as pm
+
+
+def eight_schools():
+    with pm.Model() as model:
+        mu, tau = pm.Normal("mu", 0, 5), pm.HalfCauchy("tau", 5)
+        z = pm.Normal("z", 0, 1, shape=8)
+        theta = pm.Deterministic("theta", mu + tau * z)
+        pm.Normal("effect", theta, ERROR, observed=EFFECT)
+    return model
+
+
+def mixture():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 3, shape=2)
+        pm.NormalMixture("y", w=[0.5, 0.5], mu=mu, sigma=1.0, observed=MIXED)
+    return model
+
+
+def poisson():
+    with pm.Model() as model, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyMC says that it will impute what is missing
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Poisson("y", pm.math.exp(a + b * COVARIATE), observed=COUNTS)
+    return model
+
+
+def bimodal_groups():
+    with pm.Model() as model:
+        mu = pm.Normal("mu")
+        effect = pm.NormalMixture("effect", w=[0.5, 0.5], mu=[-2.0, 2.0], sigma=0.5, shape=3)
+        pm.Normal("y", mu + effect[:, None], 1.0, observed=GROUPED)
+    return model
+
+
+def constrained():
+    """Have a simplex, an interval that depends on another variable, a positive number and a potential."""
+    with pm.Model() as model:
+        weights = pm.Dirichlet("weights", np.array([1.0, 2.0, 3.0]))
+        high = pm.Gamma("high", 3.0, 1.0)
+        low = pm.Uniform("low", 0.0, high)
+        pm.Normal("y", pm.math.dot(weights, np.array([0.0, 1.0, 2.0])) + low, 1.0, observed=1.3)
+        pm.Potential("extra", -0.1 * high)
+    return model
+
+
+MODELS = {m.__name__: m for m in (eight_schools, mixture, poisson, bimodal_groups, constrained)}
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def prior_draw(target, seed=1):
+    try:
+        return {k: np.asarray(v) for k, v in target.sample_base(jax.random.key(seed)).items()}
+    except AttributeError:  # compiled by PyTensor
+        return target.sample_base(np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("name", ["eight_schools", "mixture", "bimodal_groups", "constrained"])
+def test_prior_and_likelihood_are_the_models(name):
+    model = MODELS[name]()
+    target, own = target_from_pymc(model), model.compile_logp()
+    prior = model.compile_logp(vars=model.free_RVs)
+    position = prior_draw(target)
+    assert float(target.base(position) + target.energy(position)) == pytest.approx(float(own(position)), rel=1e-10)
+    assert float(target.base(position)) == pytest.approx(float(prior(position)), rel=1e-10)
+
+
+def test_missing_rows_leave_the_likelihood():
+    target = target_from_pymc(poisson())
+    position = {"a": np.array(0.3), "b": np.array(-0.2)}
+    seen = ~np.isnan(COUNTS)
+    own = stats.poisson.logpmf(COUNTS[seen], np.exp(0.3 - 0.2 * COVARIATE[seen])).sum()
+    assert float(target.energy(position)) == pytest.approx(own, rel=1e-10)
+    assert set(prior_draw(target)) == {"a", "b"}
+
+
+def test_prior_draws_have_the_prior_law():
+    target = target_from_pymc(constrained())
+    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(1), 2000))
+    values = {name: a[0] for name, a in target.constrain({k: v[None] for k, v in positions.items()}).items()}
+    cut = FALSE_ALARM_RATE / 3
+    assert stats.kstest(values["high"], stats.gamma(3.0).cdf).pvalue > cut
+    assert stats.kstest(values["low"] / values["high"], "uniform").pvalue > cut
+    assert stats.kstest(values["weights"][:, 0], stats.beta(1, 5).cdf).pvalue > cut
+    assert abs(np.corrcoef(values["high"], values["low"] / values["high"])[0, 1]) < 5 / np.sqrt(2000)
+
+
+def test_pytensors_functions_serve_where_jax_cannot(monkeypatch):
+    by_jax = target_from_pymc(constrained())
+
+    def fail(*_):
+        raise NotImplementedError
+
+    monkeypatch.setattr(front_door._PyMCModel, "_jax_target", fail)
+    target = target_from_pymc(constrained())
+    position = target.sample_base(np.random.default_rng(5))
+    assert float(target.energy(position)) == pytest.approx(float(by_jax.energy(position)), rel=1e-10)
+    assert float(target.base(position)) == pytest.approx(float(by_jax.base(position)), rel=1e-10)
+    stacked = {name: np.tile(a, (2, 3, *[1] * np.ndim(a))) for name, a in position.items()}
+    for name, values in by_jax.constrain(stacked).items():
+        np.testing.assert_allclose(target.constrain(stacked)[name], values, rtol=1e-10)
+    high = [float(np.exp(target.sample_base(np.random.default_rng(i))["high_log__"])) for i in range(300)]
+    assert stats.kstest(high, stats.gamma(3.0).cdf).pvalue > FALSE_ALARM_RATE
+
+
+@pytest.mark.parametrize(
+    "name", ["poisson", *(pytest.param(name, marks=pytest.mark.long) for name in ("mixture", "bimodal_groups"))]
+)
+def test_evidences_are_exact(name):
+    run = tp.sample(target_from_pymc(MODELS[name]()), **SETTINGS)
+    assert_evidence(run, name)
+
+
+@pytest.mark.long
+def test_eight_schools_come_back_under_their_names():
+    run = tp.sample(target_from_pymc(eight_schools()), **SETTINGS)
+    assert_evidence(run, "eight_schools")
+    assert set(run.values) == {"mu", "tau", "z", "theta"}
+    assert np.all(run.values["tau"] > 0)
+
+
+def test_the_precision_of_the_users_jax_is_left_alone():
+    import subprocess
+    import sys
+
+    code = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "import jax, pymc as pm\n"
+        "from tempering.io.pymc import target_from_pymc\n"
+        "with pm.Model() as model: pm.Normal('x')\n"
+        "target_from_pymc(model)\n"
+        "assert not jax.config.read('jax_enable_x64')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_cannot_be_tempered_is_refused():
+    with pm.Model() as discrete:
+        which = pm.Bernoulli("which", 0.5)
+        pm.Normal("y", which, 1.0, observed=1.0)
+    with pm.Model() as flat:
+        pm.Flat("x")
+    with pm.Model() as observed:
+        pm.Normal("y", 0.0, 1.0, observed=1.0)
+    for model, message in [
+        (discrete, "'which' is discrete"),
+        (flat, "must have a proper prior, but 'x'"),
+        (observed, "at least one free variable"),
+    ]:
+        with pytest.raises(TargetError, match=message):
+            target_from_pymc(model)
+
+
+def test_without_pymc_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pymc", None)
+    with pytest.raises(InputError, match=r"pip install 'tempering\[pymc\]'"):
+        target_from_pymc(None)
