@@ -14,9 +14,7 @@ mpl.use("Agg")
 def draws():
     target = tp.Target(mixture().as_vector.log_density_numba)
     ladder = tp.Ladder.geometric(12, 1e-3)
-    return tp.sample(
-        target, initial=np.zeros(1), ladder=ladder, draws=5000, tune=3200, chains=2, rng=1, progress=False
-    )
+    return tp.sample(target, initial=np.zeros(1), ladder=ladder, draws=5000, tune=3200, chains=2, rng=1, progress=False)
 
 
 @pytest.fixture
@@ -75,3 +73,78 @@ def test_what_cannot_be_drawn_is_refused(draws):
     wide = tp.sample(target, initial=np.zeros(2), ladder=[1, 0.5], draws=64, tune=64, chains=1, rng=1)
     with pytest.raises(InputError, match=r"one number a draw, but x has shape \(2,\)"):
         plots.plot_density(wide)
+
+
+def test_the_ladder_is_drawn_rung_by_rung(draws, ax):
+    plots.plot_ladder(draws, ax)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), draws.ladder.inverse_temperatures)
+
+
+def test_acceptance_and_trust_are_those_of_the_table(draws, ax):
+    table = draws.rungs()
+    plots.plot_acceptance(draws, ax)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), table["move_acceptance"])
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), table["exchange_acceptance"][:-1])
+    ax.clear()
+    plots.plot_trust(draws, ax)
+    heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in ax.patches}
+    share = table["ess_of_weights"] / table["visits"]
+    assert [heights[i] for i in range(len(table))] == pytest.approx(share.tolist())
+    hollow = sum(bar.get_facecolor()[3] == 0 for bar in ax.patches)
+    assert hollow == (table["pareto_k"] >= 0.7).sum()
+
+
+def test_the_barrier_rises_from_zero_and_passes_through_the_rungs(draws, ax):
+    plots.plot_barrier(draws, ax)
+    curve, rungs = ax.lines
+    assert curve.get_ydata()[0] == 0.0
+    assert np.all(np.diff(curve.get_ydata()) >= 0)
+    assert curve.get_ydata()[-1] == pytest.approx(draws.diagnose().barrier, rel=0.02)
+    np.testing.assert_array_equal(rungs.get_xdata(), draws.ladder.inverse_temperatures)
+    assert np.all(np.diff(rungs.get_ydata()) > 0)
+
+
+def test_the_overlap_is_a_heat_map(draws, ax):
+    plots.plot_overlap(draws, ax)
+    np.testing.assert_array_equal(ax.images[0].get_array(), draws.mbar.overlap)
+
+
+def test_energies_have_a_row_for_every_rung_with_the_cold_one_on_top(draws, ax):
+    plots.plot_energies(draws, ax=ax)
+    rows = [row.get_paths()[0].vertices[:, 1].min() for row in ax.collections]
+    assert rows == [-float(i) for i in range(len(draws.ladder))]
+    assert ax.get_xlim()[0] > ax.get_xlim()[1]  # the highest energy on the right
+    middle = [np.median(draws.energy[draws.rung == i]) for i in (0, len(draws.ladder) - 1)]
+    assert middle[0] > middle[1]
+
+
+def test_traces_carry_the_colour_of_their_rung(draws, ax):
+    plots.plot_traces(draws, n_draws=draws.n_draws, ax=ax)
+    points = ax.collections[0]
+    offsets, colours = points.get_offsets(), points.get_facecolors()
+    for i in (0, len(draws.ladder) - 1):
+        mine = np.all(np.isclose(colours, plots._shade(i, len(draws.ladder))), axis=1)
+        on_rung = draws.values["x"][0].ravel()[draws.rung[0] == i]
+        np.testing.assert_array_equal(np.sort(offsets[mine, 1]), np.sort(on_rung))
+
+
+def test_estimates_and_evidences_are_drawn_with_their_errors(draws, ax):
+    plots.plot_estimates(draws, rules=["cold_only", "mbar"], ax=ax)
+    for line, rule in zip(ax.containers, ["cold_only", "mbar"], strict=True):
+        found = draws.expect(lambda x: x[..., 0], rule)
+        assert line[0].get_xdata()[0] == pytest.approx(float(found.value))
+        low, high = line[2][0].get_segments()[0][:, 0]
+        assert (high - low) / 4 == pytest.approx(float(found.standard_error))
+    ax.clear()
+    plots.plot_evidence(draws, ax)
+    found = draws.log_evidence()
+    assert ax.containers[0][0].get_xdata()[0] == pytest.approx(found.value)
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(found.by_method)
+    assert ax.get_xlabel() == "log Z(1) - log Z(hottest)"
+
+
+def test_rungs_have_whole_numbers(draws, ax):
+    for plot in (plots.plot_visits, plots.plot_ladder, plots.plot_acceptance, plots.plot_trust, plots.plot_shares):
+        ax.clear()
+        plot(draws, ax=ax)
+        assert all(float(tick).is_integer() for tick in ax.get_xticks())
