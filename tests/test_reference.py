@@ -330,6 +330,12 @@ def test_a_numba_target_gets_a_numba_path():
 
     with pytest.raises(TargetError, match=r"compiled by Numba too, but Plain.log_density is not"):
         along_reference(tp.Target(problem.log_density_numba), Plain())
+
+    class Unhashable(Plain):
+        __hash__ = None
+
+    with pytest.raises(TargetError, match=r"hashable, .* but Unhashable is not"):
+        along_reference(tp.Target(problem.log_density), Unhashable())
     with pytest.raises(TargetError, match="object has no log_density"):
         along_reference(tp.Target(problem.log_density), object())
 

@@ -72,12 +72,12 @@ def find_modes(
 
 def climb(surface: Surface, start: Floats, box: Box | None) -> tuple[Floats, float]:
     """Return the summit above a start and its height, by L-BFGS-B; -inf when the start is off the support."""
-    height = float(surface.values(start[None])[0])
+    height = surface.value(start)
     if height == -np.inf:
         return start, height
 
     def depth(x: Floats) -> float:
-        value = float(surface.values(x[None])[0])
+        value = surface.value(x)
         return height - value if value > -np.inf else OFF_SUPPORT
 
     def depth_and_gradient(x: Floats) -> tuple[float, Floats]:

@@ -17,7 +17,6 @@ from tempering.reference.mixture import Reference
 from tempering.target import Target
 
 
-@lru_cache(maxsize=64)
 def along_reference(target: Target, reference: Any, layout: Layout | None = None) -> Target:
     """Return the target with a reference at k = 0 of its path.
 
@@ -47,6 +46,19 @@ def along_reference(target: Target, reference: Any, layout: Layout | None = None
                 f"A reference needs log_density(position) and sample(rng), but {type(reference).__name__} "
                 f"has no {name}. Pass a tempering.Reference, or an object with both."
             )
+    try:
+        return _path(target, reference, layout)
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+        raise TargetError(
+            f"A reference must be hashable, so that compiled code can be kept by it, but {type(reference).__name__} is "
+            "not. Make it a frozen dataclass, or one with eq=False."
+        ) from error
+
+
+@lru_cache(maxsize=64)
+def _path(target: Target, reference: Any, layout: Layout | None) -> Target:
     log_q, sample, log_pi = reference.log_density, reference.sample, _cold(target)
     if _is_numba(log_pi):
         log_q, sample = _compiled(reference)

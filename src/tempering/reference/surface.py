@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-BATCH = 512  # points evaluated together: one shape, one compilation
+BATCH, SMALL_BATCH = 512, 32  # points evaluated together: two shapes, two compilations
 STEP = float(np.finfo(float).eps ** 0.25)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
 
 
@@ -38,6 +38,10 @@ class Surface:
         if self._compiled is None:
             return _support(np.array([float(self._log_density(x)) for x in points]))
         return _support(self._in_batches(self._compiled[0], points))
+
+    def value(self, x: Floats) -> float:
+        """Return the log density of one point."""
+        return self.value_and_gradient(x)[0] if self.is_differentiable else float(self.values(x[None])[0])
 
     def value_and_gradient(self, x: Floats) -> tuple[float, Floats]:
         """Return the log density of one point and its gradient; zeros where it has none."""
@@ -77,9 +81,10 @@ class Surface:
         import jax
 
         n = len(points)
-        padded = np.concatenate([points, np.repeat(points[-1:], -n % BATCH, axis=0)])
+        size = SMALL_BATCH if n <= SMALL_BATCH else BATCH
+        padded = np.concatenate([points, np.repeat(points[-1:], -n % size, axis=0)])
         with jax.enable_x64(True):
-            parts = [np.asarray(function(padded[i : i + BATCH])) for i in range(0, len(padded), BATCH)]
+            parts = [np.asarray(function(padded[i : i + size])) for i in range(0, len(padded), size)]
         return np.concatenate(parts)[:n]
 
 
