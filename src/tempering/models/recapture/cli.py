@@ -38,20 +38,24 @@ def fit(
     method: Annotated[str, typer.Option(help="parallel or simulated.")] = "parallel",
     draws: Annotated[int, typer.Option(help="Iterations kept of each chain.")] = 3000,
     tune: Annotated[int, typer.Option(help="Iterations before that.")] = 1000,
-    chains: Annotated[int, typer.Option(help="Ensembles (parallel) or chains (simulated).")] = 2,
+    chains: Annotated[int, typer.Option(help="Ensembles (parallel) or chains (simulated).")] = 8,
+    rungs: Annotated[int, typer.Option(help="Temperatures, in a geometric ladder.")] = 10,
+    hottest: Annotated[float, typer.Option(help="The least inverse temperature.")] = 0.5,
     rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal results.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
 ) -> None:
     """Average over all structures of survival, recapture and recovery."""
+    from tempering.ladder import Ladder
     from tempering.models.recapture.estimator import MarkRecapture
     from tempering.models.recapture.reading import read
 
     data = read(file, format, groups=groups, ages=_numbers(ages), first_year=first_year, tail=tail)
     data = _selected(data, group)
     study = MarkRecapture(
-        age_classes, phi, p, recovery, model_prior, method=method, draws=draws, tune=tune, chains=chains
-    )
+        age_classes, phi, p, recovery, model_prior, ladder=Ladder.geometric(rungs, hottest), method=method,
+        draws=draws, tune=tune, chains=chains,
+    )  # fmt: skip
     _check_rule(rule)
     if not quiet:
         _introduce(data, study)
