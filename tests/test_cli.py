@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tempering import cli
-from tempering.errors import InputError
+from tempering.errors import InputError, TemperingError
 from tempering.experiments import Report, Row
 
 RUNNER = CliRunner()
@@ -53,7 +53,7 @@ def test_help_lists_the_commands_without_importing_what_they_need():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    for command in ("demo", "reproduce", "combine"):
+    for command in ("demo", "reproduce", "combine", "sample", "report"):
         assert command in done.stdout
 
 
@@ -69,9 +69,7 @@ def test_table_1_is_printed_and_written(tmp_path):
     assert json.loads(run("reproduce", "table1", "--json", "-").output) == rows
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--quiet", "reproduce", "table1"), ("reproduce", "table1", "--quiet")]
-)
+@pytest.mark.parametrize("arguments", [("--quiet", "reproduce", "table1"), ("reproduce", "table1", "--quiet")])
 def test_quiet_leaves_out_the_notes(arguments):
     result = run(*arguments)
     assert "k* 1/16" in result.output
@@ -182,3 +180,55 @@ def test_models_are_mounted_when_they_are_installed(monkeypatch):
     assert "Fit a pond." in run("--help").output
     monkeypatch.setitem(sys.modules, "tempering.models.pond.cli", types.SimpleNamespace(app=model))
     assert run("pond", "fit", "--size", "3").output == "fitted 3\n"
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    path = tmp_path / "bumps.py"
+    path.write_text(
+        "import jax.numpy as jnp\n"
+        "def log_density(x):\n"
+        "    return jnp.logaddexp(-2 * (x + 4) ** 2, -0.5 * (x - 4) ** 2)\n"
+    )
+    return path
+
+
+def test_a_file_is_sampled_and_its_run_reported(model_file, tmp_path):
+    import tempering as tp
+    from tempering.io.zarr_store import load
+
+    run_path, settings = tmp_path / "bumps.zarr", ["--draws", "400", "--tune", "320", "--chains", "2", "--seed", "3"]
+    options = ["-o", str(run_path), "--initial", "-4", "--ladder", "1,0.3,0.05", *settings]
+    result = run("sample", f"{model_file}:log_density", *options)
+    assert result.exit_code == 0, result.output
+    assert str(run_path) in result.output
+    assert "The run " in result.output  # the verdict
+    draws = load(run_path)
+    assert isinstance(draws, tp.TemperedDraws)
+    assert draws.rung.shape == (2, 400)
+    assert list(draws.ladder) == [1.0, 0.3, 0.05]
+    assert f"{draws.summary().loc['x', 'mean']:.4g}" in result.output
+    page = (tmp_path / "bumps.html").read_text()
+    assert page.startswith("<!doctype html>")
+    again = run("report", str(run_path), "-o", str(tmp_path / "again.html"))
+    assert again.exit_code == 0, again.output
+    assert str(tmp_path / "again.html") in again.output
+    drawn = [text.split("<body>")[1].count("<svg") for text in (page, (tmp_path / "again.html").read_text())]
+    assert drawn[0] == drawn[1] > 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sample", "FILE"], "must be given as MODULE:FUNCTION"),
+        (["sample", "FILE:other"], "must have 'other', but it has log_density"),
+        (["sample", "FILE:log_density"], "pass initial"),
+        (["sample", "FILE:log_density", "--initial", "here"], "in JSON, but got 'here'"),
+        (["sample", "FILE:log_density", "--initial", "0", "--method", "boiled"], "method must be one of"),
+        (["report", "nothing.zarr"], "must be a run written by save"),
+    ],
+)
+def test_bad_input_to_sample_and_report_is_one_line(arguments, message, model_file):
+    found = run(*[a.replace("FILE", str(model_file)) for a in arguments]).exception
+    assert isinstance(found, TemperingError)
+    assert message.lower() in str(found).lower()

@@ -17,6 +17,7 @@ from tempering.errors import InputError, TemperingError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tempering.draws import TemperedDraws
     from tempering.experiments import Report
 
 EXPERIMENTS = {
@@ -100,9 +101,7 @@ def demo(
 def reproduce(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}.")],
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the rows as JSON; - prints them.")
-    ] = None,
+    json: Annotated[str | None, typer.Option(metavar="FILE", help="Write the rows as JSON; - prints them.")] = None,
     runs: Annotated[int | None, typer.Option(help="Number of independent runs.")] = None,
     draws: Annotated[int | None, typer.Option(help="Draws of each run.")] = None,
     quiet: Quiet = False,
@@ -133,10 +132,63 @@ def combine(
 
     quiet = quiet or ctx.obj
     with _waiting("Combining", quiet):
-        answer = combine_csv(
-            file, energy=energy, inverse_temperature=inverse_temperature, values=values.split(",")
-        )
+        answer = combine_csv(file, energy=energy, inverse_temperature=inverse_temperature, values=values.split(","))
     answer.print(_console(), notes=not quiet)
+
+
+@app.command()
+def sample(
+    ctx: typer.Context,
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:FUNCTION", help="A log density, or a function that returns a Target.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the run goes.")] = Path("run.zarr"),
+    report: Annotated[Path | None, typer.Option(help="Where the page goes; by default beside the run.")] = None,
+    initial: Annotated[str | None, typer.Option(help='Where chains start, as JSON: 0, [0, 1] or {"a": 0}.')] = None,
+    ladder: Annotated[str | None, typer.Option(help="Inverse temperatures, 1,0.5,0.1; tuned by default.")] = None,
+    method: Annotated[str, typer.Option(help="simulated, parallel or sequential.")] = "simulated",
+    draws: Annotated[int, typer.Option(help="Iterations of each chain that are kept.")] = 10_000,
+    tune: Annotated[int, typer.Option(help="Iterations spent on tuning before.")] = 5_000,
+    chains: Annotated[int | None, typer.Option(help="Number of chains, or of ensembles.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,
+    engine: Annotated[str, typer.Option(help="auto, vector or scalar.")] = "auto",
+    rung_moves: Annotated[str | None, typer.Option(help="How chains move between rungs.")] = None,
+    pseudo_prior: Annotated[str, typer.Option(help="How the weights of the rungs are learnt.")] = "mbar",
+    objective: Annotated[str, typer.Option(help="What a tuned ladder is best at: hybrid, barrier or ess.")] = "hybrid",
+    fit_reference: Annotated[bool, typer.Option(help="Put a density fitted to the modes at k = 0.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Sample the target of a file of yours; write the run and a page about it."""
+    from tempering.io.user_files import parse_ladder, parse_position, sample_file
+
+    quiet = quiet or ctx.obj
+    page = report if report is not None else output.with_suffix(".html")
+    run = sample_file(
+        target, output, page, initial=parse_position(initial), ladder=parse_ladder(ladder), method=method, draws=draws,
+        tune=tune, chains=chains, rng=seed, engine=engine, rung_moves=rung_moves, pseudo_prior=pseudo_prior,
+        objective=objective, reference="fit" if fit_reference else None, progress=not quiet,
+    )  # fmt: skip
+    _print_run(run, quiet)
+    if not quiet:
+        typer.echo(f"The run is in {output}, a page about it in {page}.")
+
+
+@app.command()
+def report(
+    ctx: typer.Context,
+    run: Annotated[Path, typer.Argument(help="A run written by sample, or by TemperedDraws.save.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("report.html"),
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained page about a run: the verdict, estimates and pictures."""
+    from tempering.io.zarr_store import load
+    from tempering.report import write_report
+
+    quiet = quiet or ctx.obj
+    with _waiting("Drawing", quiet):
+        write_report(load(run), output, title=run.name)
+    if not quiet:
+        typer.echo(f"The page is in {output}.")
 
 
 def _experiment(name: str) -> "Callable[..., Report]":
@@ -181,6 +233,20 @@ def _waiting(text: str, quiet: bool) -> Any:
 
     console = Console(stderr=True)
     return console.status(text) if console.is_terminal and not quiet else nullcontext()
+
+
+def _print_run(run: "TemperedDraws", quiet: bool) -> None:
+    """Print the estimates, and, unless only results are wanted, the verdict."""
+    from rich.table import Table
+
+    summary = run.summary()
+    table = Table(*("quantity", *summary.columns), title=repr(run), title_justify="left")
+    for name, row in zip(summary.index, summary.to_numpy().tolist(), strict=True):
+        table.add_row(str(name), *(f"{value:.4g}" for value in row))
+    console = _console()
+    console.print(table)
+    if not quiet:
+        console.print(str(run.diagnose()), highlight=False)
 
 
 def _print(report: "Report", quiet: bool) -> None:

@@ -1,0 +1,124 @@
+"""A user's file: what is taken for a target, and how mistakes are told."""
+
+import numpy as np
+import pytest
+
+import tempering as tp
+from tempering.errors import InputError
+from tempering.io.user_files import find_target, parse_ladder, parse_position, sample_file
+from tempering.io.zarr_store import load
+
+FILE = """
+import beside
+import tempering as tp
+
+SHIFT = beside.SHIFT
+
+def log_density(x):
+    return -0.5 * (x - SHIFT) ** 2
+
+def with_default(x, shift=SHIFT):
+    return -0.5 * (x - shift) ** 2
+
+def build(shift=SHIFT):
+    return tp.Target(lambda x: -0.5 * (x - shift) ** 2)
+
+def number():
+    return 7
+
+TARGET = tp.Target(log_density)
+
+class Gradient:
+    def log_density(self, x):
+        return log_density(x)
+
+def from_stan():
+    return Gradient()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "user_model.py").write_text(FILE)
+    (tmp_path / "beside.py").write_text("SHIFT = 3.0\n")
+    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    monkeypatch.delitem(__import__("sys").modules, "beside", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["log_density", "with_default", "build", "TARGET", "from_stan"])
+def test_every_kind_of_target_is_found(folder, name):
+    target = find_target(f"{folder}/user_model.py:{name}")
+    assert isinstance(target, tp.Target)
+    assert target.energy(np.array(5.0)) == -2.0
+
+
+def test_modules_are_found_by_their_dotted_name():
+    assert find_target("math:lgamma").energy(1.0) == 0.0
+
+
+def test_a_pymc_model_is_taken_as_one(folder):
+    (folder / "pymc_model.py").write_text(
+        "import warnings\n"
+        "with warnings.catch_warnings():\n"
+        "    warnings.simplefilter('ignore')\n"
+        "    import pymc as pm\n"
+        "def build():\n"
+        "    with pm.Model() as model:\n"
+        "        pm.Normal('y', pm.Normal('mu', 0, 2), 1, observed=1.5)\n"
+        "    return model\n"
+    )
+    target = find_target(f"{folder}/pymc_model.py:build")
+    assert not target.is_powered
+    assert float(target.energy({"mu": np.array(1.5)})) == pytest.approx(-0.5 * np.log(2 * np.pi))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("user_model.py", "must be given as MODULE:FUNCTION"),
+        ("user_model.py:missing", "must have 'missing', but it has Gradient, build, from_stan"),
+        ("nothing.py:f", "must be a file, but there is none"),
+        ("user_model.py:number", "but it gave int. Return tempering.Target"),
+        ("user_model.py:SHIFT", "but it gave float"),
+    ],
+)
+def test_mistakes_are_named(folder, monkeypatch, name, message):
+    monkeypatch.chdir(folder)
+    with pytest.raises(InputError, match=message):
+        find_target(name)
+
+
+def test_a_module_that_is_not_there_is_named():
+    with pytest.raises(InputError, match="There must be a module 'no_such_thing'"):
+        find_target("no_such_thing:f")
+
+
+def test_an_error_inside_the_file_is_the_users_own(folder):
+    (folder / "broken.py").write_text("1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        find_target(f"{folder}/broken.py:f")
+
+
+def test_positions_and_ladders_are_read():
+    assert parse_position(None) is None
+    assert parse_position("2") == 2.0
+    np.testing.assert_array_equal(parse_position("[1, 2]"), [1.0, 2.0])
+    np.testing.assert_array_equal(parse_position('{"a": [1]}')["a"], [1.0])
+    assert parse_ladder("1, 0.5,0") == [1.0, 0.5, 0.0]
+    assert parse_ladder(None) is None
+    with pytest.raises(InputError, match="in JSON, but got 'zero'"):
+        parse_position("zero")
+    with pytest.raises(InputError, match="in JSON, but got"):
+        parse_position('["a"]')
+    with pytest.raises(InputError, match="separated by commas, but got '1;2'"):
+        parse_ladder("1;2")
+
+
+def test_the_run_is_the_one_that_sample_gives(folder, tmp_path):
+    options = {"initial": np.array(0.0), "ladder": [1, 0.5], "draws": 200, "tune": 64, "chains": 2, "rng": 4}
+    where = f"{folder}/user_model.py:log_density"
+    sample_file(where, tmp_path / "run.zarr", progress=False, **options)
+    own = tp.sample(tp.Target(lambda x: -0.5 * (x - 3.0) ** 2), progress=False, **options)
+    np.testing.assert_array_equal(load(tmp_path / "run.zarr").values["x"], own.values["x"])
+    assert not list(tmp_path.glob("*.html"))
