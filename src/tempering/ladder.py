@@ -69,7 +69,7 @@ class Ladder:
         if rungs == 1:
             return cls([1.0])
         if rate is not None:
-            return cls(1.0 / (1.0 + rate * np.arange(rungs)))
+            return cls(np.asarray(1.0 / (1.0 + rate * np.arange(rungs)), dtype=np.float64))
         assert hottest is not None
         return cls(_end_at(1.0 / np.linspace(1.0, 1.0 / hottest, rungs), hottest))
 
@@ -143,8 +143,7 @@ def _check(k: NDArray[np.float64]) -> None:
             else "inverse temperatures are 1 / temperature, and the first must be 1."
         )
         raise LadderError(
-            f"The first rung must be the cold one, k = 1, but it is k = {k[0]:g}. "
-            f"Rungs go from cold to hot: {advice}"
+            f"The first rung must be the cold one, k = 1, but it is k = {k[0]:g}. Rungs go from cold to hot: {advice}"
         )
     steps = np.diff(k)
     if np.any(steps >= 0):

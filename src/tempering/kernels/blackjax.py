@@ -81,9 +81,8 @@ class BlackJAX:
         """Build the move of the vector engine."""
         return self._prior_move(density) if self._prior is not None else self._whitened_move(density)
 
-    def _arguments(self, d: int, setting: Settings) -> dict[str, Any]:
+    def _arguments(self, d: int, scale: Any) -> dict[str, Any]:
         """Fill in what the kernel asks for and the user did not give."""
-        scale = setting.scale
 
         def step(key: Any, *_: Any) -> Any:
             return scale * jax.random.normal(key, (d,))
@@ -105,8 +104,13 @@ class BlackJAX:
             def log_density(y: Any) -> Any:
                 return tempered(at(density, coloured(y)), k)
 
+            scale = setting.scale
+            if self._method == "hmc":
+                # trajectories of one length can return to where they came from; a random step cannot resonate
+                key, key_step = jax.random.split(key)
+                scale = scale * jax.random.uniform(key_step, minval=0.5, maxval=1.5)
             start = self._algorithm.init(_whitened(particle.position, setting), log_density)
-            state, info = self._kernel(key, start, log_density, **self._arguments(start.position.size, setting))
+            state, info = self._kernel(key, start, log_density, **self._arguments(start.position.size, scale))
             return at(density, coloured(state.position)), _acceptance(info)
 
         return move

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 BINS = 2000  # energies kept; beyond, neighbours are merged
 
 
-LEAST_OCCUPANCY = 0.25  # of a rung, relative to the cold one
+LEAST_OCCUPANCY = 0.5  # of a rung, relative to the cold one
 DRAWS_KEPT = 6000  # energies of one round that are kept for the next ones
 
 
@@ -138,7 +138,7 @@ class DensityOfStates:
     def log_pseudo_prior(self, ladder: Ladder) -> Floats:
         """Return the log pseudo-prior that visits rungs in proportion to their use, but none too seldom.
 
-        1 / Z would visit them evenly. Rungs whose draws weigh little are visited a quarter as often as cold ones:
+        1 / Z would visit them evenly. Rungs whose draws weigh little are visited half as often as cold ones:
         often enough to travel, and the time goes to draws that count.
         """
         k = ladder.inverse_temperatures
