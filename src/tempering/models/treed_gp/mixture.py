@@ -31,8 +31,8 @@ def quantiles(mean: Floats, deviation: Floats, levels: Sequence[float]) -> Float
 
     Examples
     --------
-    >>> quantiles(np.zeros((2, 1)), np.ones((2, 1)), [0.5, 0.975]).round(2)
-    array([[0.  , 1.96]])
+    >>> quantiles(np.ones((2, 1)), np.ones((2, 1)), [0.5, 0.975]).round(2)
+    array([[1.  , 2.96]])
     """
     p = np.asarray(levels, np.float64)
     reach = 10.0 * deviation.max(axis=0)
