@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from tempering.models.recapture.results import RecaptureResult
 
-app = typer.Typer(no_args_is_help=True, help="Integrated mark-recapture-recovery models.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Integrated mark-recapture-recovery models.")
 
 
 @app.callback()
@@ -18,6 +18,7 @@ def _group() -> None:
 
 @app.command()
 def fit(
+    ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="The data.")],
     format: Annotated[
         str, typer.Option(help="mark, mark-ldld, mark-recovery, histories, arrays or counts.")
@@ -50,6 +51,7 @@ def fit(
     from tempering.models.recapture.estimator import MarkRecapture
     from tempering.models.recapture.reading import read
 
+    quiet = quiet or bool(ctx.obj)  # --quiet may stand before the command, too
     data = read(file, format, groups=groups, ages=_numbers(ages), first_year=first_year, tail=tail)
     data = _selected(data, group)
     study = MarkRecapture(
