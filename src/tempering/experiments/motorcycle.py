@@ -74,14 +74,14 @@ def run(*, n_draws: int | None = None, rng: int = 1, progress: bool = False, fol
     return Report(title, rows(tempered, plain, PAPER), NOTES, figure)
 
 
-def fit(x: Floats, y: Floats, draws: int, ladder: Ladder, seed: int, progress: bool) -> TreedGP:
+def fit(x: Floats, y: Floats, draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int = N_TUNE) -> TreedGP:
     """Fit one chain, with the paper's rule."""
     from tempering.models.treed_gp import Proposals, TreedGP
 
     model = TreedGP(
         ladder=ladder,
         draws=draws,
-        tune=min(N_TUNE, draws),
+        tune=min(n_tune, draws),
         chains=1,
         rule="ess_optimal",
         proposals=Proposals(tree_moves=1.0),

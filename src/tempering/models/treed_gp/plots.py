@@ -72,6 +72,7 @@ def plot_acceptance(model: TreedGP, *, ax: Axes | None = None) -> Axes:
     k = model.posterior_.ladder.inverse_temperatures
     for name in ("grow", "prune", "change", "swap", "rotate"):
         rate = model.posterior_.acceptance[name]
+        rate = np.where(rate > 0, rate, np.nan)  # the axis is logarithmic
         if np.any(np.isfinite(rate)):
             ax.plot(k, rate, "o-", ms=3, label=name)
     ax.set(xscale="log", yscale="log", xlabel="inverse temperature k", ylabel="acceptance")
