@@ -50,10 +50,10 @@ class Result(NamedTuple):
         return self.bar is None or self.ours >= self.bar
 
 
-def build_model(fitted_share: float) -> RecaptureModel:
+def build_model(**shares: float) -> RecaptureModel:
     counts = read(path_of(SYNTHETIC_COUNTS), "counts")
     assert isinstance(counts, Counts)
-    return recapture_model(counts, ModelSpace(4), keep_values=False, fitted_share=fitted_share)
+    return recapture_model(counts, ModelSpace(4), keep_values=False, **shares)
 
 
 class Chains:
@@ -163,11 +163,11 @@ def main() -> int:
         parser.error("no GPU was found by JAX")
     n_chains = options.chains or (16384 if on_gpu else 128)
     n_iterations = options.iterations or (608 if on_gpu else 640)
-    models = {"fitted": build_model(0.8)}
+    models = {"fitted": build_model()}
     log_p = learn_pseudo_prior(models["fitted"], LADDER, draws=320, rng=1, progress=False)
     results = speed(models["fitted"], Schedule(LADDER, log_p), n_chains, n_iterations, 1 if on_gpu else N_CORES)
     if not options.skip_mixing:
-        models["gaussian"] = build_model(0.0)
+        models["gaussian"] = build_model(fitted_flips=0.0, fitted_splits=0.0)
         results += mixing(models, log_p, n_chains, 4 * n_iterations)
     table = Table("quantity", "ours", "bar", "", "detail")
     for r in results:

@@ -92,7 +92,7 @@ def small_kernel(space=None, n_intervals=4, fitted_share=0.5, sigma=0.2):
     space = space or ModelSpace(3)
     cells = chick_cells(n_intervals, space.n_classes)
     fits = rough_fits(n_intervals, space.n_classes)
-    return Kernel(space, cells, np.zeros_like(cells), fits, fitted_share=fitted_share, sigma=sigma)
+    return Kernel(space, cells, np.zeros_like(cells), fits, fitted_share, fitted_share, sigma)
 
 
 def prior_states(kernel, n_replicates, seed):

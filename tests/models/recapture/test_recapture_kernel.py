@@ -1,5 +1,6 @@
 """Exactness of the moves: the prior test, and joint draws of parameters and data, with controls."""
 
+from dataclasses import replace
 from functools import cache
 
 import jax
@@ -110,7 +111,10 @@ def differences(kernel, step, k, name, n_steps):
 UNIFORM = ModelSpace(3)
 N_GROUPS = UNIFORM.table("phi").n_groups
 INFORMED = ModelSpace(3, model_prior="structures", beta={"phi": (2.0, 3.0), "p": (0.7, 1.5), "lambda": (1.3, 0.8)})
-KERNELS = {"uniform": small_kernel(UNIFORM), "informed": small_kernel(INFORMED)}
+KERNELS = {
+    "uniform": replace(small_kernel(UNIFORM), fitted_flips=0.7, fitted_splits=0.3),
+    "informed": replace(small_kernel(INFORMED), fitted_flips=0.3, fitted_splits=0.7),
+}
 
 
 @pytest.mark.parametrize("prior", KERNELS)

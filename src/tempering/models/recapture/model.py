@@ -97,7 +97,8 @@ def recapture_model(
     *,
     keep_values: bool = True,
     regenerate: bool = False,
-    fitted_share: float = 0.8,
+    fitted_flips: float = 0.9,
+    fitted_splits: float = 0.3,
     sigma: float = 0.06,
 ) -> RecaptureModel:
     """Fit the proposals to the data and build the model.
@@ -108,7 +109,7 @@ def recapture_model(
         Sufficient statistics, with the space's number of age classes.
     space : ModelSpace
         Its ``present`` parameters must be those of the study.
-    keep_values, fitted_share, sigma
+    keep_values, fitted_flips, fitted_splits, sigma
         See `RecaptureModel` and `Kernel`.
     regenerate : bool
         Whether the ladder ends at k = 0.
@@ -123,7 +124,7 @@ def recapture_model(
             )
     held = _held(counts, space)
     data = statistics(counts)
-    kernel = Kernel(space, cells, held, fit_values(data, cells, held), fitted_share, sigma)
+    kernel = Kernel(space, cells, held, fit_values(data, cells, held), fitted_flips, fitted_splits, sigma)
     return (RegeneratingModel if regenerate else RecaptureModel)(data, kernel, keep_values)
 
 
