@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from tempering.errors import EstimatorError
 from tempering.estimators import (
     Estimate,
     log_evidence_stepping_stone,
+    mbar,
     pareto_k_per_rung,
     thermodynamic_integration,
 )
@@ -47,25 +48,30 @@ class Evidence:
 
 def evidence_of(draws: TemperedDraws) -> Evidence:
     """Estimate the evidence by every method; warn where they disagree."""
-    k, energy, rung = draws.ladder.inverse_temperatures, draws.energy, draws.rung
+    k = draws.ladder.inverse_temperatures
     if len(k) == 1:
         raise EstimatorError("An evidence needs two rungs at least, but the ladder has one. Run with a ladder.")
-    group = draws.chains_per_ensemble
-    best = draws.mbar.log_normaliser_ratio(chains_per_ensemble=group)
+    energy, rung, units = _in_units_of_error(draws)
+    best = mbar(energy, k, rung).log_normaliser_ratio(**units)
     by_method = {"mbar": best}
     if np.all(draws.visits > 0):
         by_method |= {
-            "stepping stone": log_evidence_stepping_stone(energy, k, rung, chains_per_ensemble=group),
-            "stepping stone, reversed": log_evidence_stepping_stone(
-                energy, k, rung, reverse=True, chains_per_ensemble=group
-            ),
-            "thermodynamic integration": thermodynamic_integration(energy, k, rung, chains_per_ensemble=group),
+            "stepping stone": log_evidence_stepping_stone(energy, k, rung, **units),
+            "stepping stone, reversed": log_evidence_stepping_stone(energy, k, rung, reverse=True, **units),
+            "thermodynamic integration": thermodynamic_integration(energy, k, rung, **units),
         }
     disagreement = _disagreement(draws, by_method)
     if disagreement:
         warnings.warn(disagreement, stacklevel=3)
     is_absolute = not draws.is_powered and draws.ladder.hottest == 0.0
     return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, disagreement)
+
+
+def _in_units_of_error(draws: TemperedDraws) -> tuple[Any, Any, dict[str, int]]:
+    """Return energies, rungs and how to batch them; a population's replicates are one unit each, however long."""
+    if draws.info is None or draws.info.method != "sequential":
+        return draws.energy, draws.rung, {"chains_per_ensemble": draws.chains_per_ensemble}
+    return draws.energy.T, draws.rung.T, {"chains_per_ensemble": draws.n_draws, "batch_length": 1}
 
 
 def _disagreement(draws: TemperedDraws, by_method: dict[str, Estimate]) -> str:
