@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tempering.draws import DEFAULT_RULE
 from tempering.errors import InputError
-from tempering.estimators import DEFAULT_RULE
 from tempering.estimators.rules import PARETO_K_LIMIT
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempering import plots
+from tempering.draws import DEFAULT_RULE
 from tempering.errors import InputError
-from tempering.estimators import DEFAULT_RULE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +28,7 @@ MOST_QUANTITIES = 6  # shown with pictures of their own; all are in the table
 BLACK = "#0b0b0c"  # drawn by matplotlib, then replaced by the page's ink
 
 MOST_POINTS = 500
+RULES_SHOWN = ("screened", "mbar")  # the two that can be trusted, beside those they are set against
 
 Picture = tuple[str, str, Callable[[Any], Any]]  # title, what to look for, function of axes
 
@@ -122,7 +123,7 @@ def _quantity(draws: TemperedDraws, which: tuple[str, int | None]) -> str:
     name, coordinate = which
     one = draws if coordinate is None else _with_coordinate(draws, name, coordinate)
     label = name if coordinate is None else f"{name}[{coordinate}]"
-    rules = [rule for rule in ("cold_only", DEFAULT_RULE, "mbar") if rule != "cold_only" or draws.visits[0] > 0]
+    rules = [rule for rule in ("cold_only", *RULES_SHOWN) if rule != "cold_only" or draws.visits[0] > 0]
     pictures: list[Picture] = [
         (f"Density of {label}", "By rule.", lambda ax: plots.plot_density(one, label, rules=rules, n_bins=60, ax=ax)),
         (f"{label} over time", "Blue is cold.", lambda ax: plots.plot_traces(one, label, ax=ax)),
@@ -139,7 +140,7 @@ def _with_coordinate(draws: TemperedDraws, name: str, coordinate: int) -> Temper
 
 
 def _rung_pictures(draws: TemperedDraws) -> list[Picture]:
-    rules = (DEFAULT_RULE, "mbar", "ess_optimal")
+    rules = (*RULES_SHOWN, "ess_optimal")
     always: list[Picture] = [
         ("Ladder", "Inverse temperatures.", lambda ax: plots.plot_ladder(draws, ax)),
         ("Occupancy", "Even is best.", lambda ax: plots.plot_visits(draws, ax)),

@@ -91,7 +91,8 @@ def test_long_arrays_are_cut_along_the_draws(tmp_path, monkeypatch):
 
 
 def test_xarray_opens_the_store(tmp_path):
-    xarray = pytest.importorskip("xarray")
+    import xarray
+
     run = exact_run("xarray")
     save(run, tmp_path / "run.zarr")
     with xarray.open_zarr(tmp_path / "run.zarr", consolidated=False) as data:

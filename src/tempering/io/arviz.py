@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.draws import DEFAULT_RULE
 from tempering.errors import InputError
-from tempering.estimators import DEFAULT_RULE, resample
+from tempering.estimators import resample
 
 if TYPE_CHECKING:
     import xarray as xr
