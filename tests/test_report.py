@@ -135,6 +135,18 @@ def test_runs_of_one_rung_have_a_page_too(draws):
     assert 'aria-label="Overlap"' not in text
 
 
+def test_draws_made_elsewhere_have_a_page_even_without_cold_ones():
+    from tempering.io.foreign import from_blackjax_smc
+
+    rng = np.random.default_rng(5)
+    particles = np.stack([rng.normal(size=400) / np.sqrt(1 + k) for k in (0.0, 0.2, 0.6)])
+    run = from_blackjax_smc(particles, [0.2, 0.6, 1.0], -0.5 * particles**2)
+    text = render(run)
+    assert run.visits.tolist() == [0, 400, 400, 400]
+    assert "Density of x" in text
+    assert "cold_only" not in text
+
+
 def test_a_place_that_cannot_be_written_is_an_input_error(draws, tmp_path, monkeypatch):
     monkeypatch.setattr("tempering.report.render", lambda draws, title: "")
     with pytest.raises(InputError, match="must be writable"):
