@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tempering.draws import TemperedDraws
 
 TRUSTED_K_HAT = 0.7  # of a step's weights (Vehtari et al. 2024)
+ENOUGH_OVERLAP = 0.03  # between neighbouring rungs (Klimovich, Shirts & Mobley 2015)
 DISAGREEMENT = 4.0  # standard errors of the difference, added as if independent, from which methods disagree
 
 
@@ -67,7 +68,7 @@ def evidence_of(draws: TemperedDraws) -> Evidence:
     return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, disagreement)
 
 
-def _in_units_of_error(draws: TemperedDraws) -> tuple[Any, Any, dict[str, int]]:
+def _in_units_of_error(draws: TemperedDraws) -> tuple[Any, Any, dict[str, Any]]:
     """Return energies, rungs and how to batch them; a population's replicates are one unit each, however long."""
     if draws.info is None or draws.info.method != "sequential":
         return draws.energy, draws.rung, {"chains_per_ensemble": draws.chains_per_ensemble}
@@ -96,7 +97,8 @@ def _own_error(draws: TemperedDraws, name: str) -> float:
     """Return the error a method has by itself, which no standard error shows.
 
     Thermodynamic integration: of the spacing of the rungs, taken as large as its correction. Stepping stones: infinite
-    where the weights of a step have too heavy a tail (Pareto k-hat) to be averaged.
+    where the weights of a step have too heavy a tail (Pareto k-hat) to be averaged. Reversed ones never see the part of
+    a hot rung that a colder one leaves out: they speak only where MBAR itself is in doubt, for lack of overlap.
     """
     k, energy, rung = draws.ladder.inverse_temperatures, draws.energy, draws.rung
     if name.startswith("thermodynamic"):
@@ -104,6 +106,8 @@ def _own_error(draws: TemperedDraws, name: str) -> float:
         return abs(plain - corrected)
     if name == "mbar":
         return 0.0
+    if name.endswith("reversed") and np.min(np.diag(draws.mbar.overlap, 1)) > ENOUGH_OVERLAP:
+        return np.inf
     step = -np.diff(k)
     power = np.append(-step, 0.0) if name.endswith("reversed") else np.append(0.0, step)
     finite = np.where(energy > -np.inf, energy, np.min(energy[energy > -np.inf]))
