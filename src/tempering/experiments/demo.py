@@ -76,7 +76,6 @@ def _ready(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"The picture's folder must be writable, but {folder} is not: {error.strerror}. "
-            "Name another folder."
+            f"The picture's folder must be writable, but {folder} is not: {error.strerror}. Name another folder."
         ) from error
     return folder

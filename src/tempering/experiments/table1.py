@@ -83,12 +83,8 @@ def run() -> Report:
         Row(f"k- {name}", paper, least_power(ratio))
         for (name, ratio), paper in zip(RATIOS.items(), PAPER_LEAST, strict=True)
     ]
-    notes = (
-        "k* minimises the variance (Eq. 1), below k- tempering hurts; by sigma / mu. Exact: no sampling.",
-    )
-    return Report(
-        "Table 1: importance sampling of a Gaussian mean from its k-th power", (*best, *least), notes
-    )
+    notes = ("k* minimises the variance (Eq. 1), below k- tempering hurts; by sigma / mu. Exact: no sampling.",)
+    return Report("Table 1: importance sampling of a Gaussian mean from its k-th power", (*best, *least), notes)
 
 
 def _check(ratio: float) -> None:

@@ -25,15 +25,13 @@ PAPER_ESS = {"cold_only": 2535, "pooled": 17779, "ess_optimal": 22913, "sum": 22
 PAPER_DISTANCE = {"cold_only": 0.0938, "pooled": 0.0849, "ess_optimal": 0.0836}
 PAPER_VARIANCE = {"cold_only": 8.5e-4, "pooled": 1.4e-4, "ess_optimal": 5.2e-5}
 LADDER = Ladder.geometric(rungs=40, hottest=3e-5)
-N_WORKERS = (
-    2  # threads: compiled chains release the interpreter's lock. The result is the same for any number.
-)
+N_WORKERS = 2  # threads: compiled chains release the interpreter's lock. The result is the same for any number.
 NOTES = (
     "Ladder: geometric, m = 40, k_m = 3e-5. The paper states none; 2535 cold draws of 1e5 mean m = 40, and "
     "of the geometric ladders with even visits this one comes closest to both of its combined sample sizes.",
     "As in the paper: random-walk proposals scaled rung by rung, and one neighbouring rung proposed an "
-    "iteration. Every run learns its own pseudo-prior first, Rao-Blackwellised: stochastic approximation and "
-    "visit counts, as in the paper, take three times as long to make the visits as even.",
+    "iteration. Every run learns its own pseudo-prior first, from MBAR's normalisers of its tuning rounds: "
+    "stochastic approximation and visit counts, as in the paper, take longer to make the visits as even.",
     "The order of the three rules is the paper's. Its K-S means are larger and vary less than ours. A "
     "distance that comes from the error in a mode's mass is half-normal, its mean 1.3 of its deviations; "
     "0.0836 with variance 5.2e-5 is 12 deviations. So the paper's distances have a systematic part, "

@@ -153,9 +153,7 @@ class GaussianLikelihood:
 
     def posterior(self, k: float) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of prior x likelihood^k."""
-        precision = (
-            np.diag(1 / self.prior_sd**2) + _check_k(k) * self.design.T @ self.design / self.noise_sd**2
-        )
+        precision = np.diag(1 / self.prior_sd**2) + _check_k(k) * self.design.T @ self.design / self.noise_sd**2
         shift = self.prior_mean / self.prior_sd**2 + k * self.design.T @ self.data / self.noise_sd**2
         covariance = np.linalg.inv(precision)
         return covariance @ shift, covariance

@@ -137,9 +137,7 @@ class GaussianMixture:
 
     @cached_property
     def _quasi_normals(self) -> FloatArray:
-        sobol = qmc.Sobol(
-            self.dimension, rng=np.random.default_rng(2010)
-        )  # fixed: log_normaliser is a function
+        sobol = qmc.Sobol(self.dimension, rng=np.random.default_rng(2010))  # fixed: log_normaliser is a function
         return np.asarray(ndtri(sobol.random_base2(_LOG_QUASI_POINTS)))
 
     def _log_parts(self, x: Any) -> Any:
@@ -168,9 +166,7 @@ def _one_per_coordinate(sds: Any, dimension: int) -> Any:
     return np.repeat(array[:, None], dimension, axis=1) if array.ndim == 1 else array
 
 
-def _compile_log_density(
-    log_heights: FloatArray, means: FloatArray, sds: FloatArray
-) -> Callable[[Any], float]:
+def _compile_log_density(log_heights: FloatArray, means: FloatArray, sds: FloatArray) -> Callable[[Any], float]:
     """Compile the log density of one position of a mixture, as a running log-sum-exp over its modes."""
     n_modes, dimension = means.shape
 
@@ -215,6 +211,4 @@ def five_modes() -> GaussianMixture:
     for j, height in enumerate([8.0, -9.0, 10.0, -8.0, 9.0]):
         means[j, 2 * j] = height
         means[j, 2 * j + 1] = 2.0 - j
-    return GaussianMixture(
-        np.array([0.36, 0.28, 0.20, 0.12, 0.04]), means, np.array([1.0, 0.7, 1.6, 0.4, 0.55])
-    )
+    return GaussianMixture(np.array([0.36, 0.28, 0.20, 0.12, 0.04]), means, np.array([1.0, 0.7, 1.6, 0.4, 0.55]))

@@ -138,9 +138,7 @@ class NormalMixture:
         return [float(root.real) for pair in roots for root in pair if root.imag == 0.0]
 
 
-def _compile_log_density(
-    log_heights: FloatArray, means: FloatArray, sds: FloatArray
-) -> Callable[[Any], float]:
+def _compile_log_density(log_heights: FloatArray, means: FloatArray, sds: FloatArray) -> Callable[[Any], float]:
     n_modes = len(means)
 
     def log_density(x: float) -> float:

@@ -59,8 +59,7 @@ class Skewed:
             )
         if np.any(np.triu(self.tril, 1) != 0) or np.any(np.diag(self.tril) <= 0):
             raise TargetError(
-                f"tril must be lower triangular with a positive diagonal, but got {self.tril}. "
-                "Pass a Cholesky factor."
+                f"tril must be lower triangular with a positive diagonal, but got {self.tril}. Pass a Cholesky factor."
             )
 
     @property

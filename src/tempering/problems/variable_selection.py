@@ -194,9 +194,7 @@ class VariableSelection:
         rate = data.rate + 0.5 * k * (data.total - float(data.cross @ mean))
         return _Posterior(mean, root, log_volume, rate)
 
-    def _sample_parameters(
-        self, rng: np.random.Generator, model: FloatArray, posterior: _Posterior, k: float
-    ) -> State:
+    def _sample_parameters(self, rng: np.random.Generator, model: FloatArray, posterior: _Posterior, k: float) -> State:
         variance = posterior.rate / rng.standard_gamma(self.shape + 0.5 * k * self.data.n_data, size=1)
         noise = np.sqrt(variance) * (posterior.root @ rng.standard_normal(len(model)))
         return State(model.copy(), posterior.mean + noise, variance)
@@ -205,8 +203,7 @@ class VariableSelection:
         """Return log prior + log of the integral of likelihood^k over the parameters, for each model."""
         if not 0.0 <= k <= 1.0:
             raise TargetError(
-                f"The inverse temperature must lie in [0, 1], but got {k}. "
-                "0 is the prior and 1 the posterior."
+                f"The inverse temperature must lie in [0, 1], but got {k}. 0 is the prior and 1 the posterior."
             )
         half = 0.5 * k * self.data.n_data
         log_constant = self.shape * np.log(self.rate) - gammaln(self.shape) - half * _LOG_2PI

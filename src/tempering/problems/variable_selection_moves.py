@@ -12,9 +12,7 @@ from numba.extending import register_jitable
 from tempering.problems.problem import FloatArray
 
 _LOG_2PI = np.log(2 * np.pi)
-_PROPOSAL_WIDTH = (
-    1.3  # a newborn coefficient is drawn wider than its conditional, so that deaths are not rare
-)
+_PROPOSAL_WIDTH = 1.3  # a newborn coefficient is drawn wider than its conditional, so that deaths are not rare
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -60,9 +58,7 @@ def residual_sum_of_squares(data: Data, state: State) -> Any:
 def log_likelihood(data: Data, state: State) -> Any:
     """Return the Gaussian log likelihood, the energy of the path."""
     variance = state.variance[0]
-    return -0.5 * (
-        data.n_data * (_LOG_2PI + np.log(variance)) + residual_sum_of_squares(data, state) / variance
-    )
+    return -0.5 * (data.n_data * (_LOG_2PI + np.log(variance)) + residual_sum_of_squares(data, state) / variance)
 
 
 @_jitable

@@ -84,8 +84,13 @@ def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     )  # fmt: skip
 
 
+def _travels(draws: TemperedDraws) -> bool:
+    """Whether rows are chains that move between rungs: not populations, nor draws from elsewhere sorted by rung."""
+    return draws.info is not None and draws.info.method != "sequential"
+
+
 def _about_rungs(draws: TemperedDraws) -> list[str]:
-    if len(draws.ladder) == 1:
+    if len(draws.ladder) == 1 or not _travels(draws):
         return []
     table = draws.rungs()
     said = []
@@ -116,7 +121,7 @@ def _about_rungs(draws: TemperedDraws) -> list[str]:
 
 
 def _about_journeys(draws: TemperedDraws, barrier: float) -> list[str]:
-    if len(draws.ladder) == 1 or draws.n_round_trips >= FEW_ROUND_TRIPS:
+    if len(draws.ladder) == 1 or draws.n_round_trips >= FEW_ROUND_TRIPS or not _travels(draws):
         return []
     return [
         f"chains went from cold to hot and back only {draws.n_round_trips} times in all (the barrier is {barrier:.1f}, "
@@ -139,7 +144,7 @@ def _about_quantities(ess: dict[str, float], r_hat: dict[str, float]) -> list[st
     for name in ess:
         if ess[name] < FEW_EFFECTIVE:
             said.append(f"'{name}' has only {ess[name]:.0f} effective draws: draw more.")
-        elif r_hat[name] > LARGE_R_HAT:
+        if r_hat[name] > LARGE_R_HAT:
             said.append(
                 f"chains disagree about '{name}' (R-hat {r_hat[name]:.2f}): they have not all seen the same modes; "
                 "draw more, or heat further."

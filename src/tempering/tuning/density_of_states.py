@@ -135,14 +135,15 @@ class DensityOfStates:
         """Return ESS(w^lambda*) / T with equal occupancies."""
         return float(np.mean(self.ess_fraction(ladder.inverse_temperatures)))
 
-    def log_pseudo_prior(self, ladder: Ladder) -> Floats:
+    def log_pseudo_prior(self, ladder: Ladder, *, even: bool = False) -> Floats:
         """Return the log pseudo-prior that visits rungs in proportion to their use, but none too seldom.
 
-        1 / Z would visit them evenly. Rungs whose draws weigh little are visited half as often as cold ones:
-        often enough to travel, and the time goes to draws that count.
+        1 / Z visits them evenly, as a user who gives a ladder expects. Otherwise rungs whose draws weigh little are
+        visited half as often as cold ones: often enough to travel, and the time goes to draws that count.
         """
         k = ladder.inverse_temperatures
-        log_p = np.log(np.maximum(self.ess_fraction(k), LEAST_OCCUPANCY)) - self.log_normaliser(k)
+        use = 1.0 if even else np.maximum(self.ess_fraction(k), LEAST_OCCUPANCY)
+        log_p = np.log(use) - self.log_normaliser(k)
         return np.asarray(log_p - log_p[0])
 
 

@@ -140,7 +140,8 @@ class Tuner:
             return schedule
         old = schedule.ladder
         ladder = old if self.objective is None else choose_ladder(states, old.hottest, self.objective)
-        return Schedule(ladder, states.log_pseudo_prior(ladder), carried_over(schedule.settings, old, ladder))
+        log_p = states.log_pseudo_prior(ladder, even=self.objective is None)
+        return Schedule(ladder, log_p, carried_over(schedule.settings, old, ladder))
 
     def _rescaled(self, schedule: Schedule, trace: Trace, gain: float, spread_from: int | None = None) -> Schedule:
         if not schedule.settings:
