@@ -8,6 +8,8 @@
 True
 """
 
+from importlib import import_module
+
 from tempering import kernels
 from tempering.draws import TemperedDraws
 from tempering.errors import TemperingError
@@ -20,3 +22,12 @@ from tempering.target import Target
 __version__ = "0.1.0"
 
 __all__ = ["Estimate", "Ladder", "Target", "TemperedDraws", "TemperingError", "combine", "kernels", "load", "sample"]
+
+_LATER = ("models", "plots", "problems", "reference")
+
+
+def __getattr__(name: str) -> object:
+    """Import the parts that need more than NumPy when they are first named."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'tempering' has no attribute {name!r}")
+    return import_module(f"tempering.{name}")

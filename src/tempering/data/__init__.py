@@ -13,6 +13,7 @@ SYNTHETIC_ARRAYS = "synthetic_shaglike_marray_darray.csv"
 SYNTHETIC_COUNTS = "synthetic_shaglike_suffstats.csv"
 SYNTHETIC_TRUTH = "synthetic_shaglike_truth.csv"
 DIPPER_ARRAY = "dipper_marray.csv"
+MOTORCYCLE = "mcycle.csv"  # published figures: head acceleration after a motorcycle accident (Silverman 1985)
 
 
 def path_of(name: str) -> Path:

@@ -1,1 +1,22 @@
-"""Package models."""
+"""Models with their own states and moves, tempered: treed Gaussian processes and mark-recapture-recovery.
+
+Each is imported when it is asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tempering.models.recapture import MarkRecapture
+    from tempering.models.treed_gp import TreedGP
+
+__all__ = ["MarkRecapture", "TreedGP"]
+
+_HOMES = {"MarkRecapture": "tempering.models.recapture", "TreedGP": "tempering.models.treed_gp"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a model with what it needs (scikit-learn, Numba, JAX) when it is first named."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tempering.models' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
