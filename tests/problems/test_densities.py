@@ -96,9 +96,7 @@ def test_the_density_to_the_k_integrates_to_its_normaliser(name, lower, upper, k
     if name == "banana":  # straighten it, a shear of unit Jacobian: a grid cannot follow the bend
 
         def log_density(x):
-            return problem.log_density(
-                np.stack([x[..., 0], x[..., 1] + problem.bend * x[..., 0] ** 2], axis=-1)
-            )
+            return problem.log_density(np.stack([x[..., 0], x[..., 1] + problem.bend * x[..., 0] ** 2], axis=-1))
 
         upper = [60.0, 20.0]
     else:
@@ -205,9 +203,7 @@ def test_the_evidence_agrees_with_quadrature_and_the_prior_integrates_to_one():
     problem = problems.likelihood_gaussian(2)
     lower, upper = [-12.0, -12.0], [12.0, 12.0]
     assert integral(problem.log_prior, lower, upper) == pytest.approx(1.0, abs=1e-6)
-    assert np.log(integral(problem.log_density, lower, upper)) == pytest.approx(
-        problem.log_evidence, abs=1e-6
-    )
+    assert np.log(integral(problem.log_density, lower, upper)) == pytest.approx(problem.log_evidence, abs=1e-6)
     assert problem.log_normaliser(0.0) == pytest.approx(0.0, abs=1e-12)
 
 

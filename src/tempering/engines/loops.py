@@ -38,7 +38,9 @@ def simulate(
     out: Any,
 ) -> tuple[Any, int, int, int]:
     """Run one chain of simulated tempering; return its end and how many iterations were done."""
-    functions = (one, two, three)  # separate arguments: Numba warns at each call about tuples of functions
+    # separate arguments, for Numba warns at each call about tuples of functions; the third, of another type than the
+    # first two, is wrapped, since some versions insist that functions of one tuple be alike
+    functions = (one, two, (three,))
     values, energies, rungs, proposals, acceptances = out
     n = energies.size
     for t in range(n):
@@ -71,7 +73,7 @@ def couple(
     out: Any,
 ) -> tuple[int, int]:
     """Run one ensemble of coupled chains, one a rung; return iterations done and the replica at fault."""
-    functions = (one, two, three)
+    functions = (one, two, (three,))
     values, energies, rungs, proposals, acceptances, energy_now, proposed = out  # the last two are scratch
     n_replicas, n = energies.shape
     for t in range(n):
@@ -131,7 +133,7 @@ def redraw_or_move(
     if k > 0.0:
         return local_move(rng, functions, particle, k, settings, rung, acceptance)
     x, _, here, _ = particle
-    x[:] = functions[2](rng)
+    x[:] = functions[2][0](rng)
     evaluate(functions, x, here)
     acceptance[:] = np.nan
     return particle
@@ -163,7 +165,7 @@ def energy_of_model(functions: Any, state: Any) -> float:
 
 def write_model(functions: Any, state: Any, out: Array) -> None:
     """Record what the user's model wants kept."""
-    _, _, record = functions
+    record = functions[2][0]
     out[:] = record(state)
 
 

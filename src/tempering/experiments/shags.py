@@ -49,6 +49,7 @@ NOTES = (
     "The naive weights L^(1 - k) depend on the constant in log L, which nobody states: the same draws give "
     "the naive ESS of all the rows 'naive, log L + c'. So the paper's 5.43 cannot be a target. 'naive, over the "
     "pseudo-prior' divides the weights by p(k), which removes the constant. ESS ess_optimal does not depend on it.",
+    "Rung moves are lifted (the direction is kept until a rejection); the paper proposes either neighbour.",
     "Spread: for probabilities, the standard error.",
 )
 
