@@ -109,7 +109,7 @@ def move_all(rng, one, two, three, draws, k, settings, rung, n_steps, acceptance
             particle = move(rng, functions, particle, k, settings, rung, acceptance)
 
 
-move_all.__module__ = "tempering.tests"  # compiled with what it calls, as the package's own functions are
+move_all.__module__ = "tempering.engines.loops"  # compiled with what it calls, as the package's own functions are
 FLOATS = numba.float64[::1]
 
 
