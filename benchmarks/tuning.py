@@ -16,7 +16,6 @@ import numpy as np
 
 import tempering as tp
 from tempering import problems
-from tempering.planning import RUNG_MOVES
 
 PAPER_LADDER = tp.Ladder.geometric(40, 0.1)
 PROBLEMS = {
@@ -109,7 +108,7 @@ def main() -> None:
     print(f"P(theta > 0), 1e5 calls, tuning included: root mean squared error {rmse:.4f} (bar 0.015)")
     print(f"{time.perf_counter() - started:.0f} s")
     if options.json:
-        options.json.write_text(json.dumps({"ladders": rows, "rmse": rmse, "rung_moves": RUNG_MOVES}, indent=1))
+        options.json.write_text(json.dumps({"ladders": rows, "rmse": rmse}, indent=1))
 
 
 if __name__ == "__main__":

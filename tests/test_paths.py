@@ -6,11 +6,6 @@ from tempering import problems
 from tempering.errors import SamplerError
 
 
-def masses(problem, run):
-    mode = np.asarray(problem.mode_of(run.values["x"])).reshape(run.rung.shape)
-    return np.array([run.combination((mode == j).astype(float)).estimate for j in range(len(problem.mode_masses))])
-
-
 def test_a_fitted_reference_keeps_the_mass_of_a_narrow_mode():
     problem = problems.two_modes(12)
     rng = np.random.default_rng(1)

@@ -22,7 +22,6 @@ FEW_ROUND_TRIPS = 20
 UNEVEN = 3.0  # times 1 / m, or a third of it
 FEW_EFFECTIVE = 100.0
 LARGE_R_HAT = 1.05
-TRUSTED_K_HAT = 0.7
 
 
 @dataclass(frozen=True)
