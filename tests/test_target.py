@@ -41,7 +41,7 @@ def test_a_target_is_frozen():
     [
         (
             lambda: tp.Target(3.0),
-            "log_density must be a function of a position, but got float.*not its value",
+            "log_density must be a function of a position, or an object.*, but got float.*not its value",
         ),
         (lambda: tp.Target.from_likelihood(1.0, abs), "log_likelihood must be a function"),
         (lambda: tp.Target.from_likelihood(abs, [0.0]), "log_prior must be a function.*got list"),

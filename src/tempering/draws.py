@@ -143,7 +143,7 @@ class TemperedDraws:
         return Estimate(result.estimate, result.standard_error)
 
     def _apply(self, function: Callable[..., Any]) -> Any:
-        if self.layout is None:
+        if self.layout is None or set(self.layout.names) != set(self.values):  # not as they were sampled: by name
             return function(**self.values) if tuple(self.values) != ("x",) else function(self.values["x"])
         if self.layout.keyword:
             return function(**self.values)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import TargetError
+from tempering.gradients import WithGradient, gradient_of
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,19 @@ class Layout:
         """Turn a function of a position into one of its flat vector."""
         if self.is_vector:
             return function
-        return lambda flat: function(self.unflatten(flat))
+
+        def of_flat(flat: Any) -> Any:
+            return function(self.unflatten(flat))
+
+        with_gradient = gradient_of(function)
+        if with_gradient is None:
+            return of_flat
+
+        def gradient_of_flat(flat: Any) -> tuple[Any, Any]:
+            value, gradient = with_gradient(self.unflatten(flat))
+            return value, self.flatten(gradient)
+
+        return WithGradient(of_flat, gradient_of_flat)
 
     @property
     def is_vector(self) -> bool:

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import SamplerError, TargetError
+from tempering.gradients import gradient_of
 from tempering.kernels.composite import leaves
+from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.random_walk import RandomWalk
 from tempering.ladder import Ladder
 from tempering.layout import Layout
@@ -114,9 +116,12 @@ def make_plan(
 
 def default_kernel(target: Target, layout: Layout, example: Any, engine: str) -> Any:
     """Return a random walk, or Hamiltonian moves where there are gradients and enough dimensions to need them."""
-    if engine != "vector" or layout.size < GRADIENTS_FROM or not _has_gradient(target, layout, example):
+    if layout.size < GRADIENTS_FROM:
         return RandomWalk()
-    return _hamiltonian()
+    if engine == "scalar":
+        functions = [f for f in (target.base, target.energy) if f is not None]
+        return Hamiltonian() if all(gradient_of(f) for f in functions) else RandomWalk()
+    return _hamiltonian() if _has_gradient(target, layout, example) else RandomWalk()
 
 
 @lru_cache(maxsize=1)

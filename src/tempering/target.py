@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tempering.errors import TargetError
+from tempering.gradients import WithGradient, gradient_of
 from tempering.ladder import Ladder
 
 LogDensity = Callable[[Any], Any]
@@ -24,7 +25,9 @@ class Target:
     ----------
     log_density : callable
         ``log_density(position)`` returns log pi up to a constant, -inf outside the support. A JAX function, a
-        plain Python or NumPy function, a Numba function, or an object with a ``log_density`` method.
+        plain Python or NumPy function, a Numba function, or an object with a ``log_density`` method; where it also has
+        ``log_density_gradient``, which returns the value and the gradient, gradients are used without JAX. The draws of
+        a BridgeStan model come back constrained, under the names of the Stan program.
 
     Examples
     --------
@@ -39,7 +42,12 @@ class Target:
     constrain: Callable[[Any], Any] | None = field(default=None)
 
     def __init__(self, log_density: LogDensity | object) -> None:
-        self._set(_callable("log_density", log_density), None, None)
+        if type(log_density).__module__.partition(".")[0] == "bridgestan":
+            from tempering.io.bridgestan import constrain_by_stan, density_of_stan
+
+            self._set(density_of_stan(log_density), None, None, constrain_by_stan(log_density))
+        else:
+            self._set(_callable("log_density", log_density), None, None)
 
     @classmethod
     def from_likelihood(
@@ -55,7 +63,8 @@ class Target:
         Parameters
         ----------
         log_likelihood, log_prior : callable
-            Functions of a position. A normalised prior makes the evidence absolute.
+            Functions of a position, or objects with ``log_density`` and ``log_density_gradient``. A normalised prior
+            makes the evidence absolute.
         sample_prior : callable, optional
             ``sample_prior(rng)`` draws one position from the prior exactly; it gets a JAX key on the vector engine
             and a NumPy ``Generator`` on the scalar one.
@@ -70,7 +79,7 @@ class Target:
         Target(base * exp(energy)^k)
         """
         target = cls.__new__(cls)
-        sampler = None if sample_prior is None else _callable("sample_prior", sample_prior)
+        sampler = None if sample_prior is None else _function("sample_prior", sample_prior)
         target._set(_callable("log_likelihood", log_likelihood), _callable("log_prior", log_prior), sampler, constrain)
         return target
 
@@ -135,11 +144,23 @@ NOT_INTEGRABLE = (
 
 
 def _callable(name: str, value: Any) -> LogDensity:
+    own, with_gradient = getattr(value, "log_density", None), gradient_of(value)
+    if callable(own) and with_gradient is not None:
+        return WithGradient(own, with_gradient)
     if callable(value):
         return value  # type: ignore[no-any-return]
-    if name == "log_density" and callable(getattr(value, "log_density", None)):
-        return value.log_density  # type: ignore[no-any-return]
+    if callable(own):
+        return own  # type: ignore[no-any-return]
     raise TargetError(
-        f"{name} must be a function of a position, but got {type(value).__name__}. "
-        "Pass the function itself, not its value."
+        f"{name} must be a function of a position, or an object with a log_density method, but got "
+        f"{type(value).__name__}. Pass the function itself, not its value."
+    )
+
+
+def _function(name: str, value: Any) -> Callable[[Any], Any]:
+    if callable(value):
+        return value  # type: ignore[no-any-return]
+    raise TargetError(
+        f"{name} must be a function of a random generator, but got {type(value).__name__}. Pass the function itself, "
+        "not a draw."
     )

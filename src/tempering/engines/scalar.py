@@ -21,6 +21,7 @@ from tempering.engines import loops
 from tempering.engines.compiling import bind, compiled
 from tempering.engines.trace import Schedule, Trace
 from tempering.errors import NotANumberError, TargetError
+from tempering.gradients import WithGradient, gradient_of
 from tempering.kernels.composite import leaves, scalar_move, scalar_settings
 from tempering.kernels.scalar import evaluate
 from tempering.layout import Layout
@@ -196,6 +197,7 @@ def raise_not_finite(position: Any) -> None:
 def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[Any]) -> Pieces:
     """Make the pieces for a log density and a kernel."""
     base, energy, is_compiled = _densities(target, layout)
+    _check_gradients(kernel, (base, energy))
     redraw, move = _redraw(target, layout, is_compiled), scalar_move(kernel)
     functions = (base, energy, 0 if redraw is None else redraw)
     n_leaves = len(leaves(kernel))
@@ -319,7 +321,7 @@ def _densities(target: Target, layout: Layout) -> tuple[Any, Any, bool]:
         wrap = _compiled_on_flat(layout)
         base = compiled_zero() if target.base is None else wrap(target.base)
         return base, wrap(target.energy), True
-    base_or_zero = target.base if target.base is not None else _zero
+    base_or_zero = target.base if target.base is not None else WithGradient(_zero, _flat_zero)
     return layout.on_flat(base_or_zero), layout.on_flat(target.energy), False
 
 
@@ -342,6 +344,23 @@ def _of_number(function: Any) -> Any:
 
 def _zero(x: Any) -> float:
     return 0.0
+
+
+def _flat_zero(x: Any) -> tuple[float, Any]:
+    import jax
+
+    return 0.0, jax.tree.map(np.zeros_like, x)
+
+
+def _check_gradients(kernel: Any, functions: Sequence[Any]) -> None:
+    """Refuse a kernel that follows gradients where the target brings none."""
+    hungry = [leaf for leaf in leaves(kernel) if getattr(leaf, "needs_gradient", False)]
+    if hungry and any(gradient_of(function) is None for function in functions):
+        raise TargetError(
+            f"{hungry[0]!r} needs the gradient of the log density, but this target runs on the scalar engine and "
+            "brings none. Pass an object with log_density and log_density_gradient, write the density with jax.numpy, "
+            "or take tempering.kernels.RandomWalk or Slice."
+        )
 
 
 def compiled_zero() -> Any:

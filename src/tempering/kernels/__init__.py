@@ -1,11 +1,12 @@
 """Kernels: moves at one fixed inverse temperature, each with settings of its own on every rung."""
 
 from tempering.kernels.composite import Cycle, Mixture
+from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.independence import Independence
 from tempering.kernels.random_walk import RandomWalk
 from tempering.kernels.slice_sampling import HitAndRunSlice, Slice
 
-__all__ = ["BlackJAX", "Cycle", "HitAndRunSlice", "Independence", "Mixture", "RandomWalk", "Slice"]
+__all__ = ["BlackJAX", "Cycle", "Hamiltonian", "HitAndRunSlice", "Independence", "Mixture", "RandomWalk", "Slice"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,151 @@
+"""Hamiltonian moves at one inverse temperature (Neal 2011): gradients by JAX, or those that a target brings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import NotANumberError, TargetError
+from tempering.gradients import gradient_of
+from tempering.kernels.scalar import Vector, move_to_proposal, tempered
+from tempering.kernels.settings import is_dense
+from tempering.randomness import accept
+
+
+@dataclass(frozen=True)
+class Hamiltonian:
+    """Follow the gradient for a few leapfrog steps, in coordinates whitened by the rung's shape.
+
+    On the vector engine it is BlackJAX's HMC. On the scalar engine the target must bring its gradient: an object with
+    ``log_density`` and ``log_density_gradient``, such as a BridgeStan model.
+
+    Parameters
+    ----------
+    n_steps : int
+        Leapfrog steps of a move. The step's size is tuned, and drawn afresh from half to one and a half of it each
+        time, since trajectories of one length can return to where they came from.
+    covariance : {"auto", "dense", "diagonal", "identity"}
+        What tuning learns about the shape of each rung; "auto" is dense up to 16 dimensions.
+    """
+
+    needs_gradient: ClassVar[bool] = True
+
+    n_steps: int = 4
+    covariance: str = "auto"
+
+    def __post_init__(self) -> None:
+        if int(self.n_steps) != self.n_steps or self.n_steps < 1:
+            raise TargetError(
+                f"n_steps must be a whole number of at least 1, but got {self.n_steps}. Four are a good start."
+            )
+
+    def starting_scale(self, dimension: int) -> float:
+        """Return the step size tuning starts from, in units of the shape."""
+        return 0.3 / float(dimension**0.25)
+
+    def target_acceptance(self, dimension: int) -> float:
+        """Return the acceptance to tune to: 0.65 is best for long trajectories (Beskos et al. 2013), more for short."""
+        return 0.7
+
+    @property
+    def scalar_move(self) -> Any:
+        """The move of the scalar engine."""
+        return _of_length(self.n_steps)
+
+    def vector_move(self, density: Any) -> Any:
+        """Build the move of the vector engine."""
+        import blackjax
+
+        from tempering.kernels.blackjax import BlackJAX
+
+        return BlackJAX(blackjax.hmc, num_integration_steps=self.n_steps).vector_move(density)
+
+
+@lru_cache(maxsize=32)
+def _of_length(n_steps: int) -> Any:
+    return partial(hamiltonian, n_steps=n_steps)
+
+
+def hamiltonian(
+    rng: np.random.Generator,
+    density: Any,
+    particle: Any,
+    k: float,
+    settings: Any,
+    rung: int,
+    acceptance: NDArray[np.float64],
+    *,
+    n_steps: int,
+) -> Any:
+    """Follow one trajectory; a trajectory that leaves the support is rejected, as its reverse would be."""
+    scale, factor, _ = settings
+    x, proposal, here, there = particle
+    step = scale[rung] * rng.uniform(0.5, 1.5)
+    start = rng.standard_normal(x.size)
+    momentum, proposal[:] = start, x
+    slope = whitened_slope(density, proposal, k, factor[rung], there)
+    for _ in range(n_steps):
+        if slope is None:
+            break
+        momentum = momentum + 0.5 * step * slope
+        proposal[:] = proposal + step * _coloured(factor[rung], momentum)
+        slope = whitened_slope(density, proposal, k, factor[rung], there)
+        if slope is not None:
+            momentum = momentum + 0.5 * step * slope
+    log_ratio = tempered(there, k) - tempered(here, k) + 0.5 * (start @ start - momentum @ momentum)
+    if np.any(there == np.inf):  # NaN or +inf: go there, so that the loop stops and names the place
+        log_ratio = np.inf
+    elif slope is None:
+        log_ratio = -np.inf
+    acceptance[0] = np.exp(min(log_ratio, 0.0))
+    if accept(rng, log_ratio):
+        move_to_proposal(particle)
+    return particle
+
+
+def whitened_slope(density: Any, x: Vector, k: float, factor: NDArray[np.float64], out: Vector) -> Vector | None:
+    """Write (base, energy) at ``x`` into ``out`` and return the gradient in whitened coordinates.
+
+    None where a trajectory cannot go on: outside the support, where the density is not a number, or where the gradient
+    is infinite.
+    """
+    out[:] = -np.inf
+    slope = np.zeros(x.size)
+    for i, share in ((0, 1.0), (1, k)):
+        value, gradient = _value_and_gradient(density[i], x)
+        out[i] = value
+        if value == -np.inf or value == np.inf:
+            return None
+        if share != 0.0:
+            slope = slope + share * gradient
+    if not np.all(np.isfinite(slope)):
+        return None
+    return np.asarray(factor.T @ slope if is_dense(factor) else factor[:, 0] * slope)
+
+
+def _value_and_gradient(function: Any, x: Vector) -> tuple[float, Vector]:
+    """Return the value, NaN turned into +inf, and the gradient, checked."""
+    value_and_gradient = gradient_of(function)
+    assert value_and_gradient is not None
+    value, gradient = value_and_gradient(x)
+    slope = np.asarray(gradient, dtype=float)
+    if slope.shape != x.shape:
+        raise TargetError(
+            f"log_density_gradient must return the value and a gradient of shape {x.shape}, but the gradient has shape "
+            f"{slope.shape}. Return one derivative a coordinate."
+        )
+    if np.isfinite(value) and np.any(np.isnan(slope)):
+        raise NotANumberError(
+            f"The gradient must be a number wherever the log density is, but it has NaN at {x}. Look for 0 / 0 and "
+            "0 * inf in log_density_gradient, or take a kernel without gradients.",
+            x.copy(),
+        )
+    return (np.inf if np.isnan(value) else float(value)), slope
+
+
+def _coloured(factor: NDArray[np.float64], y: Vector) -> Vector:
+    return np.asarray(factor @ y if is_dense(factor) else factor[:, 0] * y)

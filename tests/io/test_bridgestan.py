@@ -1,0 +1,72 @@
+"""BridgeStan's models: the names of the Stan program, its order of indices, and what it rejects."""
+
+import numpy as np
+import pytest
+
+import tempering as tp
+from tempering.io.bridgestan import constrain_by_stan, density_of_stan
+
+
+class StanModel:
+    """One positive number and a 2 x 3 matrix, as BridgeStan shows them: the first index runs fastest."""
+
+    def log_density(self, theta_unc, *, propto=True, jacobian=True):
+        if theta_unc[0] > 20:
+            raise RuntimeError("Exception: rejected")  # as BridgeStan turns Stan's reject() into one
+        return 2 * theta_unc[0] - np.exp(theta_unc[0]) - 0.5 * float(np.sum((theta_unc[1:] - np.arange(6)) ** 2))
+
+    def log_density_gradient(self, theta_unc, *, propto=True, jacobian=True, out=None):
+        slope = np.append(2 - np.exp(theta_unc[0]), np.arange(6) - theta_unc[1:])
+        return self.log_density(theta_unc), slope
+
+    def param_names(self, *, include_tp=False, include_gq=False):
+        matrix = [f"A.{i}.{j}" for j in (1, 2, 3) for i in (1, 2)]
+        return ["sigma", *matrix, *(["pair:1.1", "pair:1.2", "pair:2"] if include_tp else [])]
+
+    def param_constrain(self, theta_unc, *, include_tp=False, include_gq=False, out=None, rng=None):
+        assert theta_unc.flags.c_contiguous
+        return np.concatenate([[np.exp(theta_unc[0])], theta_unc[1:], theta_unc[:3]])
+
+
+StanModel.__module__ = "bridgestan.model"
+
+
+def test_positions_become_the_programs_variables():
+    x = np.arange(2 * 5 * 7, dtype=float).reshape(2, 5, 7) / 10
+    values = constrain_by_stan(StanModel())(x)
+    assert set(values) == {"sigma", "A", "pair"}
+    np.testing.assert_array_equal(values["sigma"], np.exp(x[..., 0]))
+    assert values["A"].shape == (2, 5, 2, 3)
+    np.testing.assert_array_equal(values["A"][..., 1, 0], x[..., 2])
+    np.testing.assert_array_equal(values["A"][..., 0, 2], x[..., 5])
+    assert values["pair"].shape == (2, 5, 3)
+
+
+def test_what_the_program_rejects_has_density_zero():
+    density = density_of_stan(StanModel())
+    far = np.append(30.0, np.zeros(6))
+    assert density(far) == density.log_density_gradient(far)[0] == -np.inf
+    assert np.isfinite(density(np.zeros(7)))
+
+
+def test_a_run_has_the_programs_names_and_its_gradients():
+    run = tp.sample(
+        tp.Target(StanModel()), initial=np.zeros(7), ladder=[1, 0.5], draws=500, tune=320, chains=2, rng=1,
+        progress=False,
+    )  # fmt: skip
+    assert run.info.kernel.startswith("Hamiltonian")
+    sigma = run.expect(lambda sigma, **_: sigma)  # a gamma of shape 2
+    assert abs(sigma.value - 2.0) < 6 * sigma.standard_error < 1.0
+    matrix = run.expect(lambda A, **_: A)
+    truth = np.arange(6).reshape(3, 2).T
+    assert np.all(np.abs(matrix.value - truth) < 6 * matrix.standard_error)
+
+
+def test_errors_of_other_objects_are_not_taken_for_rejections():
+    class Broken(StanModel):
+        pass
+
+    Broken.__module__ = "mine"
+    Broken.log_density_gradient = lambda self, x: (_ for _ in ()).throw(RuntimeError("a bug"))
+    with pytest.raises(RuntimeError, match="a bug"):
+        tp.sample(tp.Target(Broken()), initial=np.zeros(7), ladder=[1, 0.5], draws=64, tune=64, rng=1, progress=False)

@@ -1,0 +1,182 @@
+"""Hamiltonian moves on the scalar engine keep every tempered density, with the gradient that a target brings."""
+
+import numpy as np
+import pytest
+from exact_paths import INVERSE, LogRates, statistics
+
+import tempering as tp
+from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
+from tempering.engines.compiling import bind
+from tempering.errors import NotANumberError, TargetError
+from tempering.gradients import WithGradient
+from tempering.kernels import Hamiltonian, RandomWalk
+from tempering.kernels import hamiltonian as module
+from tempering.kernels.scalar import evaluate
+
+N, N_STEPS = 1500, 2
+PATH = LogRates()
+
+
+def log_rates(slope, exposure):
+    """Return sum(slope * y - exposure * exp(y)) of y = INVERSE x, with its gradient."""
+
+    def value(x):
+        y = INVERSE @ x
+        return float(np.sum(slope * y - exposure * np.exp(y)))
+
+    def gradient(x):
+        return value(x), INVERSE.T @ (slope - exposure * np.exp(INVERSE @ x))
+
+    return WithGradient(value, gradient)
+
+
+BASE = log_rates(np.array(PATH.shapes), 1.0)
+ENERGY = log_rates(np.array(PATH.counts), PATH.exposure)
+
+
+def changes(name, move=None, *, warmer=1.0, n_steps=3, scale=0.6):
+    """Move exact draws at three temperatures; return the changes of the statistics, one row a replicate."""
+    own = move if move is not None else Hamiltonian(n_steps).scalar_move
+    rng, columns = seeded_rng(name), []
+    for rung, k in enumerate(PATH.temperatures):
+        draws = PATH.draw(rng, N, k)
+        factor = np.linalg.cholesky(1.3 * np.cov(draws.T))
+        settings = (np.full(3, scale), np.stack([factor] * 3), np.zeros((3, 3)))
+        after, acceptance = draws.copy(), np.zeros(1)
+        for x in after:
+            particle = (x, x.copy(), np.empty(2), np.empty(2))
+            evaluate((BASE, ENERGY, 0), x, particle[2])
+            for _ in range(N_STEPS):
+                own(rng, (BASE, ENERGY, 0), particle, warmer * k + (1 - warmer) * 0.5, settings, rung, acceptance)
+        columns.append(statistics(after, draws) - statistics(draws, draws))
+    return np.hstack(columns)
+
+
+def test_every_temperature_is_kept():
+    assert_mean_is(0.0, changes("kept"))
+
+
+def test_a_gradient_that_is_off_makes_worse_moves_but_no_wrong_ones(monkeypatch):
+    right = module.whitened_slope
+    monkeypatch.setattr(module, "whitened_slope", lambda *a: 1.5 * right(*a))
+    assert_mean_is(0.0, changes("off"))
+
+
+def test_control_the_wrong_temperature_is_seen():
+    assert_mean_is_not(0.0, changes("warmer", warmer=0.5))
+
+
+def test_control_accepting_every_trajectory_is_seen():
+    body = bind(module.hamiltonian, accept=lambda rng, log_ratio: True)
+    assert_mean_is_not(0.0, changes("all accepted", lambda *a: body(*a, n_steps=1), scale=1.2))
+
+
+def test_control_a_potential_that_is_not_counted_is_seen():
+    body = bind(module.hamiltonian, tempered=lambda here, k: 0.0)
+    assert_mean_is_not(0.0, changes("no potential", lambda *a: body(*a, n_steps=3)))
+
+
+class StanLike:
+    """What BridgeStan's StanModel offers, keywords and all; NaN where it is told to be."""
+
+    def __init__(self, dimension=6, nan_beyond=np.inf):
+        self.dimension, self.nan_beyond, self.n_gradients = dimension, nan_beyond, 0
+
+    def log_density(self, theta_unc, *, propto=True, jacobian=True):
+        assert isinstance(theta_unc, np.ndarray)  # a tracer is none, nor does ctypes take it
+        return -0.5 * float(np.sum((theta_unc - 3.0) ** 2))
+
+    def log_density_gradient(self, theta_unc, *, propto=True, jacobian=True, out=None):
+        self.n_gradients += 1
+        slope = 3.0 - theta_unc
+        return self.log_density(theta_unc), np.where(theta_unc > self.nan_beyond, np.nan, slope)
+
+
+def sample(model, **options):
+    settings = {"initial": np.zeros(6), "ladder": [1, 0.6], "draws": 400, "tune": 320, "chains": 2, "rng": 1}
+    return tp.sample(tp.Target(model), progress=False, **(settings | options))
+
+
+def test_an_object_with_a_gradient_is_sampled_by_it():
+    model = StanLike()
+    run = sample(model)
+    assert run.info.engine == "scalar (Python)"
+    assert run.info.kernel.startswith("Hamiltonian")
+    assert model.n_gradients > 2 * 720 * 4
+    mean = run.expect(lambda x: x)
+    assert np.all(np.abs(mean.value - 3.0) < 6 * mean.standard_error)
+    assert np.all(mean.standard_error < 0.15)
+    assert "scalar (Python) engine" in repr(run)
+
+
+def test_in_few_dimensions_and_by_name_other_kernels_are_taken():
+    model = StanLike()
+    assert sample(model, initial=np.zeros(2)).info.kernel.startswith("RandomWalk")
+    assert sample(model, kernel=RandomWalk()).info.kernel.startswith("RandomWalk")
+    assert model.n_gradients == 0
+
+
+def test_prior_and_likelihood_may_both_bring_gradients():
+    target = tp.Target.from_likelihood(ENERGY, BASE)
+    run = tp.sample(
+        target, initial=np.zeros(3), ladder=[1, 0.4, 0], kernel=Hamiltonian(), draws=300, tune=320, chains=2, rng=1,
+        progress=False, engine="scalar",
+    )  # fmt: skip
+    y = run.expect(lambda x: np.exp(x @ INVERSE.T))  # gammas: conjugate
+    truth = np.add(PATH.shapes, PATH.counts) / (1 + PATH.exposure)
+    assert np.all(np.abs(y.value - truth) < 6 * y.standard_error)
+
+
+def test_named_positions_have_named_gradients():
+    class Named:
+        def log_density(self, p):
+            assert isinstance(p["a"], np.ndarray)
+            return -0.5 * float((p["a"] - 1.0) ** 2 + np.sum(p["b"] ** 2))
+
+        def log_density_gradient(self, p):
+            return self.log_density(p), {"a": 1.0 - p["a"], "b": -p["b"]}
+
+    run = sample(Named(), initial={"a": 0.0, "b": np.zeros(5)}, kernel=Hamiltonian(3))
+    assert abs(run.expect(lambda a, b: a).value - 1.0) < 0.3
+
+
+def test_gradients_that_cannot_be_used_are_refused():
+    with pytest.raises(NotANumberError, match=r"it has NaN at .*take a kernel without gradients") as failure:
+        sample(StanLike(nan_beyond=2.5))
+    assert np.any(failure.value.position > 2.5)
+    flat = StanLike()
+    flat.log_density_gradient = lambda x: (0.0, 0.0)
+    with pytest.raises(TargetError, match=r"gradient of shape \(6,\), but the gradient has shape \(\)"):
+        sample(flat)
+    with pytest.raises(TargetError, match=r"needs the gradient.*brings none.*log_density_gradient"):
+        sample(StanLike().log_density, kernel=Hamiltonian())
+    with pytest.raises(TargetError, match="n_steps must be a whole number of at least 1, but got 0"):
+        Hamiltonian(0)
+
+
+def test_a_density_that_is_not_a_number_is_named_as_ever():
+    model = StanLike()
+    model.log_density_gradient = lambda x: (np.nan if x[0] > 1 else -0.5 * float(x @ x), -x)
+    with pytest.raises(NotANumberError, match="must be a number, or -inf"):
+        sample(model)
+
+
+def test_trajectories_end_where_the_support_does():
+    """Exact draws of two exponentials at k = 1 and at 0.5, one move each: the edge must not repel or attract."""
+
+    def log_density(x):
+        return -float(x[0] + 2 * x[1]) if x.min() > 0 else -np.inf
+
+    energy = WithGradient(log_density, lambda x: (log_density(x), np.array([-1.0, -2.0])))
+    flat = WithGradient(lambda x: 0.0, lambda x: (0.0, np.zeros(2)))
+    rng, columns = seeded_rng("edge"), []
+    for k in (1.0, 0.5):
+        before = rng.standard_exponential((3000, 2)) / (k * np.array([1.0, 2.0]))
+        after = before.copy()
+        for x in after:
+            particle = (x, x.copy(), np.array([0.0, log_density(x)]), np.empty(2))
+            settings = (np.array([0.5]), np.ones((1, 2, 1)), np.zeros((1, 2)))
+            Hamiltonian(3).scalar_move(rng, (flat, energy, 0), particle, k, settings, 0, np.zeros(1))
+        columns += [after - before, np.exp(-k * after) - np.exp(-k * before)]
+    assert np.mean(columns[0] == 0) > 0.1  # some were rejected
+    assert_mean_is(0.0, np.hstack(columns))
