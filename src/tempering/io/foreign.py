@@ -153,6 +153,7 @@ def from_tfp(
         ``kernel_results.post_swap_replica_states``, traced.
     target_log_prob : array_like, shape (result, replica) or (result, replica, batch)
         Untempered log density of those states; the log likelihood where ``untempered_log_prob_fn`` kept the prior.
+        Compute it from the states: ``kernel_results.potential_energy`` belongs to the states before the exchange.
     inverse_temperatures : array_like, shape (replica,) or (result, replica)
         ``kernel_results.inverse_temperatures``.
     is_powered : bool
