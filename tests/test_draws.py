@@ -1,5 +1,7 @@
 """TemperedDraws: what a user asks of draws, here exact draws of every rung, made without a sampler."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -133,6 +135,29 @@ def test_the_summary_is_a_table_of_every_coordinate():
     assert np.all(table["5%"] < table["50%"])
     assert np.all(table["50%"] < table["95%"])
     assert np.all(table["sd"] > 0)
+    low, high = draws.hdi(0.9, "b")[:, 0]
+    assert table.loc["b[0]", ["hdi_low", "hdi_high"]].tolist() == [low, high]
+    assert high - low <= table.loc["b[0]", "95%"] - table.loc["b[0]", "5%"]
+    np.testing.assert_allclose(table["ess"], (table["sd"] / table["standard_error"]) ** 2, rtol=1e-9)
+    assert np.all((table["r_hat"] >= 1) & (table["r_hat"] < 1.05))
+    narrow = draws.summary("cold_only", hdi=0.5)
+    assert np.all(narrow["hdi_high"] - narrow["hdi_low"] < 0.8 * (table["hdi_high"] - table["hdi_low"]))
+    assert np.all(narrow["ess"] < table["ess"])
+
+
+def test_chains_that_disagree_have_a_large_r_hat():
+    draws = exact("apart")
+    apart = replace(draws, values={"x": draws.values["x"] + 3.0 * np.arange(4)[:, None, None]}, _kept={})
+    assert np.all(apart.summary()["r_hat"] > 1.5)
+
+
+def test_the_shortest_interval_is_that_of_the_cold_distribution():
+    truth = np.sort(PROBLEM.sample(seeded_rng("hdi truth"), 200_000), axis=0)
+    n = 180_000
+    width = truth[n:] - truth[:-n]
+    found = exact("hdi", n_draws=10_000).hdi(0.9)
+    assert found.shape == (2, 2)
+    np.testing.assert_allclose(found[1] - found[0], width.min(axis=0), rtol=0.05)
 
 
 def test_the_rungs_are_a_table():

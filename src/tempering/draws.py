@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
-from tempering.estimators import Combination, Estimate, combine, mbar, weighted_quantile
+from tempering.estimators import Combination, Estimate, combine, mbar, weighted_hdi, weighted_quantile
 from tempering.ladder import Ladder
 from tempering.layout import Layout
 from tempering.questions.diagnosis import Diagnosis, diagnosis_of
 from tempering.questions.evidence import Evidence, evidence_of
+from tempering.questions.summary import summary_of
 from tempering.questions.tours import Tours, tours_of
 
 if TYPE_CHECKING:
@@ -174,31 +175,20 @@ class TemperedDraws:
 
     def quantile(self, probability: float | Floats, name: str = "x", rule: str = DEFAULT_RULE) -> Any:
         """Return weighted quantiles of a named value, one column a coordinate."""
-        values = np.asarray(self.values[name], dtype=float)
-        flat = values.reshape(values.shape[0] * values.shape[1], -1)
-        weights = self.weights(rule).ravel()
-        columns = [weighted_quantile(column, weights, probability) for column in flat.T]
-        return np.reshape(np.stack(columns, axis=-1), (*np.shape(probability), *values.shape[2:]))
+        return weighted_quantile(self.values[name], self.weights(rule), probability)
 
-    def summary(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
-        """Tabulate mean, standard error, standard deviation and quantiles of every coordinate."""
-        import pandas as pd
+    def hdi(self, probability: float = 0.9, name: str = "x", rule: str = DEFAULT_RULE) -> Floats:
+        """Return the shortest interval that holds a probability, (2, ...), one column a coordinate."""
+        return weighted_hdi(self.values[name], self.weights(rule), probability)
 
-        rows = []
-        for name, array in self.values.items():
-            values = np.asarray(array, dtype=float)
-            flat = values.reshape(*values.shape[:2], -1)
-            mean = self.combination(flat, rule)
-            square = self.combination(flat**2, rule)
-            quantiles = np.reshape(self.quantile(np.array([0.05, 0.5, 0.95]), name, rule), (3, -1))
-            for i in range(flat.shape[2]):
-                label = name if flat.shape[2] == 1 and values.ndim == 2 else f"{name}[{_index(i, values.shape[2:])}]"
-                centre, second = np.ravel(mean.estimate)[i], np.ravel(square.estimate)[i]
-                deviation = float(np.sqrt(max(second - centre**2, 0.0)))
-                error = np.ravel(mean.standard_error)[i]
-                rows.append((label, centre, error, deviation, *quantiles[:, i], _squared_ratio(deviation, error)))
-        columns = ["quantity", "mean", "standard_error", "sd", "5%", "50%", "95%", "ess"]
-        return pd.DataFrame(rows, columns=columns).set_index("quantity")
+    def summary(self, rule: str = DEFAULT_RULE, *, hdi: float = 0.9) -> pd.DataFrame:
+        """Tabulate every coordinate under the weights.
+
+        Columns: mean, its Monte Carlo standard error, standard deviation, quantiles, the ends of the shortest interval
+        that holds the probability ``hdi``, the effective number of draws (variance over squared standard error:
+        weights and correlation both count), and split R-hat.
+        """
+        return summary_of(self, rule, hdi)
 
     @cached_property
     def mbar(self) -> Mbar:
@@ -274,11 +264,3 @@ def _mean_of_known(moves: Floats) -> Floats:
     known = ~np.isnan(moves)
     n = known.sum(axis=1)
     return np.where(n > 0, np.where(known, moves, 0.0).sum(axis=1) / np.maximum(n, 1), np.nan)
-
-
-def _index(i: int, shape: tuple[int, ...]) -> str:
-    return ",".join(str(j) for j in np.unravel_index(i, shape)) if shape else ""
-
-
-def _squared_ratio(deviation: float, error: float) -> float:
-    return float((deviation / error) ** 2) if error > 0 else float("nan")

@@ -9,6 +9,7 @@ from tempering.errors import EstimatorError
 from tempering.estimators import (
     ks_distance,
     weighted_ecdf,
+    weighted_hdi,
     weighted_mean,
     weighted_quantile,
     weighted_variance,
@@ -76,3 +77,24 @@ def test_probabilities_and_vectors_are_checked():
         weighted_quantile([1.0], [1.0], 95)
     with pytest.raises(EstimatorError, match="scalars"):
         weighted_ecdf(np.zeros((3, 2)), np.ones(3))
+    with pytest.raises(EstimatorError, match="between 0 and 1, but got 94"):
+        weighted_hdi([1.0], [1.0], 94)
+
+
+@given(counts, st.floats(0.05, 0.95))
+def test_the_shortest_interval_is_the_shortest_of_all_that_hold_enough(pairs, probability):
+    x, w = (np.array(column, dtype=float) for column in zip(*pairs, strict=True))
+    low, high = weighted_hdi(x, w, probability)
+
+    def held(a, b):
+        return np.sum(w[(x >= a) & (x <= b)]) / np.sum(w)
+
+    assert held(low, high) >= probability - 1e-12
+    widths = [b - a for a in x for b in x if b >= a and held(a, b) >= probability]
+    assert high - low == pytest.approx(min(widths))
+
+
+def test_weights_count_as_repeats_in_the_shortest_interval():
+    x = seeded_rng("repeats").gamma(2.0, size=400)
+    n = seeded_rng("repeat counts").integers(0, 5, size=400)
+    np.testing.assert_array_equal(weighted_hdi(x, n, 0.8), weighted_hdi(x.repeat(n), np.ones(n.sum()), 0.8))

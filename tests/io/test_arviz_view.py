@@ -71,12 +71,52 @@ def test_control_tempered_draws_without_their_weights_are_seen():
     assert_mean_is_not(PROBLEM.mean, [to_arviz(run)["tempered"]["x"].mean(("chain", "draw")) for run in runs])
 
 
-def test_the_summary_agrees_within_monte_carlo_error():
-    run = exact_run("summary", n_draws=4000)
-    table, posterior = run.summary(), to_arviz(run)["posterior"]["x"].to_numpy().reshape(-1, 2)
-    noise = posterior.std(axis=0) / np.sqrt(len(posterior))  # resampling cannot add more than drawing afresh
-    assert np.all(np.abs(posterior.mean(axis=0) - table["mean"]) < 5 * noise)
-    np.testing.assert_allclose(posterior.std(axis=0), table["sd"], rtol=0.05)
+def disagreement(runs, rule):
+    """Return our table less ArviZ's of the resampled draws, in units of the standard deviation: a row a run."""
+    rows = []
+    for run in runs:
+        table = run.summary(rule, hdi=0.9)
+        x = to_arviz(run, rule=rule)["posterior"]["x"].to_numpy().reshape(-1, 2)
+        ordered, n = np.sort(x, axis=0), int(np.ceil(0.9 * len(x)))
+        first = np.argmin(ordered[n - 1 :] - ordered[: len(x) - n + 1], axis=0)
+        theirs = {
+            "mean": x.mean(axis=0),
+            "sd": x.std(axis=0),
+            **{name: np.quantile(x, p, axis=0) for name, p in (("5%", 0.05), ("50%", 0.5), ("95%", 0.95))},
+            "width": ordered[first + n - 1, [0, 1]] - ordered[first, [0, 1]],
+        }
+        ours = table.assign(width=table["hdi_high"] - table["hdi_low"])
+        rows.append([((ours[name] - theirs[name]) / table["sd"]).to_numpy() for name in theirs])
+    return np.array(rows).reshape(len(runs), -1)
+
+
+def test_our_summary_and_that_of_the_view_agree_within_monte_carlo_error():
+    """Means, deviations, quantiles and shortest intervals differ by noise alone, without a bias, over many runs."""
+    runs = [exact_run(f"agree {i}", n_draws=2000) for i in range(24)]
+    apart = disagreement(runs, "mbar")
+    # a resampled quantile lies half a draw beside ours, and the shortest of noisy intervals is a little too short:
+    # O(1/n) of n = 2000 draws or so, far below the noise of one run
+    assert np.max(np.abs(apart.mean(axis=0))) < 0.02
+    assert np.max(np.abs(apart)) < 0.25
+
+
+def test_control_a_view_of_the_tempered_draws_does_not_agree(monkeypatch):
+    """Resampled without weights, the draws of all rungs are wider than the cold ones."""
+    monkeypatch.setattr(view, "_equal_weight", lambda run, *_: np.arange(run.rung.size).reshape(run.rung.shape))
+    apart = disagreement([exact_run(f"agree {i}", n_draws=2000) for i in range(3)], "mbar")
+    assert np.max(np.abs(apart.mean(axis=0))) > 0.2
+
+
+def test_sample_sizes_and_r_hat_of_the_view_are_near_ours():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+    run = exact_run("sizes", n_draws=4000)
+    x = np.asarray(to_arviz(run)["posterior"]["x"])
+    table = run.summary()
+    for i in range(2):
+        assert 0.6 < float(arviz.ess(x[..., i])) / table["ess"].iloc[i] < 1.6
+        assert abs(float(arviz.rhat(x[..., i])) - table["r_hat"].iloc[i]) < 0.01
 
 
 def test_ensembles_become_chains_in_time_order():
@@ -109,6 +149,22 @@ def test_older_arviz_gets_inference_data(monkeypatch):
     assert data.attrs["log_evidence"] == run.log_evidence().value
     summary = arviz.summary(data, kind="stats")
     assert np.all(np.abs(summary["mean"].to_numpy() - run.summary()["mean"].to_numpy()) < 0.2)
+
+
+def test_still_older_arviz_takes_groups_and_attributes_alone(monkeypatch):
+    """As ArviZ 0.20 does, which has no argument for groups that are not its own."""
+
+    class Strict:
+        def __init__(self, attrs=None, **groups):
+            assert all(hasattr(group, "data_vars") for group in groups.values())
+            self.groups = groups
+
+    monkeypatch.setattr(view, "_version", {"arviz": "0.20.0"}.get)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+    monkeypatch.setattr(arviz, "InferenceData", Strict)
+    assert set(to_arviz(exact_run("oldest")).groups) == {"posterior", "sample_stats", "tempered"}
 
 
 @pytest.mark.parametrize(

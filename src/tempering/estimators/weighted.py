@@ -1,4 +1,4 @@
-"""Summaries of weighted draws: mean, variance, quantiles, distribution function, Kolmogorov-Smirnov distance.
+"""Summaries of weighted draws: mean, variance, quantiles, shortest intervals, distribution function, its distance.
 
 Weights need not sum to one. Draws are flattened over (chain, draw); what lies behind belongs to one value.
 """
@@ -79,6 +79,44 @@ def weighted_quantile(values: ArrayLike, weights: ArrayLike, probabilities: Arra
     h, w, trailing = _columns(values, weights)
     columns = [weighted_ecdf(column, w).quantile(p) for column in h.T]
     return np.stack(columns, axis=-1).reshape((*p.shape, *trailing))
+
+
+def weighted_hdi(values: ArrayLike, weights: ArrayLike, probability: float = 0.9) -> Floats:
+    """Return the highest-density interval: the shortest between two draws that holds a probability.
+
+    Parameters
+    ----------
+    values : array_like, shape (*weights.shape, ...)
+        Draws; those of weight zero are not looked at.
+    weights : array_like
+        Not negative, with a positive sum.
+    probability : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    ndarray, shape (2, ...)
+        Where it begins and ends. Of a density with several humps it is still one interval.
+
+    Examples
+    --------
+    >>> weighted_hdi([0.0, 1.0, 2.0, 9.0], [0.1, 0.5, 0.3, 0.1], 0.8)
+    array([1., 2.])
+    """
+    if not 0 < probability < 1:
+        raise EstimatorError(f"probability must lie between 0 and 1, but got {probability}. Divide percentages by 100.")
+    h, w, trailing = _columns(values, weights)
+    columns = [_shortest(weighted_ecdf(column, w), probability) for column in h.T]
+    return np.stack(columns, axis=-1).reshape((2, *trailing))
+
+
+def _shortest(ecdf: WeightedEcdf, probability: float) -> Floats:
+    before = np.concatenate([[0.0], ecdf.probabilities[:-1]])  # what lies below each draw
+    wanted = (before + probability) * (1 - 1e-14)  # sums of weights fall short by rounding
+    first = np.flatnonzero(wanted <= ecdf.probabilities[-1])
+    last = np.searchsorted(ecdf.probabilities, wanted[first], side="left")
+    best = int(np.argmin(ecdf.values[last] - ecdf.values[first]))
+    return np.array([ecdf.values[first[best]], ecdf.values[last[best]]])
 
 
 @dataclass(frozen=True, eq=False)

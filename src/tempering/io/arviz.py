@@ -155,6 +155,7 @@ def _version(package: str) -> str | None:
 def _inference_data(groups: dict[str, xr.Dataset], attributes: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # ArviZ announces its successor on import
+        warnings.simplefilter("ignore", UserWarning)  # a group of our own; no argument says so in all versions
         import arviz
 
-    return arviz.InferenceData(attrs=attributes, warn_on_custom_groups=False, **groups)
+        return arviz.InferenceData(attrs=attributes, **groups)

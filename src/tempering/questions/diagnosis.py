@@ -165,19 +165,22 @@ def _by_quantity(draws: TemperedDraws) -> tuple[dict[str, float], dict[str, floa
     return ess, r_hat
 
 
-def weighted_r_hat(values: Floats, draws: TemperedDraws) -> float:
-    """Return the split R-hat of one quantity under the weights.
+def weighted_r_hat(values: Floats, draws: TemperedDraws, rule: str | None = None) -> float:
+    """Return the split R-hat of one quantity under the weights; NaN where there is only one unit to compare.
 
     Halves of chains (of ensembles, for coupled ones) give self-normalised means; their variance is set against the
-    variance of the quantity over the effective number of draws in a half.
+    variance of the quantity. A population, carried from hot to cold, has no halves alike: it is compared whole.
     """
-    weights = draws.weights()
+    weights = draws.weights() if rule is None else draws.weights(rule)
     n = draws.n_chains // draws.chains_per_ensemble
-    half = draws.n_draws // 2
+    parts = 1 if draws.info is not None and draws.info.method == "sequential" else 2
+    half = draws.n_draws // parts
+    if n * parts < 2:
+        return float("nan")
 
     def halves(a: Any) -> Floats:
-        grouped = a[:, : 2 * half].reshape(n, draws.chains_per_ensemble, 2, half)
-        return np.asarray(grouped.transpose(0, 2, 1, 3).reshape(2 * n, -1))
+        grouped = a[:, : parts * half].reshape(n, draws.chains_per_ensemble, parts, half)
+        return np.asarray(grouped.transpose(0, 2, 1, 3).reshape(parts * n, -1))
 
     w, h = halves(weights), halves(values)
     total = w.sum(axis=1)
