@@ -2,10 +2,14 @@ import numpy as np
 import pytest
 
 from statistical import seeded_rng
+from tempering.data import SYNTHETIC_COUNTS, path_of
 from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.experiments import shags
 from tempering.ladder import Ladder
+from tempering.models.recapture import ModelSpace, read
+from tempering.models.recapture.model import recapture_model
+from tempering.models.recapture.structures import Structure
 
 
 def some_draws(shift=0.0):
@@ -39,8 +43,42 @@ def test_models_are_counted_once():
 
 
 def test_too_few_draws_are_refused():
-    with pytest.raises(InputError, match="Ask for 6400 draws"):
+    with pytest.raises(InputError, match="Ask for 12800 draws"):
         shags.run(1000, progress=False)
+
+
+def test_joined_chains_are_those_of_the_parts_in_turn():
+    parts = [some_draws(), some_draws(5.0)]
+    whole = shags.joined_chains(parts)
+    assert whole.n_chains == 8
+    assert np.array_equal(whole.energy, np.concatenate([part.energy for part in parts]))
+    assert np.array_equal(whole.values["model"][4:], parts[1].values["model"])
+    cold = whole.combination(whole.energy, "cold_only").estimate
+    assert cold == pytest.approx(np.mean(whole.energy[whole.rung == 0]))
+
+
+def test_the_probability_of_a_structure_is_that_of_its_code():
+    space = ModelSpace(4)
+    draws = some_draws()
+    wanted = space.code(Structure.parse("{1}(t) {2,3} {4+}", 4))
+    draws.values["model"][..., 2] = np.where(draws.rung == 0, wanted, 0)
+    row = shags.structure_row(shags.Outcome(draws, None, space), "lambda", "{1}(t) {2,3} {4+}")
+    assert row.ours == pytest.approx(draws.shares("ess_optimal")[0])
+    assert row.quantity == "P(lambda: {1}(t) {2,3} {4+})"
+    assert shags.structure_row(shags.Outcome(draws, None, space), "lambda", "{1,2,3,4+}(t)").ours == 0.0
+
+
+@pytest.mark.long
+def test_the_draws_do_not_depend_on_the_number_of_threads():
+    counts = read(path_of(SYNTHETIC_COUNTS), "counts")
+    model = recapture_model(counts, ModelSpace(4), keep_values=False)
+    log_p = 6600.0 * shags.LADDER.inverse_temperatures
+    one, three = (shags.sample_groups(model, log_p, 160, 10, 7, n_threads=n, progress=False) for n in (1, 3))
+    assert one.rung.shape == (10, 144)
+    assert np.array_equal(one.energy, three.energy)
+    assert np.array_equal(one.rung, three.rung)
+    assert np.array_equal(one.values["model"], three.values["model"])
+    assert len(np.unique(one.energy[:, -1])) == 10  # no two groups share a stream
 
 
 @pytest.mark.long
