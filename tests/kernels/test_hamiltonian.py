@@ -12,6 +12,8 @@ from tempering.gradients import WithGradient
 from tempering.kernels import Hamiltonian, RandomWalk
 from tempering.kernels import hamiltonian as module
 from tempering.kernels.scalar import evaluate
+from tempering.layout import Layout
+from tempering.reference import Reference, along_reference
 
 N, N_STEPS = 1500, 2
 PATH = LogRates()
@@ -127,6 +129,28 @@ def test_prior_and_likelihood_may_both_bring_gradients():
     assert np.all(np.abs(y.value - truth) < 6 * y.standard_error)
 
 
+def slopes_agree(function, x):
+    """Compare a gradient with central differences."""
+    h = 1e-6
+    numeric = [(function(x + h * e) - function(x - h * e)) / (2 * h) for e in np.eye(len(x))]
+    value, slope = function.log_density_gradient(x)
+    assert value == pytest.approx(float(function(x)), rel=1e-12)
+    np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-7)
+
+
+def test_a_path_from_a_reference_keeps_the_gradient():
+    factors = [np.linalg.cholesky(np.cov(seeded_rng("factors").normal(size=(3, 9)))), 0.5 * np.eye(3)]
+    q = Reference([0.7, 0.3], [[0.0, 1.0, -1.0], [2.0, 2.0, 0.5]], factors, [5, 8])
+    for target in (tp.Target(ENERGY), tp.Target.from_likelihood(ENERGY, BASE)):
+        path = target.with_reference(q)
+        for x in seeded_rng("places").normal(size=(5, 3)):
+            slopes_agree(path.base, x)
+            slopes_agree(path.energy, x)
+    run = sample(StanLike(), reference=Reference([1.0], [np.full(6, 2.5)], [np.eye(6)], [7]), ladder=[1, 0.5, 0])
+    assert run.info.kernel.startswith("Hamiltonian")
+    assert abs(run.log_evidence().value - 3 * np.log(2 * np.pi)) < 0.5
+
+
 def test_named_positions_have_named_gradients():
     class Named:
         def log_density(self, p):
@@ -138,6 +162,11 @@ def test_named_positions_have_named_gradients():
 
     run = sample(Named(), initial={"a": 0.0, "b": np.zeros(5)}, kernel=Hamiltonian(3))
     assert abs(run.expect(lambda a, b: a).value - 1.0) < 0.3
+    layout = Layout.of({"a": 0.0, "b": np.zeros(5)})
+    q = Reference([1.0], [np.full(6, 0.5)], [2 * np.eye(6)], [7])
+    path = along_reference(tp.Target(Named()), q, layout)
+    for function in (path.base, path.energy):
+        slopes_agree(layout.on_flat(function), seeded_rng("named").normal(size=6))
 
 
 def test_gradients_that_cannot_be_used_are_refused():

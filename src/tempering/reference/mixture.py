@@ -81,6 +81,15 @@ class Reference:
         largest = xp.max(log_parts, axis=-1, keepdims=True)
         return xp.log(xp.sum(xp.exp(log_parts - largest), axis=-1)) + largest[..., 0]
 
+    def log_density_gradient(self, x: Any) -> tuple[float, Floats]:
+        """Return log q and its gradient at one vector."""
+        x = np.asarray(x, dtype=float)
+        value, log_parts = float(self.log_density(x)), self.log_parts(x)
+        z = np.einsum("cij,cj->ci", self._inverse_factors, x - self.means)
+        pull = (self.degrees_of_freedom + self.dimension) / (self.degrees_of_freedom + np.sum(z**2, axis=1))
+        slopes = -pull[:, None] * np.einsum("cij,ci->cj", self._inverse_factors, z)
+        return value, np.asarray(np.exp(log_parts - value) @ slopes)
+
     def log_parts(self, x: Any) -> Any:
         """Return log of w_c t_c(x), one column a component."""
         xp = x.__array_namespace__()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import TargetError
+from tempering.gradients import WithGradient, gradient_of
 from tempering.layout import Layout
 from tempering.reference.mixture import Reference
 from tempering.target import Target
@@ -60,16 +61,41 @@ def along_reference(target: Target, reference: Any, layout: Layout | None = None
 @lru_cache(maxsize=64)
 def _path(target: Target, reference: Any, layout: Layout | None) -> Target:
     log_q, sample, log_pi = reference.log_density, reference.sample, _cold(target)
+    log_q_gradient = gradient_of(reference)
     if _is_numba(log_pi):
         log_q, sample = _compiled(reference)
     elif isinstance(reference, Reference) and layout is not None and not layout.is_vector:
         log_q = lambda position: reference.log_density(_flat(position))  # noqa: E731
         sample = lambda rng: layout.unflatten(reference.sample(rng))  # noqa: E731
+        log_q_gradient = _named_gradient(reference, layout)
 
     def energy(position: Any) -> Any:
         return log_pi(position) - log_q(position)
 
-    return Target.from_likelihood(_like(log_pi, energy), log_q, sample, constrain=target.constrain)
+    if gradient_of(log_pi) is None or log_q_gradient is None:
+        return Target.from_likelihood(_like(log_pi, energy), log_q, sample, constrain=target.constrain)
+    base = WithGradient(log_q, log_q_gradient)
+    rise = WithGradient(energy, _combined(log_pi, base, -1.0))
+    return Target.from_likelihood(rise, base, sample, constrain=target.constrain)
+
+
+def _named_gradient(reference: Reference, layout: Layout) -> Any:
+    def gradient(position: Any) -> tuple[float, Any]:
+        value, slope = reference.log_density_gradient(_flat(position))
+        return value, layout.unflatten(slope)
+
+    return gradient
+
+
+def _combined(one: Any, other: Any, sign: float) -> Any:
+    """Return value and gradient of one function plus or minus another, both with gradients."""
+    import jax
+
+    def gradient(position: Any) -> tuple[Any, Any]:
+        (a, slope_a), (b, slope_b) = (f.log_density_gradient(position) for f in (one, other))
+        return a + sign * b, jax.tree.map(lambda u, v: np.asarray(u) + sign * np.asarray(v), slope_a, slope_b)
+
+    return gradient
 
 
 def _cold(target: Target) -> Any:
@@ -81,6 +107,8 @@ def _cold(target: Target) -> Any:
     def log_pi(position: Any) -> Any:
         return prior(position) + whole(position)
 
+    if gradient_of(prior) is not None and gradient_of(whole) is not None:
+        return WithGradient(log_pi, _combined(prior, whole, 1.0))
     return _like(whole, log_pi) if _is_numba(prior) else log_pi
 
 
