@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.estimators import RungSums, combined_ess
+from tempering.estimators.rules import MINIMUM_ESS_PER_DRAW
 
 Report = Callable[[int, str], None]
 
 
 def _silent(done: int, line: str) -> None:
     """Report to nobody."""
+
+
+class _Bar:
+    """Advance a bar by a call; print lines above it, and a status that is replaced beside it."""
+
+    def __init__(self, progress: Any, task: Any) -> None:
+        self._progress, self._task = progress, task
+
+    def __call__(self, done: int, line: str) -> None:
+        self._progress.advance(self._task, done)
+        if line:
+            self._progress.console.print(line, highlight=False)
+
+    def show(self, status: str) -> None:
+        self._progress.update(self._task, status=status)
 
 
 @contextmanager
@@ -26,13 +48,70 @@ def bar(total: int, *, show: bool = True, title: str = "tempering") -> Iterator[
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=total)
+    text, status = TextColumn("{task.description}"), TextColumn("{task.fields[status]}")
+    left = TimeRemainingColumn(elapsed_when_finished=True)
+    with Progress(
+        text, BarColumn(20), TimeElapsedColumn(), TextColumn("left"), left, status, console=console, transient=True
+    ) as progress:
+        yield _Bar(progress, progress.add_task(title, total=total, status=""))
 
-        def report(done: int, line: str) -> None:
-            progress.advance(task, done)
-            if line:
-                progress.console.print(line, highlight=False)
 
-        yield report
+class Watch:
+    """Follow draws block by block and show rungs, round trips and the effective sample size so far.
+
+    Does nothing where nobody looks.
+    """
+
+    def __init__(self, report: Report, engine: str, inverse_temperatures: NDArray[np.float64], n_chains: int) -> None:
+        self._show = getattr(report, "show", None)
+        self._engine, self._k = engine, np.asarray(inverse_temperatures)
+        self._sums = RungSums.empty(len(self._k))
+        self._trips = RoundTrips(len(self._k), n_chains)
+
+    def see(self, rung: NDArray[np.int32], energy: NDArray[np.float64]) -> None:
+        """Count another block of draws, (chain, draw)."""
+        if self._show is None:
+            return
+        one_minus_k = 1.0 - self._k[rung]
+        log_weights = np.where(one_minus_k > 0, one_minus_k * np.where(one_minus_k > 0, energy, 0.0), 0.0)
+        self._sums = self._sums.merge(RungSums.from_log_weights(log_weights, rung, len(self._k)))
+        self._trips.see(rung)
+        self._show(self.status)
+
+    @property
+    def status(self) -> str:
+        """One line: the engine, rungs, round trips and ESS so far."""
+        parts = [self._engine, f"{len(self._k)} rungs", f"{self._trips.total:,} round trips", f"ESS {self.ess:,.0f}"]
+        return ", ".join(parts)
+
+    @property
+    def ess(self) -> float:
+        """Effective sample size of the weights so far, over the rungs that are worth a tenth of their draws."""
+        trusted = self._sums.ess_of_weights >= MINIMUM_ESS_PER_DRAW * self._sums.n_draws
+        ell = np.where(trusted & self._sums.has_weight, self._sums.kish_ess, 0.0)
+        return combined_ess(self._sums, ell / ell.sum()) if ell.sum() > 0 else 0.0
+
+
+class RoundTrips:
+    """Count journeys from the cold rung to the hottest and back, block by block."""
+
+    def __init__(self, n_rungs: int, n_chains: int) -> None:
+        self.total = 0
+        self._hottest = n_rungs - 1
+        self._last = np.full((n_chains, 1), -1)  # the end each chain was at last: 0 cold, 1 hot, -1 neither yet
+        self._was_cold = np.zeros(n_chains, bool)
+
+    def see(self, rung: NDArray[np.int32]) -> None:
+        """Count another block, (chain, draw)."""
+        if self._hottest == 0:
+            return
+        end = np.where(rung == 0, 0, np.where(rung == self._hottest, 1, -1))
+        end = np.concatenate([self._last, end], axis=1)
+        place = np.maximum.accumulate(np.where(end >= 0, np.arange(end.shape[1]), 0), axis=1)
+        end = np.take_along_axis(end, place, axis=1)  # every draw knows the end before it
+        arrivals = np.sum((end[:, 1:] == 0) & (end[:, :-1] == 1), axis=1)
+        first = np.argmax(end == 0, axis=1)
+        comes_from_hot = (first > 0) & (np.take_along_axis(end, np.maximum(first - 1, 0)[:, None], axis=1)[:, 0] == 1)
+        self.total += int(np.sum(arrivals - (~self._was_cold & comes_from_hot)))
+        self._was_cold |= np.any(end == 0, axis=1)
+        self._last = end[:, -1:]

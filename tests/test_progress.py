@@ -1,0 +1,74 @@
+"""Progress: what is shown while a run goes on is what the finished run says."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import tempering as tp
+from statistical import seeded_rng
+from tempering import progress
+from tempering.tuning.rounds import n_round_trips
+
+
+class Listener:
+    def __init__(self):
+        self.lines, self.shown, self.done = [], [], 0
+
+    def __call__(self, done, line):
+        self.done += done
+        self.lines.append(line)
+
+    def show(self, status):
+        self.shown.append(status)
+
+
+@pytest.mark.parametrize("n_rungs", [1, 2, 3, 5])
+@pytest.mark.parametrize("block", [1, 7, 32])
+def test_round_trips_are_counted_across_blocks(n_rungs, block):
+    rng = seeded_rng(f"trips {n_rungs} {block}")
+    steps = np.cumsum(rng.choice([-1, 0, 1], size=(6, 400)), axis=1) + rng.integers(n_rungs, size=(6, 1))
+    rung = np.clip(np.abs((steps % (4 * n_rungs)) - 2 * n_rungs) - 1, 0, n_rungs - 1).astype(np.int32)
+    trips = progress.RoundTrips(n_rungs, 6)
+    for start in range(0, 400, block):
+        trips.see(rung[:, start : start + block])
+    assert trips.total == n_round_trips(rung, n_rungs)
+    assert n_rungs == 1 or trips.total > 3
+
+
+def test_the_status_is_that_of_the_draws_so_far():
+    listener = Listener()
+    target = tp.Target(lambda x: -0.5 * x**2)
+    run = tp.sample(target, initial=0.0, ladder=[1, 0.5, 0.2], draws=640, tune=320, rng=1, progress=False)
+    watch = progress.Watch(listener, "some engine", run.ladder.inverse_temperatures, run.n_chains)
+    for start in range(0, 640, 64):
+        watch.see(run.rung[:, start : start + 64], run.energy[:, start : start + 64])
+    assert len(listener.shown) == 10
+    assert listener.shown[-1].startswith("some engine, 3 rungs, ")
+    assert f"{run.n_round_trips:,} round trips" in listener.shown[-1]
+    assert watch.ess == pytest.approx(run.ess("ess_optimal"), rel=1e-6)  # here all rungs are worth a tenth
+    assert listener.shown[-1].endswith(f"ESS {watch.ess:,.0f}")
+
+
+def test_nobody_pays_for_what_nobody_sees():
+    watch = progress.Watch(lambda done, line: None, "engine", np.array([1.0, 0.5]), 2)
+    watch.see(None, None)
+    assert watch.ess == 0.0
+
+
+def test_on_a_terminal_there_is_a_bar_with_its_status(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=screen, force_terminal=True, width=120))
+    with progress.bar(10, title="a title") as report:
+        report(5, "a line")
+        report.show("a status")
+        report(4, "")
+    text = screen.getvalue()
+    assert all(part in text for part in ("a title", "a line", "a status", "left"))
+
+
+def test_without_a_terminal_there_is_silence(capsys):
+    with progress.bar(10) as report:
+        report(5, "a line")
+    assert capsys.readouterr() == ("", "")
