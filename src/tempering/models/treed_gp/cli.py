@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedGP
 
-app = typer.Typer(no_args_is_help=True, help="Bayesian treed Gaussian processes.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bayesian treed Gaussian processes.")
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print results only.")]
 
 
