@@ -59,6 +59,12 @@ class Plan:
         return leaves(self.kernel) if self.kernel is not None else ()
 
     @property
+    def in_words(self) -> str:
+        """One line about method, engine, chains and kernel."""
+        what = self.kernel if self.kernel is not None else type(self.target).__name__
+        return f"{self.method} on the {self.engine} engine, {self.n_chains} chains, {what!r}"
+
+    @property
     def is_powered(self) -> bool:
         """Whether the whole density is raised to the power k."""
         return isinstance(self.target, Target) and self.target.is_powered

@@ -104,6 +104,7 @@ def sample(
     )  # fmt: skip
     started = time.perf_counter()
     with progress_bars.bar(tune + draws, show=progress) as report:
+        report(0, plan.in_words)
         if plan.method == "sequential":
             return _sample_sequentially(plan, draws, report, started)
         if plan.fitted is not None and plan.ladder is None:
@@ -119,6 +120,7 @@ def sample(
 def draw(engine: Engine, states: Any, schedule: Schedule, n: int, report: Any, *, is_powered: bool = False) -> Trace:
     """Run with everything frozen, block by block, and keep ``n`` draws of every chain."""
     block = LONG_BLOCK if n >= LONG_RUN else QUANTUM * max(1, n // (REPORTS * QUANTUM))
+    watch = progress_bars.Watch(report, engine.name, schedule.ladder.inverse_temperatures, engine.n_chains)
     traces: list[Trace] = []
     for done in range(0, n, block):
         states, trace = engine.run(states, schedule, block)
@@ -126,6 +128,7 @@ def draw(engine: Engine, states: Any, schedule: Schedule, n: int, report: Any, *
             check_spread(trace, schedule)
         traces.append(trace)
         report(min(block, n - done), "")
+        watch.see(trace.rung, trace.energy)
     return shortened(joined(traces), n)
 
 
