@@ -29,7 +29,13 @@ class EstimatorError(TemperingError, ValueError):
 
 
 class SamplerError(TemperingError, RuntimeError):
-    """A run that cannot go on."""
+    """A run that cannot go on; ``draws`` are those it had made, if there were any."""
+
+    draws: object = None
+
+
+class CheckpointError(SamplerError):
+    """A checkpoint of another run, or one that cannot be read or written."""
 
 
 class InputError(TemperingError, ValueError):

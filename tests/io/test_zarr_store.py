@@ -83,10 +83,10 @@ def test_values_are_read_when_they_are_asked_for(tmp_path):
 def test_long_arrays_are_cut_along_the_draws(tmp_path, monkeypatch):
     import zarr
 
-    monkeypatch.setattr("tempering.io.zarr_store.CHUNK", 1000)
+    monkeypatch.setattr("tempering.io.run_store.CHUNK", 1000)
     run = exact_run("long")
     save(run, tmp_path / "run.zarr")
-    assert zarr.open_group(tmp_path / "run.zarr")["energy"].chunks == (4, 250)
+    assert zarr.open_group(tmp_path / "run.zarr")["energy"].chunks == (4, 125)
     assert_equal_runs(run, load(tmp_path / "run.zarr"))
 
 

@@ -1,29 +1,27 @@
-"""Runs on disk: a Zarr store, one array a quantity, which xarray can open too.
+"""Runs on disk: saved chunk by chunk, and read when they are asked for.
 
-Writing goes to a folder beside and is renamed when whole. Reading takes the rungs and energies at once and each named
-value when it is first asked for.
+Writing goes to a folder beside and is renamed when whole. Loading reads what describes a run; each array is read
+when it is first asked for.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.draws import RunInfo, TemperedDraws
 from tempering.errors import InputError
-
-if TYPE_CHECKING:
-    from tempering.draws import RunInfo, TemperedDraws
-    from tempering.layout import Layout
-
-FORMAT = 1
-MARK = "tempering_format"
-CHUNK = 2**20  # numbers in a chunk, about: 8 MB
+from tempering.io.run_store import ARRAYS, FORMAT, MARK, WHOLE, RunStore, zarr_library
+from tempering.kernels.settings import Settings
+from tempering.ladder import Ladder
+from tempering.layout import Layout
 
 
 def save(draws: TemperedDraws, path: str | Path) -> None:
@@ -32,78 +30,129 @@ def save(draws: TemperedDraws, path: str | Path) -> None:
     Parameters
     ----------
     draws : TemperedDraws
+        One that was loaded is copied chunk by chunk, and never in memory as a whole.
     path : path
         A folder, by custom named ``*.zarr``.
     """
-    zarr = _zarr()
+    zarr = zarr_library()
     target = Path(path)
     if target.exists() and not _is_run(zarr, target):
         raise InputError(
             f"{target} must be new or a run written before, but it is something else. Choose another name."
         )
     partial = target.with_name(target.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    root = zarr.open_group(partial, mode="w")
-    _write_values(root.create_group("values"), draws.values)
-    for name in ("rung", "energy", "proposed", "acceptance"):
-        _write(root, name, getattr(draws, name), _dimensions(name, getattr(draws, name)))
-    _write(root, "inverse_temperatures", draws.ladder.inverse_temperatures, ("rungs",))
-    _write(root, "log_pseudo_prior", draws.log_pseudo_prior, ("rungs",))
-    for i, settings in enumerate(draws.settings):
-        _write_fields(root.create_group(f"settings/{i}"), settings._asdict())
-    if draws.info is not None:
-        _write_info(root.create_group("info"), draws.info)
-    layout = None if draws.layout is None else _describe(draws.layout)
-    common = {"chains_per_ensemble": draws.chains_per_ensemble, "is_powered": draws.is_powered, "layout": layout}
-    root.attrs.update({MARK: FORMAT, "names": list(draws.values), **common})
+    store = RunStore.create(partial, _piece(draws, 0, 1), draws.n_draws)
+    for first in range(0, draws.n_draws, store.chunk):
+        store.write(first, _piece(draws, first, first + store.chunk))
+    store.finish()
     if target.exists():
         shutil.rmtree(target)
     partial.rename(target)
 
 
 def load(path: str | Path) -> TemperedDraws:
-    """Read a run that `save` wrote; named values are read when they are first asked for."""
-    from tempering.draws import TemperedDraws
-    from tempering.kernels.settings import Settings
-    from tempering.ladder import Ladder
+    """Open a run that `save` wrote, or what a checkpoint has so far.
 
-    zarr = _zarr()
-    if not _is_run(zarr, Path(path)):
+    Only what describes the run is read; every array (the values by name, energies, rungs) is read from the disk when
+    it is first asked for.
+    """
+    zarr = zarr_library()
+    folder = Path(path)
+    if (folder / "run.json").is_file():
+        from tempering.execution.keeping import load_checkpoint
+
+        return load_checkpoint(folder)
+    if not _is_run(zarr, folder):
         raise InputError(f"{path} must be a run written by save, but there is none. Check the path.")
-    root = zarr.open_group(Path(path), mode="r")
+    root = zarr.open_group(folder, mode="r")
     attributes = dict(root.attrs)
     if attributes[MARK] != FORMAT:
         raise InputError(
             f"{path} must be of format {FORMAT}, but it is of format {attributes[MARK]}. Read it with the version of "
             "tempering that wrote it."
         )
-    arrays = {name: root[name][...] for name in ("rung", "energy", "log_pseudo_prior", "proposed", "acceptance")}
+    if not attributes.get(WHOLE, True):
+        raise InputError(f"{path} must be a whole run, but it is still being written. Load its checkpoint's folder.")
+    return open_draws(root, int(root["rung"].shape[1]))
+
+
+def open_draws(root: Any, n_draws: int) -> StoredDraws:
+    """Open the first ``n_draws`` draws of a store."""
+    attributes = dict(root.attrs)
     n_settings = len(list(root["settings"].group_keys())) if "settings" in root else 0
-    settings = tuple(Settings(**_read_fields(root[f"settings/{i}"])) for i in range(n_settings))
-    return TemperedDraws(
-        values=StoredValues(root["values"], tuple(attributes["names"])),
-        ladder=Ladder(root["inverse_temperatures"][...]),
-        chains_per_ensemble=attributes["chains_per_ensemble"],
-        layout=_layout(attributes["layout"]),
-        settings=settings,
-        is_powered=attributes["is_powered"],
-        info=_read_info(root["info"]) if "info" in root else None,
-        **arrays,
-    )
+    found = {
+        "values": StoredValues(root["values"], tuple(attributes["names"]), n_draws),
+        "ladder": Ladder(root["inverse_temperatures"][...]),
+        "log_pseudo_prior": root["log_pseudo_prior"][...],
+        "chains_per_ensemble": attributes["chains_per_ensemble"],
+        "layout": _layout(attributes["layout"]),
+        "settings": tuple(Settings(**_read_fields(root[f"settings/{i}"])) for i in range(n_settings)),
+        "is_powered": attributes["is_powered"],
+        "info": _read_info(root["info"]) if "info" in root else None,
+    }
+    return StoredDraws.of(root, n_draws, found)
+
+
+class StoredDraws(TemperedDraws):
+    """Draws on disk; every array is read when it is first asked for."""
+
+    _root: Any = None
+    _length: int = 0
+
+    @classmethod
+    def of(cls, root: Any, n_draws: int, found: dict[str, Any]) -> StoredDraws:
+        """Make draws of a store, with all but the arrays given."""
+        draws = object.__new__(cls)
+        for field in fields(TemperedDraws):
+            if field.name in found:
+                object.__setattr__(draws, field.name, found[field.name])
+            elif field.default_factory is not MISSING:
+                object.__setattr__(draws, field.name, field.default_factory())
+        object.__setattr__(draws, "_root", root)
+        object.__setattr__(draws, "_length", n_draws)
+        return draws
+
+    rung = cached_property(lambda self: self._array("rung"))
+    energy = cached_property(lambda self: self._array("energy"))
+    proposed = cached_property(lambda self: self._array("proposed"))
+    acceptance = cached_property(lambda self: self._array("acceptance"))
+
+    @property
+    def n_chains(self) -> int:
+        """Number of rows: chains, or replicas of all ensembles."""
+        return super().n_chains if self._root is None else int(self._root["rung"].shape[0])
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of each chain."""
+        return super().n_draws if self._root is None else self._length
+
+    def piece(self, first: int, last: int) -> TemperedDraws:
+        """Read some of the draws, and keep none of them."""
+        rows = slice(first, min(last, self._length))
+        arrays = {name: self._root[name][:, rows] for name in ARRAYS}
+        values = {name: self.values.piece(name, rows) for name in self.values}  # type: ignore[attr-defined]
+        kept = {field.name: getattr(self, field.name) for field in fields(TemperedDraws) if field.name not in ARRAYS}
+        return TemperedDraws(**(kept | arrays | {"values": values, "_kept": {}}))
+
+    def _array(self, name: str) -> NDArray[Any]:
+        array: NDArray[Any] = self._root[name][:, : self._length]
+        array.setflags(write=False)
+        return array
 
 
 class StoredValues(Mapping[str, NDArray[Any]]):
     """Arrays by name, each read from the store when it is first asked for."""
 
-    def __init__(self, group: Any, names: tuple[str, ...]) -> None:
-        self._group, self._names = group, names
+    def __init__(self, group: Any, names: tuple[str, ...], n_draws: int) -> None:
+        self._group, self._names, self._n_draws = group, names, n_draws
         self._read: dict[str, NDArray[Any]] = {}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._names:
             raise KeyError(name)
         if name not in self._read:
-            array = self._group[str(self._names.index(name))][...]
+            array = self.piece(name, slice(0, self._n_draws))
             array.setflags(write=False)
             self._read[name] = array
         return self._read[name]
@@ -114,66 +163,34 @@ class StoredValues(Mapping[str, NDArray[Any]]):
     def __len__(self) -> int:
         return len(self._names)
 
+    def piece(self, name: str, rows: slice) -> NDArray[Any]:
+        """Read some draws of one value, and keep none of them."""
+        array: NDArray[Any] = self._group[str(self._names.index(name))][:, rows]
+        return array
 
-def _zarr() -> Any:
-    try:
-        import zarr
-    except ImportError as error:
-        raise InputError(
-            "Runs are kept as Zarr stores, but zarr is not installed. Run: pip install 'tempering[zarr]'."
-        ) from error
-    return zarr
+
+def _piece(draws: TemperedDraws, first: int, last: int) -> TemperedDraws:
+    """Return some of the draws of every chain."""
+    if isinstance(draws, StoredDraws) and draws._root is not None:
+        return draws.piece(first, last)
+    return rows_of(draws, first, last)
+
+
+def rows_of(draws: TemperedDraws, first: int, last: int) -> TemperedDraws:
+    """Return draws number ``first`` to ``last - 1`` of every chain."""
+    arrays = {name: getattr(draws, name)[:, first:last] for name in ARRAYS}
+    return replace(draws, values={n: np.asarray(v)[:, first:last] for n, v in draws.values.items()}, _kept={}, **arrays)
 
 
 def _is_run(zarr: Any, path: Path) -> bool:
     return (path / "zarr.json").is_file() and MARK in zarr.open_group(path, mode="r").attrs
 
 
-def _write_values(group: Any, values: Mapping[str, NDArray[Any]]) -> None:
-    """Write each value under its number: any name at all is allowed, a path's separators too."""
-    for i, (name, value) in enumerate(values.items()):
-        array = np.asarray(value)
-        if array.dtype.kind not in "fiub":
-            raise InputError(f"Values must be numbers to be kept, but {name!r} has type {array.dtype}. Record numbers.")
-        _write(group, str(i), array, _dimensions(name, array))
-        group[str(i)].attrs["name"] = name
-
-
-def _dimensions(name: str, array: NDArray[Any]) -> tuple[str, ...]:
-    return ("chain", "draw", *(f"{name}_dim_{i}" for i in range(np.ndim(array) - 2)))
-
-
-def _write(group: Any, name: str, array: Any, dimensions: tuple[str, ...] | None = None) -> None:
-    data = np.asarray(array)
-    chunks = list(data.shape)
-    if data.size > CHUNK:  # long arrays are cut along the draws
-        along = 1 if data.ndim > 1 else 0
-        chunks[along] = max(1, CHUNK * data.shape[along] // data.size)
-    chunks = [max(1, size) for size in chunks]
-    group.create_array(name, data=data, chunks=tuple(chunks), dimension_names=dimensions)
-
-
-def _write_fields(group: Any, found: Mapping[str, Any]) -> None:
-    """Write arrays as arrays, and whatever JSON can hold as attributes."""
-    for name, value in found.items():
-        if isinstance(value, np.ndarray):
-            _write(group, name, value)
-        else:
-            group.attrs[name] = value
-
-
 def _read_fields(group: Any) -> dict[str, Any]:
     return dict(group.attrs) | {name: array[...] for name, array in group.arrays()}
 
 
-def _write_info(group: Any, info: RunInfo) -> None:
-    _write_fields(group, {f.name: getattr(info, f.name) for f in fields(info) if f.name != "rounds"})
-    for i, done in enumerate(info.rounds):
-        _write_fields(group.create_group(f"rounds/{i}"), {f.name: getattr(done, f.name) for f in fields(done)})
-
-
 def _read_info(group: Any) -> RunInfo:
-    from tempering.draws import RunInfo
     from tempering.tuning.rounds import Round
 
     n_rounds = len(list(group["rounds"].group_keys())) if "rounds" in group else 0
@@ -181,31 +198,7 @@ def _read_info(group: Any) -> RunInfo:
     return RunInfo(**_read_fields(group), rounds=rounds)
 
 
-def _describe(layout: Layout) -> dict[str, Any] | None:
-    """Return shapes and container as JSON; None for containers of a user's own."""
-    import jax
-
-    skeleton = jax.tree_util.tree_unflatten(layout.treedef, range(len(layout.shapes)))
-    try:
-        container = _encode(skeleton)
-    except TypeError:
-        return None
-    return {"shapes": [list(shape) for shape in layout.shapes], "container": container}
-
-
-def _encode(node: Any) -> Any:
-    if type(node) is dict and all(isinstance(name, str) for name in node):
-        return {"dict": {name: _encode(child) for name, child in node.items()}}
-    if type(node) in (list, tuple):
-        return {type(node).__name__: [_encode(child) for child in node]}
-    if isinstance(node, int):
-        return node
-    raise TypeError(type(node).__name__)
-
-
 def _layout(found: dict[str, Any] | None) -> Layout | None:
-    from tempering.layout import Layout
-
     if found is None:
         return None
     return Layout.of(_decode(found["container"], found["shapes"]))

@@ -1,0 +1,5 @@
+"""Where and how a run is carried out: blocks of chains on workers, checkpoints on disk, Ctrl-C.
+
+Everything that a run computes passes through an engine; these are engines around engines. None of them changes a
+single bit of the draws.
+"""

@@ -1,0 +1,192 @@
+"""Chains cut into blocks, each run by itself: in this process, or wherever an executor sends it.
+
+The size of a block depends on the chains and the target, never on the workers. Compiled code may round differently
+for another number of chains at once, so the same blocks are run whoever runs them; then the draws are the same to
+the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from tempering.engines.trace import Engine, Schedule, Trace
+from tempering.execution.pickling import pack, unpack
+from tempering.execution.recipe import Packed, Recipe, Unknown, run_block
+from tempering.execution.workers import Workers
+
+LOCKSTEP = 32  # chains from which the vector engine's cost a chain falls no further, but for costly densities:
+COSTLY = 1e5  # operations of one log density, beside which the cost of lockstep is nothing; then
+COSTLY_BLOCK = 4  # chains are few and blocks small, so that there is something to share out
+MOST_BLOCKS = 64  # more would cost more to send than they give to do
+SMALL = 2**16  # bytes of a recipe that is sent with every block; a larger one only to workers that ask
+
+
+def block_size(engine: str, n_chains: int, chains_per_ensemble: int, operations: float) -> int:
+    """Return how many chains (or ensembles) a block has.
+
+    Examples
+    --------
+    >>> [block_size("vector", n, 1, 100.0) for n in (32, 33, 100, 10_000)]
+    [32, 33, 34, 157]
+    >>> block_size("scalar", 8, 1, 100.0), block_size("vector", 32, 1, 1e6)
+    (1, 4)
+    """
+    lockstep = 1 if engine == "scalar" else COSTLY_BLOCK if operations >= COSTLY else LOCKSTEP
+    n_blocks = max(1, min(MOST_BLOCKS, n_chains * chains_per_ensemble // lockstep, n_chains))
+    return -(-n_chains // n_blocks)
+
+
+class WholeEngine:
+    """Run all chains at once in this process; states can be packed block by block, as others pack them."""
+
+    def __init__(self, engine: Engine, n_units: int, size: int) -> None:
+        self.name, self.n_chains, self.chains_per_ensemble = engine.name, engine.n_chains, engine.chains_per_ensemble
+        self._engine, self._n_units, self._size = engine, n_units, size
+
+    def start(self, n_rungs: int) -> Any:
+        """Return the states of all chains at their starting points."""
+        return self._engine.start(n_rungs)
+
+    def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
+        """Advance all chains by ``n`` iterations."""
+        return self._engine.run(states, schedule, n, moving=moving)
+
+    def on_rung(self, states: Any, rung: Any) -> Any:
+        """Put every chain on a rung."""
+        return self._engine.on_rung(states, rung)
+
+    def positions(self, trace: Trace) -> Any:
+        """Return the recorded values by name."""
+        return self._engine.positions(trace)
+
+    def packed(self, states: Any) -> list[bytes]:
+        """Return the states as bytes, a block each."""
+        return [pack(part) for part in cut(states, self._n_units, self._size)]
+
+    def unpacked(self, parts: Sequence[bytes]) -> Any:
+        """Return the states again."""
+        return put_together([unpack(part) for part in parts], self._n_units)
+
+
+class BlockEngine(WholeEngine):
+    """Run block after block in this process; states are lists of the blocks' states."""
+
+    def __init__(self, engine: Engine, recipe: Recipe, n_units: int, size: int) -> None:
+        super().__init__(engine, n_units, size)
+        self._block = recipe.build(size)
+
+    def start(self, n_rungs: int) -> list[Any]:
+        """Return the states of all blocks at their starting points."""
+        return cut(self._engine.start(n_rungs), self._n_units, self._size)
+
+    def run(self, states: list[Any], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[Any], Trace]:
+        """Advance all blocks by ``n`` iterations, one after the other."""
+        parts = [self._block.run(state, schedule, n, moving=moving) for state in states]
+        return [state for state, _ in parts], self._side_by_side([trace for _, trace in parts])
+
+    def on_rung(self, states: list[Any], rung: Any) -> list[Any]:
+        """Put every chain on a rung: one for all, or one each."""
+        rungs = np.broadcast_to(rung, self._n_units)
+        rows = rows_of_blocks(self._n_units, self._size, is_padded=True)
+        return [self._put_on(state, rungs[row]) for state, row in zip(states, rows, strict=True)]
+
+    def packed(self, states: list[Any]) -> list[bytes]:
+        """Return the states as bytes, a block each."""
+        return [pack(part) for part in states]
+
+    def unpacked(self, parts: Sequence[bytes]) -> list[Any]:
+        """Return the states again."""
+        return [unpack(part) for part in parts]
+
+    def _put_on(self, state: Any, rungs: Any) -> Any:
+        n = len(state) if isinstance(state, list) else len(rungs)
+        return self._engine.on_rung(state, rungs[:n])
+
+    def _side_by_side(self, traces: list[Trace]) -> Trace:
+        """Join the blocks' traces, and leave out the chains that filled up the last."""
+
+        def join(parts: list[Any]) -> Any:
+            if isinstance(parts[0], dict):
+                return {name: join([part[name] for part in parts]) for name in parts[0]}
+            return np.concatenate(parts)[: self.n_chains]
+
+        return Trace(*(join([getattr(trace, name) for trace in traces]) for name in Trace._fields))
+
+
+class SpreadEngine(BlockEngine):
+    """Run blocks on workers; states are lists of bytes, which stay as they are until a block has been done."""
+
+    def __init__(self, engine: Engine, recipe: Recipe, n_units: int, size: int, workers: Workers) -> None:
+        WholeEngine.__init__(self, engine, n_units, size)
+        self._recipe = Packed(uuid4().hex, recipe) if workers.share_memory else recipe.packed()
+        self._workers = workers
+
+    def start(self, n_rungs: int) -> list[bytes]:
+        """Return the states of all blocks at their starting points."""
+        return super().packed(super().start(n_rungs))
+
+    def run(self, states: list[bytes], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[bytes], Trace]:
+        """Advance all blocks by ``n`` iterations, wherever the executor sends them."""
+        content = self._recipe.content
+        is_large = isinstance(content, bytes) and len(content) > SMALL
+        recipe = self._recipe.nameless() if is_large else self._recipe
+        tasks = [(self._size, state, schedule, n, moving) for state in states]
+        done = self._workers.run(run_block, [(recipe, *task) for task in tasks])
+        unknown = [i for i, result in enumerate(done) if isinstance(result, Unknown)]
+        if unknown:  # workers that have not heard of this recipe yet
+            again = self._workers.run(run_block, [(self._recipe, *tasks[i]) for i in unknown])
+            for i, result in zip(unknown, again, strict=True):
+                done[i] = result
+        return [state for state, _ in done], self._side_by_side([trace for _, trace in done])
+
+    def packed(self, states: list[bytes]) -> list[bytes]:
+        """Return the states as bytes, as they are."""
+        return list(states)
+
+    def unpacked(self, parts: Sequence[bytes]) -> list[bytes]:
+        """Return the states as they are."""
+        return list(parts)
+
+    def _put_on(self, state: bytes, rungs: Any) -> bytes:
+        return pack(super()._put_on(unpack(state), rungs))
+
+
+def rows_of_blocks(n: int, size: int, *, is_padded: bool) -> list[Any]:
+    """Return the chains of each block; the last is filled up with its last chain, so that all are alike.
+
+    Examples
+    --------
+    >>> [row.tolist() for row in rows_of_blocks(5, 2, is_padded=True)]
+    [[0, 1], [2, 3], [4, 4]]
+    """
+    rows = [np.arange(first, first + size) for first in range(0, n, size)]
+    return [np.minimum(row, n - 1) for row in rows] if is_padded else [row[row < n] for row in rows]
+
+
+def cut(states: Any, n: int, size: int) -> list[Any]:
+    """Cut the states of ``n`` chains into blocks."""
+    if isinstance(states, list):
+        return [[states[i] for i in row] for row in rows_of_blocks(n, size, is_padded=False)]
+    import jax
+
+    with jax.enable_x64(True):
+        return [
+            states._replace(keys=states.keys[row], unit=jax.tree.map(lambda a: a[row], states.unit))  # noqa: B023
+            for row in rows_of_blocks(n, size, is_padded=True)
+        ]
+
+
+def put_together(parts: list[Any], n: int) -> Any:
+    """Join the states of blocks to those of ``n`` chains."""
+    if isinstance(parts[0], list):
+        return [state for part in parts for state in part]
+    import jax
+    import jax.numpy as jnp
+
+    with jax.enable_x64(True):
+        unit = jax.tree.map(lambda *a: jnp.concatenate(a)[:n], *(part.unit for part in parts))
+        return parts[0]._replace(keys=jnp.concatenate([part.keys for part in parts])[:n], unit=unit)

@@ -1,0 +1,179 @@
+"""A checkpoint: a folder with what a run has done, from which the same call goes on.
+
+``run.json`` says what run it is, ``tuning/`` holds the engine's answers while tuning, ``draws.zarr`` whole chunks of
+draws, and ``latest`` the states after the last draw kept, with the draws that fill no chunk yet. Every file is
+written beside and renamed when whole: there is no moment at which a kill leaves half a checkpoint.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tempering.errors import CheckpointError
+
+FORMAT = 1
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run is kept while it runs, and how often.
+
+    Parameters
+    ----------
+    path : path
+        A folder; it is made if there is none.
+    seconds : float
+        How long a run goes on before it is written again: what a kill may cost. It is written at the end too.
+
+    Examples
+    --------
+    >>> Checkpoint("run.checkpoint", seconds=10)
+    Checkpoint(path='run.checkpoint', seconds=10)
+    """
+
+    path: str | Path
+    seconds: float = SECONDS
+
+
+class Folder:
+    """A checkpoint's folder, held by one process at a time."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.path = Path(checkpoint.path)
+        self.seconds = checkpoint.seconds
+        self._opened = self._written = time.monotonic()
+        self.seconds_before = 0.0  # spent by calls that were killed
+        found = read_identity(self.path)
+        if found is None and self.path.exists() and any(self.path.iterdir()):
+            raise CheckpointError(
+                f"A checkpoint must be a folder of its own, but {self.path} holds something else. Choose another name."
+            )
+        self.identity: dict[str, str] = {} if found is None else found
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise CheckpointError(
+                f"A checkpoint must belong to one run, but another process is writing {self.path}. Wait for it, or "
+                "choose another name."
+            ) from error
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        self._lock.close()
+
+    @property
+    def seconds_spent(self) -> float:
+        """How long the run has taken, all calls together."""
+        return self.seconds_before + time.monotonic() - self._opened
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to write again."""
+        return time.monotonic() - self._written >= self.seconds
+
+    def identify(self, identity: Mapping[str, str]) -> None:
+        """Refuse a folder of another run; give a new one its identity."""
+        if not self.identity:
+            self.write("run.json", json.dumps({"format": FORMAT, "run": dict(identity)}, indent=1).encode())
+            self.identity = dict(identity)
+            return
+        names = sorted(set(self.identity) | set(identity))
+        differing = [name for name in names if self.identity.get(name) != identity.get(name)]
+        if differing:
+            told = "; ".join(
+                f"{name}: {self.identity.get(name)} there, {identity.get(name)} here" for name in differing
+            )
+            raise CheckpointError(
+                f"{self.path} must be a checkpoint of this very run, but it is of another: {told}. Repeat the call it "
+                "was made by, or choose another name."
+            )
+
+    def write(self, name: str, *parts: bytes) -> None:
+        """Write a file beside and rename it when it is whole and on the disk."""
+        target = self.path / name
+        with writing(self.path):
+            target.parent.mkdir(exist_ok=True)
+            write_atomically(target, *parts)
+        self._written = time.monotonic()
+
+
+def read_identity(path: Path) -> dict[str, str] | None:
+    """Return what run a folder is a checkpoint of; None if it is none."""
+    file = path / "run.json"
+    if not file.is_file():
+        leftover = {"lock"} | {entry.name for entry in path.glob("*.partial")} if path.is_dir() else set()
+        if path.is_dir() and {entry.name for entry in path.iterdir()} <= leftover:  # killed before it had a name
+            return {}
+        return None
+    try:
+        found = json.loads(file.read_text())
+        known, identity = found["format"], found["run"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{file} must say what run it is of, but it cannot be read: {error}.") from error
+    if known != FORMAT:
+        raise CheckpointError(f"{path} must be of format {FORMAT}, but it is of format {known}. Start a new one.")
+    return dict(identity)
+
+
+def write_atomically(target: Path, *parts: bytes) -> None:
+    """Write a file beside, see it to the disk, and rename it."""
+    partial = target.with_name(target.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """See a folder's names to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a full disk, or whatever else keeps a file from being written, into an error that says what is left."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"A checkpoint must be written to {path}, but: {error.strerror or error}. What was written before is "
+            "whole: make room, and the same call goes on from there."
+        ) from error
+
+
+def remove(path: str | Path) -> None:
+    """Delete a checkpoint, and nothing else."""
+    folder = Path(path)
+    if read_identity(folder) is None:
+        raise CheckpointError(f"{folder} must be a checkpoint, but it is none: nothing was deleted.")
+    shutil.rmtree(folder)
+
+
+def as_checkpoint(value: Any) -> Checkpoint:
+    """Take a path for a checkpoint written every minute."""
+    return value if isinstance(value, Checkpoint) else Checkpoint(value)

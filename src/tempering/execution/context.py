@@ -1,0 +1,103 @@
+"""How one run is carried out: by whom, with what checkpoint, and who may stop it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tempering.draws import TemperedDraws
+from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
+from tempering.execution.checkpoint import Folder, as_checkpoint
+from tempering.execution.identity import identity_of
+from tempering.execution.interruption import Interruption, listening
+from tempering.execution.journal import Journal, JournalEngine
+from tempering.execution.keeping import AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
+from tempering.execution.operations import operations
+from tempering.execution.recipe import Recipe
+from tempering.execution.workers import Workers
+from tempering.io.run_store import zarr_library
+from tempering.planning import Plan
+
+
+@dataclass(frozen=True)
+class Execution:
+    """By whom a run is carried out, where it is kept, and whether it is to stop."""
+
+    interruption: Interruption
+    workers: Workers | None = None
+    folder: Folder | None = None
+    journal: Journal | None = None
+
+    def engine(self, recipe: Recipe, n_chains: int) -> JournalEngine:
+        """Build the engine of a run: chains in blocks, answers from the journal as far as it goes."""
+        where = "Call again to start anew; with checkpoint=... it would go on."
+        if self.folder is not None:
+            where = f"Call again with the same checkpoint, {self.folder.path}, to go on."
+        return JournalEngine(self._blocks(recipe, n_chains), self.journal, self.interruption, where)
+
+    def _blocks(self, recipe: Recipe, n_chains: int) -> WholeEngine:
+        whole = recipe.build(n_chains)
+        size = block_size(recipe.engine, n_chains, whole.chains_per_ensemble, operations(recipe))
+        if self.workers is not None:
+            return SpreadEngine(whole, recipe, n_chains, size, self.workers)
+        if recipe.engine == "scalar" or size >= n_chains or not _on_processor():
+            return WholeEngine(whole, n_chains, size)
+        return BlockEngine(whole, recipe, n_chains, size)
+
+    def keeper(self, engine: Any, as_draws: AsDraws, n: int) -> Keeper:
+        """Say where draws go: to the checkpoint, or into memory."""
+        if self.folder is None:
+            return KeptInMemory(as_draws, n)
+        if self.journal is not None:
+            self.journal.write()
+        return KeptOnDisk(self.folder, engine.engine, as_draws, n)
+
+    def seed(self, rng: np.random.Generator | int | None) -> np.random.Generator | int | None:
+        """Return the seed a checkpoint was begun with, where the user has left it open."""
+        if rng is None and self.folder is not None and "seed" in self.folder.identity:
+            return int(self.folder.identity["seed"])
+        return rng
+
+    def identified(self, plan: Plan, **arguments: Any) -> TemperedDraws | None:
+        """Refuse a checkpoint of another run; return the draws of one that is done."""
+        if self.folder is None:
+            return None
+        zarr_library()
+        self.folder.identify(identity_of(plan, **arguments))
+        return load_checkpoint(self.folder.path) if is_finished(self.folder.path) else None
+
+    def stopped(self, keeper: Keeper, states: Any, n: int) -> TemperedDraws:
+        """Return what there is after a Ctrl-C, and say so."""
+        keeper.save(states)
+        further = "" if self.folder is None else f" Call again with the same checkpoint, {self.folder.path}, to go on."
+        warnings.warn(f"Stopped by Ctrl-C after {keeper.n_done} of {n} draws a chain.{further}", stacklevel=3)
+        return keeper.so_far()
+
+
+def _on_processor() -> bool:
+    """Whether JAX runs on the processor: on an accelerator all chains run at once."""
+    import jax
+
+    return jax.default_backend() == "cpu"
+
+
+@contextmanager
+def carrying_out(executor: Executor | None, checkpoint: Any) -> Iterator[Execution]:
+    """Open the checkpoint, take on the workers and listen for Ctrl-C, for as long as a run lasts."""
+    folder = None if checkpoint is None else Folder(as_checkpoint(checkpoint))
+    workers = None
+    try:
+        workers = None if executor is None else Workers(executor)
+        with listening() as interruption:
+            yield Execution(interruption, workers, folder, None if folder is None else Journal(folder))
+    finally:
+        if workers is not None:
+            workers.close()
+        if folder is not None:
+            folder.close()

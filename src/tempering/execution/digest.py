@@ -1,0 +1,171 @@
+"""Digests that are the same in another process: of functions with all they refer to, of arrays, of plain values.
+
+A function of the user's is known by its byte code, its constants, and what it closes over or names, all the way
+down. Anything that comes from an installed package is known by its name: versions are compared elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import sysconfig
+import types
+from collections.abc import Mapping, Set
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+def digest(*values: Any) -> str:
+    """Return a short digest of values.
+
+    Examples
+    --------
+    >>> digest(lambda x: x + 1) == digest(lambda x: x + 1), digest(lambda x: x + 1) == digest(lambda x: x + 2)
+    (True, False)
+    """
+    walker = _Walker()
+    walker.add(values)
+    return walker.hash.hexdigest()[:16]
+
+
+class _Walker:
+    """Feeds a hash with what a value is made of; a value seen before counts by its turn."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+        self._seen: dict[int, int] = {}
+        self._alive: list[Any] = []  # so that no number of _seen is given away again
+
+    def add(self, value: Any) -> None:
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+            self._feed(type(value).__name__, repr(value))
+        elif isinstance(value, np.ndarray):
+            self._feed("array", value.dtype.str, value.shape)
+            self.hash.update(np.ascontiguousarray(value).tobytes() if value.dtype != object else b"objects")
+        elif id(value) in self._seen:
+            self._feed("seen", self._seen[id(value)])
+        else:
+            self._seen[id(value)] = len(self._seen)
+            self._alive.append(value)
+            self._add_compound(value)
+
+    def _add_compound(self, value: Any) -> None:
+        if isinstance(value, Mapping):
+            self._feed("mapping", len(value))
+            self._add_all(part for item in value.items() for part in item)
+        elif isinstance(value, Set):
+            self._feed("set", sorted(digest(part) for part in value))
+        elif isinstance(value, list | tuple):
+            self._feed(type(value).__name__, len(value))
+            self._add_all(value)
+        elif isinstance(value, types.CodeType):
+            self._feed(value.co_code, value.co_names, value.co_varnames[: value.co_argcount], value.co_freevars)
+            self._add_all(value.co_consts)
+        elif isinstance(value, functools.partial):
+            self._feed("partial")
+            self._add_all((value.func, value.args, value.keywords))
+        elif isinstance(value, types.MethodType):
+            self._feed("method")
+            self._add_all((value.__func__, value.__self__))
+        elif isinstance(value, types.FunctionType):
+            self._add_function(value)
+        elif isinstance(value, type):
+            self._add_class(value)
+        else:
+            self._add_object(value)
+
+    def _add_all(self, values: Any) -> None:
+        for value in values:
+            self.add(value)
+
+    def _add_function(self, function: types.FunctionType) -> None:
+        if _is_installed(function.__module__) and "<" not in function.__qualname__:
+            return self._feed("installed", function.__module__, function.__qualname__)
+        self._feed("function")
+        if _is_installed(function.__module__):  # made within a package's function: what it closes over may be anything
+            self._feed(function.__module__, function.__qualname__)
+            self.add(function.__code__)
+        else:
+            self.add(function.__code__)
+            self._add_all(function.__globals__[name] for name in _names(function.__code__, function.__globals__))
+        self._add_all((function.__defaults__, function.__kwdefaults__))
+        self._add_all(_content(cell) for cell in function.__closure__ or ())
+        return None
+
+    def _add_class(self, kind: type) -> None:
+        self._feed("class", kind.__module__, kind.__qualname__)
+        if not _is_installed(kind.__module__):
+            members = [item for item in vars(kind).items() if _is_told_of(*item)]
+            self._add_all(part for item in members for part in item)
+
+    def _add_object(self, value: Any) -> None:
+        """Follow what is the user's, and the frozen values of this package; know the rest by its type."""
+        wrapped = getattr(value, "py_func", getattr(value, "__wrapped__", None))  # Numba's and JAX's compiled functions
+        if isinstance(wrapped, types.FunctionType):
+            self._feed("compiled")
+            return self.add(wrapped)
+        if _is_array(value):
+            self._feed("device array")
+            return self.add(_as_numpy(value))
+        kind = type(value)
+        self._feed("object", kind.__module__, kind.__qualname__)
+        if isinstance(value, types.ModuleType | types.BuiltinFunctionType | np.ufunc):
+            return self._feed(getattr(value, "__name__", ""))
+        if is_dataclass(value):
+            return self._add_all(getattr(value, f.name, None) for f in fields(value) if f.compare)
+        if not _is_installed(kind.__module__) or kind.__module__.startswith("tempering."):
+            self.add(kind)
+            self.add({k: v for k, v in getattr(value, "__dict__", {}).items() if _is_told_of(k, v)})
+        return None
+
+    def _feed(self, *parts: Any) -> None:
+        self.hash.update(repr(parts).encode())
+
+
+def _names(code: types.CodeType, scope: Mapping[str, Any]) -> list[str]:
+    """Return the globals that a function and the functions within it name."""
+    inner = [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    found = {name for name in code.co_names if name in scope} | {n for part in inner for n in _names(part, scope)}
+    return sorted(found)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not yet filled
+        return None
+
+
+def _is_told_of(name: str, value: Any) -> bool:
+    """Leave out what Python itself or a cache puts into a class or an object."""
+    if name in ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__"):
+        return False
+    return not type(value).__name__.endswith(("lru_cache_wrapper", "member_descriptor"))
+
+
+@functools.cache
+def _is_installed(module: str | None) -> bool:
+    """Whether a module comes with Python, an installed package or this one."""
+    top = (module or "").split(".")[0]
+    if top in ("tempering", "builtins") or top in sys.stdlib_module_names:
+        return True
+    path = getattr(sys.modules.get(module or ""), "__file__", None)
+    return path is not None and path.startswith(_LIBRARIES)
+
+
+def _is_array(value: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
+
+
+def _as_numpy(value: Any) -> Any:
+    import jax
+
+    if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(value))
+    return np.asarray(value)

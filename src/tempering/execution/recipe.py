@@ -1,0 +1,110 @@
+"""A recipe for an engine, which travels; and what a worker does with one."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from multiprocessing import parent_process
+from threading import RLock, current_thread, main_thread
+from typing import Any
+
+from tempering.engines.trace import Engine, Schedule, Trace
+from tempering.execution.pickling import pack, unpack
+from tempering.layout import Layout
+from tempering.randomness import stream
+
+EXAMPLE_STREAM = 3
+KEPT_ENGINES = 8  # a worker's: those of a few runs, with all that was compiled for them
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """All that an engine is made of."""
+
+    target: Any
+    kernel: Any
+    example: Any  # a position, for its layout; None for model objects
+    starts: tuple[Any, ...]
+    engine: str
+    method: str
+    rung_moves: str
+    seed: int
+    n_rungs: int
+
+    def build(self, n_chains: int) -> Engine:
+        """Build an engine of ``n_chains`` chains, or ensembles."""
+        common = (self.method, self.rung_moves, self.seed, n_chains, self.n_rungs)
+        layout = None if self.kernel is None else Layout.of(self.example)
+        if self.engine == "vector":
+            from tempering.engines import vector
+
+            if layout is None:
+                return vector.VectorEngine(vector.model_pieces(self.target), *common)
+            pieces = vector.target_pieces(self.target, self.kernel, layout, self.starts)
+            return vector.VectorEngine(pieces, *common)
+        from tempering.engines import scalar
+
+        if layout is None:
+            example = self.target.initial(stream(self.seed, EXAMPLE_STREAM))
+            return scalar.ScalarEngine(scalar.model_pieces(self.target, example), *common)
+        return scalar.ScalarEngine(scalar.target_pieces(self.target, self.kernel, layout, self.starts), *common)
+
+    def packed(self) -> Packed:
+        """Return the recipe as it travels; the starting points stay at home."""
+        data = pack(replace(self, starts=()), "A target with its kernel")
+        return Packed(hashlib.sha256(data).hexdigest(), data)
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A recipe by its name, and its bytes (or itself, for workers in this process); None where the name will do."""
+
+    name: str
+    content: bytes | Recipe | None
+
+    def nameless(self) -> Packed:
+        """Leave the content out."""
+        return replace(self, content=None)
+
+
+class Unknown:
+    """What a worker answers that was sent a name it has not heard of."""
+
+
+_engines: OrderedDict[tuple[str, int], Engine] = OrderedDict()
+_building = RLock()
+
+
+def run_block(
+    recipe: Packed, n_chains: int, states: bytes, schedule: Schedule, n: int, moving: bool
+) -> tuple[bytes, Trace] | Unknown:
+    """Advance one block of chains; this is what workers run."""
+    _leave_interrupts_to_the_parent()
+    engine = _engine_of(recipe, n_chains)
+    if engine is None:
+        return Unknown()
+    after, trace = engine.run(unpack(states), schedule, n, moving=moving)
+    return pack(after), trace
+
+
+def _engine_of(recipe: Packed, n_chains: int) -> Engine | None:
+    """Return the engine built before, or build it: compilation happens once a worker."""
+    key = recipe.name, n_chains
+    with _building:
+        if key not in _engines:
+            if recipe.content is None:
+                return None
+            found = unpack(recipe.content) if isinstance(recipe.content, bytes) else recipe.content
+            _engines[key] = found.build(n_chains)
+        _engines.move_to_end(key)
+        while len(_engines) > KEPT_ENGINES:
+            _engines.popitem(last=False)
+        return _engines[key]
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """Ignore Ctrl-C in a child process: the terminal sends it to all, and the parent decides."""
+    if parent_process() is not None and current_thread() is main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

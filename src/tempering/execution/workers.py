@@ -1,0 +1,128 @@
+"""Workers: any `concurrent.futures.Executor`. A block whose worker dies is done again; one that fails twice is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+from tempering.errors import SamplerError, TemperingError
+
+ATTEMPTS = 2
+MOST_BREAKS_AT_ONCE = 3  # pools that break before they take a single block
+
+
+class Workers:
+    """Hand blocks to an executor, and hand them out again when a worker has died."""
+
+    def __init__(self, executor: Executor) -> None:
+        check_executor(executor)
+        self._executor = executor
+        self._own: ProcessPoolExecutor | None = None  # in place of a user's pool that broke
+
+    @property
+    def share_memory(self) -> bool:
+        """Whether workers are threads of this process."""
+        return isinstance(self._executor, ThreadPoolExecutor)
+
+    def run(self, function: Callable[..., Any], blocks: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return ``function(*block)`` for every block, in their order."""
+        results: dict[int, Any] = {}
+        failures: dict[int, int] = {}
+        while len(results) < len(blocks):
+            waiting = [i for i in range(len(blocks)) if i not in results]
+            futures = self._submitted(function, {i: blocks[i] for i in waiting})
+            broken = False
+            for i, future in futures.items():
+                error = _outcome(future)
+                if error is None:
+                    results[i] = future.result()
+                    continue
+                if isinstance(error, TemperingError):  # about the target: it would fail anywhere
+                    _cancel(futures)
+                    raise error
+                broken = broken or isinstance(error, BrokenExecutor)
+                failures[i] = failures.get(i, 0) + 1
+                if failures[i] >= ATTEMPTS:
+                    _cancel(futures)
+                    raise _failed(i, len(blocks), error) from error
+            if broken:
+                self._renew()
+        return [results[i] for i in range(len(blocks))]
+
+    def close(self) -> None:
+        """Shut down the pool that took the place of a broken one."""
+        if self._own is not None:
+            self._own.shutdown(wait=False, cancel_futures=True)
+
+    def _submitted(self, function: Callable[..., Any], blocks: dict[int, tuple[Any, ...]]) -> dict[int, Future[Any]]:
+        for attempt in range(MOST_BREAKS_AT_ONCE):
+            try:
+                return {i: self._executor.submit(function, *block) for i, block in blocks.items()}
+            except BrokenExecutor as error:
+                if attempt + 1 == MOST_BREAKS_AT_ONCE:
+                    raise SamplerError(
+                        f"An executor must take work, but this one broke {MOST_BREAKS_AT_ONCE} times before it did: "
+                        f"{error} {_hint(error)}"
+                    ) from error
+                self._renew()
+        raise AssertionError("unreachable")
+
+    def _renew(self) -> None:
+        """Take a new pool of the same size in place of a broken one; other executors mend themselves, or cannot."""
+        old: Any = self._executor
+        if not isinstance(old, ProcessPoolExecutor):
+            return
+        self.close()
+        self._own = ProcessPoolExecutor(*_settings_of(old))
+        self._executor = self._own
+
+
+def _settings_of(pool: Any) -> tuple[Any, ...]:
+    """Return what a pool was made with; it does not say so in public."""
+    return pool._max_workers, pool._mp_context, pool._initializer, pool._initargs
+
+
+def check_executor(executor: Any) -> None:
+    """Refuse what is no executor, and pools of forked processes."""
+    if not callable(getattr(executor, "submit", None)):
+        raise SamplerError(
+            f"executor must be a concurrent.futures.Executor, but got {type(executor).__name__}. Pass "
+            "ThreadPoolExecutor(4), or Client(...).get_executor() for Dask."
+        )
+    context = getattr(executor, "_mp_context", None)
+    if isinstance(executor, ProcessPoolExecutor) and context is not None and context.get_start_method() == "fork":
+        raise SamplerError(
+            "Worker processes must be spawned, but this pool forks them: JAX has threads, and their locks would stay "
+            "locked in the copies for ever. Write ProcessPoolExecutor(n, mp_context=multiprocessing.get_context("
+            "'spawn'))."
+        )
+
+
+def _outcome(future: Future[Any]) -> BaseException | None:
+    """Wait for a block; return what it raised. A second Ctrl-C here is raised as ever."""
+    try:
+        return future.exception()
+    except CancelledError as error:
+        return error
+
+
+def _cancel(futures: dict[int, Future[Any]]) -> None:
+    for future in futures.values():
+        future.cancel()
+
+
+def _failed(i: int, n: int, error: BaseException) -> SamplerError:
+    return SamplerError(
+        f"Every block of chains must run to its end, but block {i + 1} of {n} failed {ATTEMPTS} times: "
+        f"{type(error).__name__}: {error} {_hint(error)}"
+    )
+
+
+def _hint(error: BaseException) -> str:
+    if isinstance(error, BrokenExecutor):
+        return (
+            "Workers that die at once are often short of memory, or were started by a script without "
+            "'if __name__ == \"__main__\":'."
+        )
+    return "Run it without executor= to see the whole traceback."
