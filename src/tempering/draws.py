@@ -175,11 +175,16 @@ class TemperedDraws:
 
     def quantile(self, probability: float | Floats, name: str = "x", rule: str = DEFAULT_RULE) -> Any:
         """Return weighted quantiles of a named value, one column a coordinate."""
-        return weighted_quantile(self.values[name], self.weights(rule), probability)
+        return weighted_quantile(self._named(name), self.weights(rule), probability)
+
+    def _named(self, name: str) -> NDArray[Any]:
+        if name not in self.values:
+            raise EstimatorError(f"name must be one of {list(self.values)}, but got {name!r}. Name one of the values.")
+        return self.values[name]
 
     def hdi(self, probability: float = 0.9, name: str = "x", rule: str = DEFAULT_RULE) -> Floats:
         """Return the shortest interval that holds a probability, (2, ...), one column a coordinate."""
-        return weighted_hdi(self.values[name], self.weights(rule), probability)
+        return weighted_hdi(self._named(name), self.weights(rule), probability)
 
     def summary(self, rule: str = DEFAULT_RULE, *, hdi: float = 0.9) -> pd.DataFrame:
         """Tabulate every coordinate under the weights.

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from tempering.errors import SamplerError, TargetError
 from tempering.gradients import gradient_of
-from tempering.kernels.composite import leaves
+from tempering.kernels.composite import checked, leaves
 from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.random_walk import RandomWalk
 from tempering.ladder import Ladder
 from tempering.layout import Layout
 from tempering.pseudo_prior import check_method
 from tempering.randomness import seed_of, stream
+from tempering.starting import starting_points
 from tempering.target import Target
 
 RUNG_MOVES = {
@@ -106,7 +107,7 @@ def make_plan(
         name = _engine_of_model(target, engine)
         n_chains = chains if chains is not None else CHAINS[name][method]
         return Plan(target, None, None, steps, method, moves, name, n_chains, seed, ())
-    starts = _starts(initial)
+    starts = starting_points(initial, target)
     example = starts[0] if starts else _draw_from_base(target, seed)
     layout = Layout.of(example)
     fitted = None
@@ -115,7 +116,7 @@ def make_plan(
     if steps is not None:
         target.check_ladder(steps)
     name = _engine_of_target(target, layout, example, engine)
-    kernel = kernel if kernel is not None else default_kernel(target, layout, example, name)
+    kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
     n_chains = chains if chains is not None else CHAINS[name][method]
     return Plan(target, layout, kernel, steps, method, moves, name, n_chains, seed, starts, example, fitted)
 
@@ -203,8 +204,10 @@ def check_counts(**counts: int | None) -> None:
     """Refuse numbers of draws or chains that are not whole and positive; tuning may be left out."""
     for name, count in counts.items():
         least = 0 if name == "tune" else 1
-        if count is not None and (int(count) != count or count < least):
-            raise SamplerError(f"{name} must be a whole number of at least {least}, but got {count}.")
+        if count is not None and not (isinstance(count, int | np.integer | float) and count == int(count) >= least):
+            raise SamplerError(
+                f"{name} must be a whole number of at least {least}, but got {count!r}. Leave it out for the default."
+            )
 
 
 def _rung_moves(method: str, rung_moves: str | None) -> str:
@@ -216,17 +219,6 @@ def _rung_moves(method: str, rung_moves: str | None) -> str:
             f"rung_moves of the method {method!r} must be one of {RUNG_MOVES[method]}, but got {moves!r}."
         )
     return moves
-
-
-def _starts(initial: Any) -> tuple[Any, ...]:
-    """Return the user's starting points: a list holds several, unless it is a list of plain numbers."""
-    if initial is None:
-        return ()
-    if isinstance(initial, list):
-        if all(isinstance(x, int | float) for x in initial):
-            return (np.asarray(initial, dtype=float),)
-        return tuple(initial)
-    return (initial,)
 
 
 def _draw_from_base(target: Target, seed: int) -> Any:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tempering.errors import SamplerError
+
 
 def accept(rng: np.random.Generator, log_ratio: float) -> bool:
     """Accept with probability min(1, exp(log_ratio)). NaN is never accepted."""
@@ -24,6 +26,10 @@ def seed_of(rng: np.random.Generator | int | None) -> int:
         return int(rng.integers(2**63))
     if rng is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    if not isinstance(rng, int | np.integer) or rng < 0:
+        raise SamplerError(
+            f"rng must be a whole number of at least 0, a numpy Generator or None, but got {rng!r}. Pass for example 1."
+        )
     return int(rng)
 
 

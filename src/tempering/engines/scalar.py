@@ -27,6 +27,7 @@ from tempering.kernels.scalar import evaluate
 from tempering.layout import Layout
 from tempering.randomness import stream
 from tempering.samplers import parallel, simulated
+from tempering.starting import check_value
 from tempering.target import Target
 
 RUNG_MOVES = {"lifted": simulated.move_lifted, "neighbour": simulated.move_to_neighbour}
@@ -206,6 +207,8 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
         x = starting_point(target, layout, starts, index, rng)
         here = np.empty(2)
         with quiet():
+            for function in (base, energy):
+                check_value(function(x), layout.unflatten(x))
             evaluate(functions, x, here)
         check_start(layout.unflatten(x), here)
         return x, x.copy(), here, here.copy()

@@ -176,9 +176,11 @@ def _flat(position: Any) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    if jnp.shape(value) != ():
+    if value is None or jnp.shape(value) != ():
+        came = "None" if value is None else f"shape {jnp.shape(value)}"
         raise TargetError(
-            f"A log density must return one number, but it returned shape {jnp.shape(value)}. Sum over the coordinates."
+            f"A log density must return one number, but it returned {came}. Sum over the coordinates, and look for a "
+            "missing return."
         )
     return jnp.asarray(value, jnp.result_type(float))
 

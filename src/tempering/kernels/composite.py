@@ -33,7 +33,7 @@ class Mixture:
         if len(kernels) == 0 or len(p) != len(kernels) or np.any(p <= 0) or abs(p.sum() - 1) > 1e-9:
             raise TargetError(
                 f"A mixture needs one positive probability a kernel, summing to one, but got {p.tolist()} for "
-                f"{len(kernels)} kernels."
+                f"{len(kernels)} kernels. Leave the probabilities out for equal ones."
             )
         object.__setattr__(self, "kernels", tuple(kernels))
         object.__setattr__(self, "probabilities", tuple(float(x) for x in p))
@@ -47,7 +47,9 @@ class Cycle:
 
     def __init__(self, kernels: Sequence[Any]) -> None:
         if len(kernels) == 0:
-            raise TargetError("A cycle needs at least one kernel, but got none.")
+            raise TargetError(
+                "A cycle needs at least one kernel, but got none. Pass for example [RandomWalk(), Slice()]."
+            )
         object.__setattr__(self, "kernels", tuple(kernels))
 
 
@@ -56,6 +58,18 @@ def leaves(kernel: Any) -> tuple[Any, ...]:
     if isinstance(kernel, Mixture | Cycle):
         return tuple(leaf for part in kernel.kernels for leaf in leaves(part))
     return (kernel,)
+
+
+def checked(kernel: Any) -> Any:
+    """Return the kernel; refuse what is none."""
+    for leaf in leaves(kernel):
+        if isinstance(leaf, type) or not all(hasattr(type(leaf), name) for name in ("scalar_move", "vector_move")):
+            came = f"the class {leaf.__name__}" if isinstance(leaf, type) else repr(leaf)
+            raise TargetError(
+                f"A kernel must be an object such as tempering.kernels.RandomWalk(), but got {came}. Make one of "
+                "tempering.kernels (mind the brackets), and wrap what comes from BlackJAX: BlackJAX(blackjax.nuts)."
+            )
+    return kernel
 
 
 def scalar_move(kernel: Any) -> Any:

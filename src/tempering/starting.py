@@ -1,0 +1,63 @@
+"""Where chains start: what a user passes as ``initial``, as a tuple of positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tempering.errors import TargetError
+from tempering.target import Target
+
+
+def starting_points(initial: Any, target: Target) -> tuple[Any, ...]:
+    """Return the user's starting points; none where they are to be drawn.
+
+    A list holds several positions. A list of plain numbers is one vector where the log density takes vectors, and
+    several numbers where it takes numbers.
+    """
+    if initial is None:
+        return ()
+    if not isinstance(initial, list):
+        return (initial,)
+    if not initial:
+        raise TargetError(
+            "initial must hold at least one position, but got an empty list. Pass a position, or leave it out to start "
+            "from the prior."
+        )
+    if not all(_is_number(x) for x in initial):
+        return tuple(np.asarray(x, dtype=float) if _is_vector(x) else x for x in initial)
+    vector = np.asarray(initial, dtype=float)
+    if not _gives_one_number(target, vector) and _gives_one_number(target, vector[0]):
+        return tuple(float(x) for x in vector)
+    return (vector,)
+
+
+def check_value(value: Any, position: Any) -> None:
+    """Refuse a log density that does not return one number."""
+    found = np.asarray(value)
+    if found.shape == () and found.dtype.kind in "fiub":
+        return
+    came = f"shape {found.shape}" if found.dtype.kind in "fiub" else type(value).__name__
+    raise TargetError(
+        f"A log density must return one number, but at a position of shape {np.shape(position)} it returned {came}. "
+        "Sum over the coordinates, and look for a missing return."
+    )
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | float | np.number) and not isinstance(x, bool)
+
+
+def _is_vector(x: Any) -> bool:
+    return isinstance(x, list | tuple) and len(x) > 0 and all(_is_number(part) for part in x)
+
+
+def _gives_one_number(target: Target, position: Any) -> bool:
+    import jax
+
+    try:
+        with jax.enable_x64(True), np.errstate(all="ignore"):
+            return all(np.shape(f(position)) == () for f in (target.base, target.energy) if f is not None)
+    except Exception:  # whatever the user's function says about a position that is none of its own
+        return False
