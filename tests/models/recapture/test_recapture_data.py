@@ -181,6 +181,22 @@ def test_a_row_that_does_not_add_up_is_refused(tmp_path):
         read_arrays(file)
 
 
+BAD_COUNTS = {
+    ("arrays", "release_year,age,n_released,recap1991,dead1991,never\n1990,0,4,3,-4,5"): "dead1991 must be 0 or more",
+    ("counts", "stat,age_class,interval_start_year,count\nV,1,1990,-3"): "count must be 0 or more, but is -3",
+    ("mark-recovery", "recovery matrix group=1;\n5 -2; 3; 50 40;"): "row 1 has -2",
+}
+
+
+@pytest.mark.parametrize("case", BAD_COUNTS)
+def test_a_negative_count_is_refused_with_its_line(tmp_path, case):
+    format, text = case
+    file = tmp_path / "n.txt"
+    file.write_text(text)
+    with pytest.raises(InputError, match=f"n.txt:2: .*{BAD_COUNTS[case]}"):
+        read(file, format)
+
+
 def test_recoveries_past_the_last_recapture_mean_a_tail(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text(

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from statistical import seeded_rng
 from tempering.data import SYNTHETIC_HISTORIES, path_of
 from tempering.errors import InputError
-from tempering.models.recapture import Histories, MarkRecapture, plots, read
+from tempering.models.recapture import Histories, MarkRecapture, plots, read, results
 from tempering.models.recapture.cli import app
 from tempering.models.recapture.predictive import check_arrays, next_encounter_probabilities
 
@@ -60,6 +60,54 @@ def test_time_dependence_adds_up_the_structures(result):
     structures = result.structure_probabilities("phi", "mbar")
     first_is_timed = structures["phi"].str.match(r"\{1[^}]*\}\(t\)")
     assert by_class["phi", "1"] == pytest.approx(structures["probability"][first_is_timed].sum())
+
+
+def test_errors_worked_out_together_are_those_of_each_alone(result, monkeypatch):
+    flags = [result.draws.values["model"][..., 1] >> j & 1 for j in (0, 1)]
+    apart = [result.draws.combination(flag.astype(float), "screened").standard_error for flag in flags]
+    table = result.time_dependence("screened").query("parameter == 'p'")
+    np.testing.assert_allclose(table["standard_error"], apart, rtol=1e-9, atol=1e-12)
+    monkeypatch.setattr(results, "VALUES_AT_ONCE", 1)
+    np.testing.assert_allclose(result._errors(flags, "screened"), apart, rtol=1e-9, atol=1e-12)
+
+
+def test_a_run_that_went_everywhere_is_said_to(result):
+    mixing = result.mixing()
+    assert mixing.n_round_trips == result.draws.n_round_trips > 20
+    assert not mixing.unvisited
+    assert "3 of 3 temperatures visited" in str(mixing)
+    table = result.time_dependence().query("0.05 < probability < 0.95")
+    assert list(mixing.in_doubt) == [f"{r.parameter} {r.age_class}" for r in table.itertuples()]
+
+
+def test_a_run_that_stayed_where_it_was_is_warned_of(result):
+    draws = result.draws
+    still = np.broadcast_to(np.arange(draws.n_chains)[:, None] % 2, draws.rung.shape).astype(np.int32)
+    frozen = np.broadcast_to(draws.values["model"][:, -1:], draws.values["model"].shape)
+    stuck = replace(draws, rung=still, proposed=still, values={**draws.values, "model": frozen}, _kept={})
+    mixing = replace(result, draws=stuck, _kept={}).mixing("cold_only")
+    assert mixing.n_round_trips == 0
+    assert mixing.unvisited == (2,)
+    assert any("rungs 2 were never visited" in sentence for sentence in mixing.warnings)
+    assert any("only 0 round trips" in sentence for sentence in mixing.warnings)
+    assert any("effective draws: draw more" in sentence for sentence in mixing.warnings)
+    assert str(mixing).count("Warning: ") == len(mixing.warnings)
+
+
+def test_what_is_written_can_be_read_again(result, tmp_path):
+    names = {path.name for path in result.write(tmp_path / "new")}
+    assert {"models.csv", "averages.csv", "predictive_check.csv", "data_counts.csv", "data_arrays.csv"} <= names
+    counts = read(tmp_path / "new" / "data_counts.csv", "counts")
+    arrays = read(tmp_path / "new" / "data_arrays.csv", "arrays")
+    for name in ("seen", "missed", "recovered", "vanished"):
+        np.testing.assert_array_equal(getattr(counts, name), getattr(result.counts, name))
+        np.testing.assert_array_equal(getattr(arrays.to_counts(2), name), getattr(result.counts, name))
+
+
+def test_parts_that_were_not_collected_are_not_checked():
+    rng = seeded_rng("live only")
+    live = Histories([[1, 1, 0], [1, 0, 0]], years=range(3), number=[5, 4], dead=False).to_arrays()
+    assert list(check_arrays(rng, live, np.full((3, 3, 2, 1), 0.5)).observed) == ["recaptured", "all"]
 
 
 def test_a_value_the_data_cannot_know_overlaps_its_prior():
@@ -147,6 +195,7 @@ def test_the_command_fits_prints_and_writes(tmp_path):
     assert outcome.exit_code == 0, outcome.output
     assert "Note: 4 birds were marked at the last occasion" in outcome.output
     assert "3 intervals, 1 age classes, 2 models." in outcome.output
+    assert "10 of 10 temperatures visited" in outcome.output
     assert {"models.csv", "averages.csv", "averages_phi.png", "predictive.png"} <= {
         p.name for p in (tmp_path / "out").iterdir()
     }

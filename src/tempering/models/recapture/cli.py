@@ -123,6 +123,7 @@ def _print(result: "RecaptureResult", rule: str) -> None:
         for row in frame.itertuples(index=False):
             table.add_row(*(f"{x:.3f}" if isinstance(x, float) else str(x) for x in row))
         console.print(table)
+    console.print(str(result.mixing(rule)), highlight=False, soft_wrap=True)
     poor = result.poorly_known(rule)
     if len(poor):
         cells = ", ".join(f"{r.parameter} {r.age_class} {r.year}" for r in poor.itertuples())

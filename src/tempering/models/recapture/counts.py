@@ -100,7 +100,7 @@ class Counts:
         return ("phi", *(("p",) if self.live else ()), *(("lambda",) if self.dead else ()))
 
     def class_names(self) -> list[str]:
-        """Return "1", "2", ..., with a plus on the last class if there are several."""
+        """Return "1", "2", ..., with a plus on the last class, which is open."""
         last = self.n_age_classes
         return [f"{j}+" if j == last else str(j) for j in range(1, last + 1)]
 

@@ -30,6 +30,13 @@ class Row(NamedTuple):
         except ValueError:
             raise InputError(f"{self.place}: {column} must be a whole number, but is {self.cells[column]!r}.") from None
 
+    def count(self, column: str) -> int:
+        """Return a cell as a number of birds, or say where it is not one."""
+        number = self.integer(column)
+        if number < 0:
+            raise InputError(f"{self.place}: {column} must be 0 or more, but is {number}.")
+        return number
+
 
 def read_histories(path: str | Path, *, tail: bool = False, dead: bool | None = None) -> Histories:
     """Read a line for each bird: ``id``, optionally ``age_at_marking`` or ``cohort``, then a column for each
@@ -91,8 +98,8 @@ def read_arrays(path: str | Path) -> ReleaseArrays:
     for i, row in enumerate(rows):
         for name, columns in (("recap", recap), ("dead", dead)):
             for column, year in columns.items():
-                table[name][i, year - ends[0]] = row.integer(column)
-        total = table["recap"][i].sum() + table["dead"][i].sum() + row.integer("never")
+                table[name][i, year - ends[0]] = row.count(column)
+        total = table["recap"][i].sum() + table["dead"][i].sum() + row.count("never")
         if total != row.integer("n_released"):
             raise InputError(f"{row.place}: n_released is {row.integer('n_released')}, but the row adds up to {total}.")
     return ReleaseArrays(
@@ -126,7 +133,7 @@ def read_counts(path: str | Path, *, tail: bool = False) -> Counts:
         key = (_STATISTICS[name], int(age), row.integer("interval_start_year"))
         if key in entries:
             raise InputError(f"{row.place}: {name} of class {age} in {key[2]} is given twice.")
-        entries[key] = row.integer("count")
+        entries[key] = row.count("count")
     first, last = min(k[2] for k in entries), max(k[2] for k in entries)
     matrices = {
         name: np.zeros((max(k[1] for k in entries), last - first + 1), np.int64) for name in _STATISTICS.values()

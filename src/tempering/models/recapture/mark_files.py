@@ -145,6 +145,8 @@ def _recovery_rows(block: list[tuple[int, list[int]]], age: int, path: str | Pat
             raise InputError(
                 f"{path}:{row_line}: row {i + 1} must have {n_intervals - i} recoveries, but has {len(row)}."
             )
+        if min(row) < 0:
+            raise InputError(f"{path}:{row_line}: recoveries must be 0 or more, but row {i + 1} has {min(row)}.")
         recovered[i, i:] = row
         if sum(row) > released[i]:
             raise InputError(f"{path}:{row_line}: {sum(row)} birds recovered of {released[i]} released.")

@@ -16,7 +16,8 @@ Floats = NDArray[np.float64]
 class PredictiveCheck:
     """Freeman-Tukey discrepancies, sum (sqrt(count) - sqrt(expected))^2, one a draw from the posterior.
 
-    ``observed`` and ``replicated`` map ``recaptured``, ``recovered`` and ``all`` to arrays (replicate,);
+    ``observed`` and ``replicated`` map ``recaptured``, ``recovered`` (where the study has them) and ``all`` to
+    arrays (replicate,);
     ``expected`` (R, 2K + 1) is the posterior mean of the expected arrays.
     """
 
@@ -73,6 +74,9 @@ def check_arrays(rng: np.random.Generator, arrays: ReleaseArrays, values: Floats
         "recovered": slice(n_intervals, 2 * n_intervals),
         "all": slice(0, 2 * n_intervals + 1),
     }
+    for part, collected in (("recaptured", arrays.live), ("recovered", arrays.dead)):
+        if not collected:
+            del parts[part]
     observed = {part: np.zeros(n) for part in parts}
     replicated = {part: np.zeros(n) for part in parts}
     expected_mean = np.zeros((len(classes), 2 * n_intervals + 1))

@@ -1,5 +1,6 @@
 """What a fit says: probabilities of models and structures, and values averaged over them, under any rule."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,10 @@ from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.estimators import DEFAULT_RULE, weighted_quantile
 from tempering.models.recapture.counts import Counts
+from tempering.models.recapture.csv_files import write_arrays, write_counts
+from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.likelihood import PARAMETERS, free_cells
+from tempering.models.recapture.mixing import Mixing, mixing_of
 from tempering.models.recapture.predictive import PredictiveCheck, check_arrays
 from tempering.models.recapture.reading import Data
 from tempering.models.recapture.release_arrays import ReleaseArrays
@@ -21,6 +25,8 @@ from tempering.models.recapture.spaces import ModelSpace
 
 OVERLAP_BINS = 40
 AVERAGES = ["parameter", "age_class", "year", "mean", "standard_error", "sd", "lower", "upper", "overlap"]
+N_ERRORS = 10  # rows of a table of probabilities whose standard errors are worked out
+VALUES_AT_ONCE = 2**22  # 32 MiB
 LITTLE_SAID = 0.7  # overlap of prior and posterior from which a cell is said to be poorly known
 
 
@@ -79,22 +85,34 @@ class RecaptureResult:
         order = np.argsort(-total, kind="stable")
         order = order[total[order] > 0][:top]
         named = {name: [str(self.space.structure(c)) for c in codes[order]] for name, codes in columns.items()}
-        errors = [self._error_of(index == i, rule) for i in order[:10]]
-        errors += [np.nan] * (len(order) - len(errors))
+        errors = np.full(len(order), np.nan)
+        errors[:N_ERRORS] = self._errors([index == i for i in order[:N_ERRORS]], rule)
         return pd.DataFrame({**named, "probability": total[order], "standard_error": errors})
 
-    def _error_of(self, event: NDArray[np.bool_], rule: str) -> float:
-        return float(self.draws.combination(event.astype(float), rule).standard_error)
+    def _errors(self, columns: Sequence[NDArray[Any]], rule: str) -> NDArray[np.float64]:
+        """Return the standard errors of the means of columns (chain, draw), several at once: they share weights."""
+        step = max(1, VALUES_AT_ONCE // self.draws.rung.size)
+        stacks = (np.stack(columns[i : i + step], axis=-1).astype(float) for i in range(0, len(columns), step))
+        errors = [np.ravel(self.draws.combination(stack, rule).standard_error) for stack in stacks]
+        return np.concatenate(errors) if errors else np.zeros(0)
 
     def time_dependence(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
         """Tabulate the probability that each class's group depends on time."""
-        rows = []
-        for name in self.parameters:
-            codes = self.draws.values["model"][..., PARAMETERS.index(name)]
-            for j, label in enumerate(self.counts.class_names()):
-                combined = self.draws.combination((codes >> j & 1).astype(float), rule)
-                rows.append((name, label, float(combined.estimate), float(combined.standard_error)))
-        return pd.DataFrame(rows, columns=["parameter", "age_class", "probability", "standard_error"])
+        places = [(name, j) for name in self.parameters for j in range(self.space.n_classes)]
+        flags = [self.draws.values["model"][..., PARAMETERS.index(name)] >> j & 1 for name, j in places]
+        weights = self.draws.weights(rule)
+        return pd.DataFrame(
+            {
+                "parameter": [name for name, _ in places],
+                "age_class": [self.counts.class_names()[j] for _, j in places],
+                "probability": [float((weights * flag).sum()) for flag in flags],
+                "standard_error": self._errors(flags, rule),
+            }
+        )
+
+    def mixing(self, rule: str = DEFAULT_RULE) -> Mixing:
+        """Say whether the chains went everywhere; printed, it warns where they did not."""
+        return mixing_of(self, rule)
 
     def averages(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
         """Tabulate each value by age and year, averaged over models.
@@ -115,16 +133,16 @@ class RecaptureResult:
         share = weights[used]
         tail = (1 - interval) / 2
         rows = []
-        for name, t, j in self._cells():
-            column = self._values(name)[..., t, j]
-            error = float(self.draws.combination(column.astype(float), rule).standard_error)
+        columns = [self._values(name)[..., t, j] for name, t, j in self._cells()]
+        errors = self._errors(columns, rule)
+        for (name, t, j), column, error in zip(self._cells(), columns, errors, strict=True):
             x = column.ravel()[used].astype(float)
             mean = float(share @ x)
             deviation = float(np.sqrt(max(share @ (x - mean) ** 2, 0.0)))
             low, high = np.ravel(weighted_quantile(x, share, [tail, 1 - tail]))
             overlap = self._overlap(name, x, share)
             place = (name, self.counts.class_names()[j], int(self.counts.years[t]))
-            rows.append((*place, mean, error, deviation, float(low), float(high), overlap))
+            rows.append((*place, mean, float(error), deviation, float(low), float(high), overlap))
         return pd.DataFrame(rows, columns=AVERAGES)
 
     def poorly_known(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
@@ -141,7 +159,7 @@ class RecaptureResult:
                 "A predictive check needs the m- and d-arrays, but sufficient statistics were fitted, from "
                 "which they cannot be had. Fit histories or arrays."
             )
-        arrays = self.data if isinstance(self.data, ReleaseArrays) else self.data.to_arrays()
+        arrays = _arrays_of(self.data)
         generator = np.random.default_rng(rng)
         weights = self.draws.weights(rule).ravel()
         chosen = generator.choice(len(weights), size=replicates, p=weights / weights.sum())
@@ -152,17 +170,28 @@ class RecaptureResult:
         return check_arrays(generator, arrays, values)
 
     def write(self, folder: str | Path, rule: str = DEFAULT_RULE) -> list[Path]:
-        """Write the tables as CSV into a folder, which is made if need be."""
+        """Write the tables as CSV into a folder, which is made if need be; beside them the data as they were used."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         tables = {"models": self.model_probabilities(rule), "time_dependence": self.time_dependence(rule)}
         tables |= {f"structures_{name}": self.structure_probabilities(name, rule) for name in self.parameters}
         if self.parameters[0] in self.draws.values:
             tables["averages"] = self.averages(rule)
+            if not isinstance(self.data, Counts):
+                tables["predictive_check"] = self.predictive_check(rule=rule, rng=0).table()
         tables["rungs"] = self.draws.rungs().reset_index()
         paths = [folder / f"{name}.csv" for name in tables]
         for path, table in zip(paths, tables.values(), strict=True):
             table.to_csv(path, index=False)
+        return [*paths, *self._write_data(folder)]
+
+    def _write_data(self, folder: Path) -> list[Path]:
+        """Write the sufficient statistics, and the m- and d-arrays where they are known."""
+        paths = [folder / "data_counts.csv"]
+        write_counts(self.counts, paths[0])
+        if not isinstance(self.data, Counts):
+            paths.append(folder / "data_arrays.csv")
+            write_arrays(_arrays_of(self.data), paths[1])
         return paths
 
     def _cells(self) -> list[tuple[str, int, int]]:
@@ -189,3 +218,7 @@ class RecaptureResult:
     def _check(self, parameter: str) -> None:
         if parameter not in self.parameters:
             raise InputError(f"The parameter must be one of {self.parameters}, but is {parameter!r}.")
+
+
+def _arrays_of(data: Histories | ReleaseArrays) -> ReleaseArrays:
+    return data if isinstance(data, ReleaseArrays) else data.to_arrays()
