@@ -17,11 +17,23 @@ from tempering.estimators import Estimate, combine
 from tempering.io.zarr_store import load
 from tempering.ladder import Ladder
 from tempering.sampling import sample
+from tempering.sums import TemperedSums
 from tempering.target import Target
 
 __version__ = "0.1.0"
 
-__all__ = ["Estimate", "Ladder", "Target", "TemperedDraws", "TemperingError", "combine", "kernels", "load", "sample"]
+__all__ = [
+    "Estimate",
+    "Ladder",
+    "Target",
+    "TemperedDraws",
+    "TemperedSums",
+    "TemperingError",
+    "combine",
+    "kernels",
+    "load",
+    "sample",
+]
 
 _LATER = ("models", "plots", "problems", "reference")
 

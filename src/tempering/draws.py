@@ -14,6 +14,7 @@ from tempering.errors import EstimatorError
 from tempering.estimators import Combination, Estimate, combine, mbar, weighted_hdi, weighted_quantile
 from tempering.ladder import Ladder
 from tempering.layout import Layout
+from tempering.quantities import apply
 from tempering.questions.diagnosis import Diagnosis, diagnosis_of
 from tempering.questions.evidence import Evidence, evidence_of
 from tempering.questions.summary import summary_of
@@ -134,7 +135,7 @@ class TemperedDraws:
         Estimate
             With ``.value`` and ``.standard_error``, each of the shape the function gives a draw.
         """
-        values = np.asarray(self._apply(function), dtype=float)
+        values = np.asarray(apply(function, self.values, self.layout), dtype=float)
         if values.shape[:2] != self.rung.shape:
             raise EstimatorError(
                 f"The function must return one value (or array) a draw, leading axes {self.rung.shape}, but it "
@@ -142,18 +143,6 @@ class TemperedDraws:
             )
         result = self.combination(values, rule)
         return Estimate(result.estimate, result.standard_error)
-
-    def _apply(self, function: Callable[..., Any]) -> Any:
-        if self.layout is None or set(self.layout.names) != set(self.values):  # not as they were sampled: by name
-            return function(**self.values) if tuple(self.values) != ("x",) else function(self.values["x"])
-        if self.layout.keyword:
-            return function(**self.values)
-        if self.layout.names == ("x",):
-            return function(self.values["x"])
-        flat = [self.values[name] for name in self.layout.names]
-        import jax
-
-        return function(jax.tree_util.tree_unflatten(self.layout.treedef, flat))
 
     def weights(self, rule: str = DEFAULT_RULE) -> Floats:
         """Return the weight of every draw, (chain, draw), summing to one."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tempering.engines.scalar import check_start, raise_not_finite
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace, joined
-from tempering.errors import TargetError
+from tempering.errors import SamplerError, TargetError
 from tempering.kernels import vector
 from tempering.layout import Layout
 from tempering.samplers import lockstep
@@ -50,27 +50,47 @@ class States(NamedTuple):
 class VectorEngine:
     """Run all chains together; see `tempering.engines.trace.Engine` for the contract."""
 
-    def __init__(self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int) -> None:
+    def __init__(
+        self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int, devices: Any = None
+    ) -> None:
         self.name = f"vector (JAX, {jax.default_backend()})"
-        self._pieces = pieces
+        self.pieces = pieces
         self._is_parallel = method == "parallel"
         self.chains_per_ensemble = n_rungs if self._is_parallel else 1
-        self._n_units = n_chains
+        self.n_units = n_chains
         self.n_chains = n_chains * self.chains_per_ensemble
-        self._seed = seed
-        self._block = _build_block(pieces, method, rung_moves)
+        self._how = (method, rung_moves, seed)
+        self._sharding = None if devices is None else sharding_of(devices, n_chains)
+        self.step = build_step(pieces, method, rung_moves)
+        self._block = _build_block(self.step)
 
     def start(self, n_rungs: int) -> States:
         """Evaluate the starting points; every chain starts on the cold rung, every ensemble on its own."""
         with jax.enable_x64(True):
-            root = jax.random.key(self._seed)
-            starting, running = (jax.random.fold_in(root, s) for s in (STARTING_STREAM, RUNNING_STREAM))
-            keys = _fold_in(running, jnp.arange(self._n_units))
-            particles = self._pieces.start(_fold_in(starting, jnp.arange(self.n_chains)))
-            return States(keys, self._units(particles, n_rungs), 0)
+            starting = jax.random.fold_in(jax.random.key(self._how[2]), STARTING_STREAM)
+            particles = self.pieces.start(_fold_in(starting, jnp.arange(self.n_chains)))
+            return self._placed(States(self._keys(), self._units(particles, n_rungs), 0))
+
+    def _keys(self) -> Any:
+        running = jax.random.fold_in(jax.random.key(self._how[2]), RUNNING_STREAM)
+        return _fold_in(running, jnp.arange(self.n_units))
+
+    def _placed(self, states: States) -> States:
+        if self._sharding is None:
+            return states
+        keys, unit = jax.device_put((states.keys, states.unit), self._sharding)
+        return States(keys, unit, states.iteration)
+
+    def widened(self, states: States, n_units: int, devices: Any = None) -> tuple[VectorEngine, States]:
+        """Return an engine of more chains, which start from copies of these states with streams of their own."""
+        engine = VectorEngine(self.pieces, *self._how, n_units, self.chains_per_ensemble, devices)
+        with jax.enable_x64(True):
+            of = jnp.arange(n_units) % self.n_units
+            unit = jax.tree.map(lambda part: part[of], states.unit)
+            return engine, engine._placed(States(engine._keys(), unit, states.iteration))
 
     def _units(self, particles: Any, n_rungs: int) -> Any:
-        n = self._n_units
+        n = self.n_units
         if not self._is_parallel:
             return lockstep.Chain(particles, jnp.zeros(n, jnp.int32), jnp.ones(n, jnp.int32))
         rows = jax.tree.map(lambda a: a.reshape((n, n_rungs, *a.shape[1:])), particles)
@@ -85,7 +105,7 @@ class VectorEngine:
         assert n % block == 0, "engines run whole blocks"
         traces = []
         with jax.enable_x64(True):
-            path = self._path(schedule)
+            path = self.path(schedule)
             for _ in range(n // block):
                 unit, outputs = self._block(states.keys, states.unit, states.iteration, path, moving, block)
                 states = States(states.keys, unit, states.iteration + block)
@@ -93,7 +113,8 @@ class VectorEngine:
                 self._check(traces[-1])
         return states, joined(traces)
 
-    def _path(self, schedule: Schedule) -> lockstep.Path:
+    def path(self, schedule: Schedule) -> lockstep.Path:
+        """Return the schedule as arrays, padded so that ladders of several lengths share compiled code."""
         m = len(schedule.ladder)
         padding = 0 if self._is_parallel else -m % PADDED_TO  # an ensemble's size is in its shape anyway
 
@@ -112,7 +133,7 @@ class VectorEngine:
 
     def positions(self, trace: Trace) -> Any:
         """Return the recorded values by name."""
-        return self._pieces.positions(trace.values)
+        return self.pieces.positions(trace.values)
 
     def _to_chains(self, outputs: Any) -> Any:
         """Bring (draw, unit[, replica], ...) to (chain, draw, ...) as NumPy arrays."""
@@ -127,7 +148,7 @@ class VectorEngine:
         bad = ~(trace.energy < np.inf)
         if bad.any():
             chain, draw = np.argwhere(bad)[0]
-            named = self._pieces.positions(jax.tree.map(lambda a: a[chain, draw], trace.values))
+            named = self.pieces.positions(jax.tree.map(lambda a: a[chain, draw], trace.values))
             raise_not_finite(named)
 
 
@@ -137,13 +158,33 @@ def _fold_in(key: Any, indices: Any) -> Any:
     return jax.vmap(partial(jax.random.fold_in, key))(indices)
 
 
+def sharding_of(devices: Sequence[Any], n_units: int) -> Any:
+    """Return how chains are spread over devices: an equal number each."""
+    devices = list(devices)
+    if not devices or n_units % len(devices):
+        raise SamplerError(
+            f"Chains are spread evenly over devices, so that their number must be a multiple of that of the devices, "
+            f"but there are {n_units} chains and {len(devices)} devices. Pass "
+            f"chains={_rounded_up(n_units, len(devices))}."
+        )
+    mesh = jax.sharding.Mesh(np.array(devices), ("chains",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("chains"))  # type: ignore[no-untyped-call]
+
+
+def _rounded_up(n: int, multiple: int) -> int:
+    return -(-n // max(multiple, 1)) * max(multiple, 1)
+
+
 @lru_cache(maxsize=64)
-def _build_block(pieces: Pieces, method: str, rung_moves: str) -> Any:
-    """Compile once per (target, kernel, method): a second run of the same target starts at once."""
-    if method == "parallel":
-        step = lockstep.build_parallel_step(pieces.move, pieces.energy, pieces.record, rung_moves)
-    else:
-        step = lockstep.build_simulated_step(pieces.move, pieces.energy, pieces.record, rung_moves)
+def build_step(pieces: Pieces, method: str, rung_moves: str) -> Any:
+    """Build one chain's (or ensemble's) step, once per (target, kernel, method)."""
+    build = lockstep.build_parallel_step if method == "parallel" else lockstep.build_simulated_step
+    return build(pieces.move, pieces.energy, pieces.record, rung_moves)
+
+
+@lru_cache(maxsize=64)
+def _build_block(step: Any) -> Any:
+    """Compile once per step: a second run of the same target starts at once."""
 
     def block(keys: Any, units: Any, start: Any, path: Any, moving: Any, n: int) -> Any:
         def body(units: Any, iteration: Any) -> Any:

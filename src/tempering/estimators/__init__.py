@@ -30,6 +30,8 @@ from tempering.estimators.rules import (
     screened,
 )
 from tempering.estimators.rung_sums import RungSums
+from tempering.estimators.running import RunningRungs
+from tempering.estimators.running_answers import SummedCombination, combine_sums
 from tempering.estimators.standard_error import Estimate, covariance_of_sum, standard_error_of_sum
 from tempering.estimators.weighted import (
     WeightedEcdf,
@@ -60,11 +62,14 @@ __all__ = [
     "RegenerativeEstimate",
     "Rule",
     "RungSums",
+    "RunningRungs",
+    "SummedCombination",
     "WeightedEcdf",
     "autocorrelation_adjusted",
     "balance_heuristic",
     "cold_only",
     "combine",
+    "combine_sums",
     "combined_ess",
     "combined_log_weights",
     "combined_mean",

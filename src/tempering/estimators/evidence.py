@@ -132,7 +132,7 @@ def thermodynamic_integration(
     mean = np.bincount(index.ravel(), e.ravel(), k.size) / n
     centred = e - mean[index]
     variance = np.bincount(index.ravel(), np.square(centred).ravel(), k.size) / n
-    on_mean, on_variance = _trapezium(k, visited, corrected=corrected)
+    on_mean, on_variance = trapezium(k, visited, corrected=corrected)
     influence = (on_mean / n)[index] * centred + (on_variance / n)[index] * (centred**2 - variance[index])
     error = standard_error_of_sum(
         np.atleast_2d(influence), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
@@ -192,7 +192,7 @@ def _next_knots(visited: Ints, n_rungs: int, *, reverse: bool) -> Ints:
     return partner
 
 
-def _trapezium(k: Floats, visited: Ints, *, corrected: bool) -> tuple[Floats, Floats]:
+def trapezium(k: Floats, visited: Ints, *, corrected: bool) -> tuple[Floats, Floats]:
     """Return what each rung's mean and variance of the energy count in the integral."""
     on_mean, on_variance = np.zeros(k.size), np.zeros(k.size)
     for cold, hot in pairwise(visited):

@@ -1,0 +1,187 @@
+r"""Energies in bins: what stands for draws that are not kept.
+
+Given its energy, nothing else about a draw matters to any weight. Bins are equal steps of
+:math:`\operatorname{arsinh}((E - c) / s)`: of width s / 32 where the cold rung's energies lie, and of 3 % of the
+distance from there beyond, so that a fixed number of them covers the prior's energies too. A bin keeps the number of
+its draws, and the first two moments of their energies; two nodes of equal weight with these moments stand for them,
+so that a weight :math:`e^{aE}` is summed with a relative error of :math:`(a\,\mathrm{width})^3 / 48` at the most.
+
+All functions take the module of arrays, NumPy's or JAX's, as ``xp``: engines sum on the device by the same source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tempering.estimators.arrays import Floats
+
+PER_UNIT = 32  # bins a unit of arsinh
+LOWEST, HIGHEST = -20, 5  # 2.4e8 scales below the centre, 74 above
+N_BINS = (HIGHEST - LOWEST) * PER_UNIT
+MOMENTS = 3  # of the energy: 1, d, d^2, with d the distance from the middle of the bin, in widths
+
+
+@dataclass(frozen=True)
+class EnergyBins:
+    """Bins around ``centre``, finest within ``scale`` of it.
+
+    The lowest bin holds all that is lower, minus infinity too; the highest is for energies that should not be.
+
+    Examples
+    --------
+    >>> bins = EnergyBins.around(np.array([-3.0, -1.0, -2.0]))
+    >>> bins.scale, bool(abs(bins.centre + 2) <= bins.scale)
+    (1.0, True)
+    """
+
+    centre: float
+    scale: float
+
+    @classmethod
+    def around(cls, cold_energy: Floats) -> EnergyBins:
+        """Return bins for a run whose cold energies are like these.
+
+        Scales are powers of two and centres multiples of them, so that runs of several seeds mostly agree.
+        """
+        finite = cold_energy[np.isfinite(cold_energy)]
+        spread = float(np.std(finite)) if finite.size else 1.0
+        scale = float(2.0 ** np.ceil(np.log2(max(spread, 1.0))))
+        centre = float(np.mean(finite)) if finite.size else 0.0
+        return cls(scale * np.round(centre / scale), scale)
+
+    def locate(self, xp: Any, energy: Any, places: Places | None = None) -> tuple[Any, Any]:
+        """Return the bin of each energy, and its distance from the middle in widths.
+
+        The bin is found in single precision: at an edge it may be the next one, whose moments serve as well.
+        """
+        middle, width = places if places is not None else places_of(xp, self)
+        u = xp.arcsinh(((energy - self.centre) / self.scale).astype(np.float32))
+        place = xp.clip((xp.where(xp.isnan(u), HIGHEST, u) - LOWEST) * PER_UNIT, 0.0, N_BINS - 0.5)
+        index = place.astype(np.int32)
+        distance = (energy - middle[index]) / width[index]
+        return index, xp.where(xp.abs(distance) <= 0.75, distance, 0.0)  # beyond the ends: none
+
+
+Places = tuple[Any, Any]  # middles and widths of all bins
+
+
+def places_of(xp: Any, bins: EnergyBins) -> Places:
+    """Return the middles and widths of the bins."""
+    return middles(xp, bins), widths(xp, bins)
+
+
+def middles(xp: Any, bins: EnergyBins) -> Any:
+    """Return the energies in the middle of the bins."""
+    edges = _edges(xp)
+    return bins.centre + bins.scale * 0.5 * (edges[1:] + edges[:-1])
+
+
+def widths(xp: Any, bins: EnergyBins) -> Any:
+    """Return the widths of the bins."""
+    edges = _edges(xp)
+    return bins.scale * (edges[1:] - edges[:-1])
+
+
+def _edges(xp: Any) -> Any:
+    return xp.sinh(LOWEST + xp.arange(N_BINS + 1) / PER_UNIT)
+
+
+class Nodes(NamedTuple):
+    """Two nodes a bin: the last axis. Values are sums over the draws that a node stands for."""
+
+    energy: Any  # (..., bin, 2)
+    count: Any  # (..., bin, 2)
+    values: Any  # (..., bin, 2, quantity)
+
+
+def nodes_of(xp: Any, table: Any, bins: EnergyBins, n_quantities: int = 0) -> Nodes:
+    """Return nodes with the moments of a table, shape (..., bin, 3 + 2 n_quantities or more).
+
+    Columns are the sums of 1, d, d^2, then of the quantities h, then of d h.
+    """
+    n = table[..., 0]
+    safe = xp.where(n > 0, n, 1.0)
+    mean = table[..., 1] / safe
+    deviation = xp.sqrt(xp.maximum(table[..., 2] / safe - mean**2, 0.0))
+    sides = xp.asarray([-1.0, 1.0])
+    place = mean[..., None] + sides * deviation[..., None]
+    energy = middles(xp, bins)[:, None] + widths(xp, bins)[:, None] * place
+    count = xp.broadcast_to(0.5 * n[..., None], energy.shape)
+    h = table[..., MOMENTS : MOMENTS + n_quantities]
+    dh = table[..., MOMENTS + n_quantities : MOMENTS + 2 * n_quantities]
+    tilted = (dh - mean[..., None] * h) / xp.where(deviation > TINY, deviation, 1.0)[..., None]
+    slope = xp.where((deviation > TINY)[..., None], tilted, 0.0)
+    return Nodes(energy, count, 0.5 * (h[..., None, :] + sides[:, None] * slope[..., None, :]))
+
+
+TINY = 1e-5  # widths: draws nearer to each other are one
+
+
+class BatchSums(NamedTuple):
+    """What standard errors need of a batch; each with leading axes for the batches."""
+
+    count: Any  # (rung,)
+    plain: Any  # (rung, quantity): sums of h
+    energy: Any  # (rung, 2): sums of e and e^2, e = (E - centre) / scale
+    log_reference: Any  # (tilt, rung)
+    weight: Any  # (tilt, rung): sums of exp(tilt * E - log_reference)
+    weighted: Any  # (rung, quantity): sums of h * exp((1 - k) E - log_reference)
+    pooled: Any  # (bin, 1 + quantity): counts and sums of h of all rungs
+
+
+def tilts_of(k: Floats) -> Floats:
+    """Return the powers whose weights are summed, shape (4, rung).
+
+    Towards the cold rung, its squares, towards the next colder rung, towards the next hotter one.
+    """
+    colder, hotter = np.concatenate([k[:1], k[:-1]]), np.concatenate([k[1:], k[-1:]])
+    return np.stack([1.0 - k, 2.0 * (1.0 - k), colder - k, hotter - k])
+
+
+COLD, SQUARED, COLDER, HOTTER = range(4)
+
+
+def batch_of(xp: Any, table: Any, bins: EnergyBins, tilts: Any, n_quantities: int) -> BatchSums:
+    """Reduce tables of shape (..., rung, bin, column) to what standard errors need."""
+    nodes = nodes_of(xp, table, bins, n_quantities)
+    there = nodes.count > 0
+    e = xp.where(there, (nodes.energy - bins.centre) / bins.scale, 0.0)
+    energy = xp.stack([(nodes.count * e).sum((-2, -1)), (nodes.count * e**2).sum((-2, -1))], -1)
+    references, weights = [], []
+    weighted = None
+    for tilt in range(len(tilts)):
+        power = tilts[tilt][:, None, None]
+        log_w = xp.where(there, power * nodes.energy, -np.inf)
+        largest = log_w.max((-2, -1))
+        reference = xp.where(largest > -np.inf, largest, 0.0)
+        w = xp.exp(log_w - reference[..., None, None])
+        references.append(reference)
+        weights.append((w * nodes.count).sum((-2, -1)))
+        if tilt == COLD:
+            weighted = (w[..., None] * nodes.values).sum((-3, -2))
+    h = table[..., MOMENTS : MOMENTS + n_quantities]
+    pooled = xp.concatenate([table[..., :1], h], -1).sum(-3)
+    return BatchSums(
+        table[..., 0].sum(-1), h.sum(-2), energy, xp.stack(references, -2), xp.stack(weights, -2), weighted, pooled
+    )
+
+
+def added(one: BatchSums, other: BatchSums) -> BatchSums:
+    """Add two batches of the same shape: sums of sums are sums."""
+    reference = np.where(
+        one.weight == 0, other.log_reference,
+        np.where(other.weight == 0, one.log_reference, np.maximum(one.log_reference, other.log_reference)),
+    )  # fmt: skip
+    by_one, by_other = (np.exp(np.minimum(b.log_reference - reference, 0.0)) for b in (one, other))
+    return BatchSums(
+        one.count + other.count,
+        one.plain + other.plain,
+        one.energy + other.energy,
+        reference,
+        one.weight * by_one + other.weight * by_other,
+        one.weighted * by_one[..., COLD, :, None] + other.weighted * by_other[..., COLD, :, None],
+        one.pooled + other.pooled,
+    )
