@@ -49,14 +49,16 @@ class Mixing:
                 f"only {self.n_round_trips} round trips between the coldest and the hottest temperature: draw more, "
                 "or add rungs."
             )
-        for name, (effective, r_hat) in self.in_doubt.items():
-            if effective < FEW_EFFECTIVE:
-                said.append(f"the time dependence of {name} has only {effective:.0f} effective draws: draw more.")
-            if r_hat > LARGE_R_HAT:
-                said.append(
-                    f"chains disagree about the time dependence of {name} (R-hat {r_hat:.2f}): draw more, or heat "
-                    "further."
-                )
+        few = [f"{name} ({n:.0f})" for name, (n, _) in self.in_doubt.items() if n < FEW_EFFECTIVE]
+        if few:
+            said.append(
+                f"fewer than {FEW_EFFECTIVE:.0f} effective draws of the time dependence of {', '.join(few)}: draw more."
+            )
+        torn = [f"{name} ({r:.2f})" for name, (_, r) in self.in_doubt.items() if r > LARGE_R_HAT]
+        if torn:
+            said.append(
+                f"chains disagree (R-hat) about the time dependence of {', '.join(torn)}: draw more, or heat further."
+            )
         return tuple(said)
 
     def __str__(self) -> str:

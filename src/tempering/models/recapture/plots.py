@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, which the colour-blind can tell apart
 CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
+FEWEST_BARS = 4  # room is left for as many, so that a single bar does not fill the picture
 NAMES = {"phi": "survival", "p": "recapture", "lambda": "recovery"}
 
 
@@ -100,6 +101,7 @@ def _bars(ax: "Axes | None", labels: Any, values: Any, errors: Any, title: str) 
     ax.set_yticks(place, labels=list(labels))
     ax.tick_params(axis="y", labelsize=8)
     ax.set_xlim(left=0)
+    ax.set_ylim(len(values) - max(len(values), FEWEST_BARS) - 0.6, len(values) - 0.4)
     ax.set_xlabel("posterior probability")
     ax.set_title(title, fontsize=10)
     return ax
