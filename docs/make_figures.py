@@ -62,7 +62,7 @@ def draw_combining() -> None:
     )
     figure = Figure(figsize=(11, 3.2), layout="constrained")
     axes = figure.subplots(1, 3)
-    plots.plot_rung_path(draws, n_draws=2_500, ax=axes[0])
+    plots.plot_index_process(draws, n_draws=2_500, ax=axes[0])
     axes[0].set_title("One chain climbs up and down")
     plots.plot_shares(draws, ("ess_optimal", "mbar"), ax=axes[1])
     axes[1].set_title("What each rung gives")

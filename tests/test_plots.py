@@ -5,6 +5,7 @@ import pytest
 import tempering as tp
 from tempering import plots
 from tempering.errors import InputError
+from tempering.plots.style import shade
 from tempering.problems import mixture
 
 mpl.use("Agg")
@@ -46,7 +47,7 @@ def test_visits_and_shares_show_every_rung(draws, ax):
 
 
 def test_the_path_is_that_of_the_chain_with_the_cold_rung_on_top(draws, ax):
-    plots.plot_rung_path(draws, chain=1, n_draws=300, ax=ax)
+    plots.plot_index_process(draws, chain=1, n_draws=300, ax=ax)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), draws.rung[1, :300])
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
 
@@ -71,8 +72,60 @@ def test_what_cannot_be_drawn_is_refused(draws):
         plots.plot_density(draws, "y")
     target = tp.Target(lambda x: -0.5 * (x**2).sum())
     wide = tp.sample(target, initial=np.zeros(2), ladder=[1, 0.5], draws=64, tune=64, chains=1, rng=1)
-    with pytest.raises(InputError, match=r"one number a draw, but x has shape \(2,\)"):
+    with pytest.raises(InputError, match=r"one number a draw, but x has shape \(2,\). Name a coordinate: 'x\[0\]'"):
         plots.plot_density(wide)
+    for name in ("x[2]", "x[0,1]"):
+        with pytest.raises(InputError, match=r"within the shape \(2,\), but got 'x\["):
+            plots.plot_density(wide, name)
+
+
+def test_a_coordinate_is_named_by_its_index(draws, ax):
+    from dataclasses import replace
+
+    table = np.concatenate([draws.values["x"], 10 + draws.values["x"]], axis=-1)[..., None]
+    wide = replace(draws, values={"x": table}, layout=None, _kept={})
+    plots.plot_traces(wide, "x[1,0]", n_draws=draws.n_draws, ax=ax)
+    shown = np.sort(ax.collections[0].get_offsets()[:, 1])
+    np.testing.assert_array_equal(shown, np.sort(10 + draws.values["x"][0, :, 0]))
+    ax.clear()
+    plots.plot_estimates(wide, "x[1,0]", rules=["mbar"], ax=ax)
+    assert ax.containers[0][0].get_xdata()[0] == pytest.approx(10 + draws.expect(lambda x: x[..., 0]).value)
+
+
+def test_rungs_show_draws_and_what_they_are_worth(draws, ax):
+    table = draws.rungs()
+    plots.plot_rungs(draws, ax)
+    m = len(table)
+    heights = [bar.get_height() for bar in ax.patches]
+    assert heights[:m] == table["visits"].tolist()
+    assert heights[m : 2 * m] == pytest.approx(table["ess_of_weights"].tolist())
+    hatched = [bar.get_hatch() is not None for bar in ax.patches[m : 2 * m]]
+    assert hatched == (table["pareto_k"] >= 0.7).tolist()
+
+
+class Leaf:
+    def __init__(self, low, high, n_rows):
+        self.low, self.high, self.n_rows = np.array(low), np.array(high), n_rows
+        self.noise, self.is_linear = 0.1, False
+
+
+def test_trees_show_their_splits_and_leaves(ax):
+    """The tree of two splits: first x at 3, then, on the right, y at 5."""
+    from types import SimpleNamespace
+
+    leaves = [Leaf([0, 0], [3, 9], 11), Leaf([3, 0], [8, 5], 22), Leaf([3, 5], [8, 9], 33)]
+    data = SimpleNamespace(columns=[0, 1])
+    model = SimpleNamespace(
+        map_tree_=leaves,
+        n_features_in_=2,
+        feature_names_in_=np.array(["speed", "angle"]),
+        model_=SimpleNamespace(data=data),
+    )
+    plots.plot_trees(model, ax=ax)
+    texts = [text.get_text() for text in ax.texts]
+    assert [text for text in texts if "\u2264" in text] == ["angle \u2264 5", "speed \u2264 3"]
+    assert [text.split()[0] for text in texts if "rows" in text] == ["11", "22", "33"]
+    assert len(ax.lines) == 4
 
 
 def test_the_ladder_is_drawn_rung_by_rung(draws, ax):
@@ -123,7 +176,7 @@ def test_traces_carry_the_colour_of_their_rung(draws, ax):
     points = ax.collections[0]
     offsets, colours = points.get_offsets(), points.get_facecolors()
     for i in (0, len(draws.ladder) - 1):
-        mine = np.all(np.isclose(colours, plots._shade(i, len(draws.ladder))), axis=1)
+        mine = np.all(np.isclose(colours, shade(i, len(draws.ladder))), axis=1)
         on_rung = draws.values["x"][0].ravel()[draws.rung[0] == i]
         np.testing.assert_array_equal(np.sort(offsets[mine, 1]), np.sort(on_rung))
 

@@ -18,6 +18,7 @@ import numpy as np
 from tempering import plots
 from tempering.draws import DEFAULT_RULE
 from tempering.errors import InputError
+from tempering.questions.summary import indices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,33 +111,22 @@ def _evidence(draws: TemperedDraws) -> str:
     return f"<section><h2>Evidence</h2>{text}<div class='grid'>{picture}</div></section>"
 
 
-def _shown(draws: TemperedDraws) -> list[tuple[str, int | None]]:
-    """Return the quantities that get pictures, as (name, coordinate), the first few."""
-    found: list[tuple[str, int | None]] = []
-    for name, array in draws.values.items():
-        size = int(np.prod(np.shape(array)[2:]))
-        found += [(name, None)] if np.ndim(array) == 2 else [(name, i) for i in range(size)]
+def _shown(draws: TemperedDraws) -> list[str]:
+    """Return the quantities that get pictures, the first few."""
+    found = [
+        f"{name}[{index}]" if index else name for name, a in draws.values.items() for index in indices(a.shape[2:])
+    ]
     return found[:MOST_QUANTITIES]
 
 
-def _quantity(draws: TemperedDraws, which: tuple[str, int | None]) -> str:
-    name, coordinate = which
-    one = draws if coordinate is None else _with_coordinate(draws, name, coordinate)
-    label = name if coordinate is None else f"{name}[{coordinate}]"
+def _quantity(draws: TemperedDraws, name: str) -> str:
     rules = [rule for rule in ("cold_only", *RULES_SHOWN) if rule != "cold_only" or draws.visits[0] > 0]
     pictures: list[Picture] = [
-        (f"Density of {label}", "By rule.", lambda ax: plots.plot_density(one, label, rules=rules, n_bins=60, ax=ax)),
-        (f"{label} over time", "Blue is cold.", lambda ax: plots.plot_traces(one, label, ax=ax)),
-        (f"Mean of {label} by rule", "Two standard errors.", lambda ax: plots.plot_estimates(one, label, ax=ax)),
+        (f"Density of {name}", "By rule.", lambda ax: plots.plot_density(draws, name, rules=rules, n_bins=60, ax=ax)),
+        (f"{name} over time", "Blue is cold.", lambda ax: plots.plot_traces(draws, name, ax=ax)),
+        (f"Mean of {name} by rule", "Two standard errors.", lambda ax: plots.plot_estimates(draws, name, ax=ax)),
     ]
     return "".join(_figure(*picture) for picture in pictures)
-
-
-def _with_coordinate(draws: TemperedDraws, name: str, coordinate: int) -> TemperedDraws:
-    from dataclasses import replace
-
-    values = np.asarray(draws.values[name]).reshape(*draws.rung.shape, -1)[..., coordinate]
-    return replace(draws, values={f"{name}[{coordinate}]": values}, layout=None)
 
 
 def _rung_pictures(draws: TemperedDraws) -> list[Picture]:
@@ -152,7 +142,11 @@ def _rung_pictures(draws: TemperedDraws) -> list[Picture]:
         return always
     return [
         *always,
-        ("Index process", f"{draws.n_round_trips} round trips.", lambda ax: plots.plot_rung_path(draws, 0, 2000, ax)),
+        (
+            "Index process",
+            f"{draws.n_round_trips} round trips.",
+            lambda ax: plots.plot_index_process(draws, 0, 2000, ax),
+        ),
         ("Overlap", "Neighbours should share.", lambda ax: plots.plot_overlap(draws, ax)),
         ("Barrier", "Rungs at even heights are best.", lambda ax: plots.plot_barrier(draws, ax)),
         ("Energies", "Neighbours should overlap.", lambda ax: plots.plot_energies(draws, ax=ax)),

@@ -62,7 +62,7 @@ def draw_picture(draws: TemperedDraws, path: Path) -> None:
         ax=axes[0, 0],
     )
     axes[0, 0].set_title(f"{draws.n_draws:,} draws: the cold rung alone, and all rungs")
-    plots.plot_rung_path(draws, ax=axes[0, 1])
+    plots.plot_index_process(draws, ax=axes[0, 1])
     axes[0, 1].set_title("The chain on its ladder, at first")
     plots.plot_visits(draws, ax=axes[1, 0])
     axes[1, 0].set_title("How often each rung was visited")
