@@ -14,6 +14,7 @@ from tempering import kernels
 from tempering.draws import TemperedDraws
 from tempering.errors import TemperingError
 from tempering.estimators import Estimate, combine
+from tempering.execution.checkpoint import Checkpoint
 from tempering.io.zarr_store import load
 from tempering.ladder import Ladder
 from tempering.sampling import sample
@@ -23,6 +24,7 @@ from tempering.target import Target
 __version__ = "0.1.0"
 
 __all__ = [
+    "Checkpoint",
     "Estimate",
     "Ladder",
     "Target",
