@@ -58,11 +58,17 @@ def _run(target, **fixed):
 WALK = tp.kernels.RandomWalk()
 HMC = tp.kernels.BlackJAX(blackjax.hmc, num_integration_steps=3)
 LOGISTIC = tp.Target(lambda beta: logistic(beta))  # a lambda: processes get it by its bytes
+WITH_PRIOR = tp.Target.from_likelihood(
+    lambda beta: logistic(beta) + 0.5 * jnp.sum(beta**2),
+    lambda beta: -0.5 * jnp.sum(beta**2),
+    lambda key: jax.random.normal(key, (3,)),
+)
 RUNS = {
     "vector, simulated": _run(LOGISTIC, initial=np.zeros(3), chains=70, kernel=WALK),
     "vector, ladder tuned": _run(LOGISTIC, initial=np.zeros(3), chains=70, kernel=HMC, ladder=None, tune=640),
     "vector, parallel": _run(LOGISTIC, initial=np.zeros(3), chains=23, method="parallel", kernel=WALK),
     "vector, model": _run(Walker(), chains=70),
+    "vector, sequential": _run(WITH_PRIOR, chains=4, method="sequential", ladder=None, kernel=WALK, draws=2_000),
     "numba, simulated": _run(tp.Target(njit(skewed)), initial=np.zeros(2), chains=5),
     "numba, parallel, model": _run(SELECTION.compiled, method="parallel", chains=3),
     "python, simulated, model": _run(SELECTION, chains=3, draws=64, tune=64),

@@ -17,7 +17,7 @@ from same_runs import assert_same
 
 import tempering as tp
 from tempering.errors import NotANumberError, SamplerError
-from tempering.execution import blocks
+from tempering.execution import blocks, workers
 from tempering.execution.operations import operations
 from tempering.execution.recipe import Recipe
 
@@ -106,7 +106,7 @@ def test_control_other_blocks_give_other_bits(monkeypatch):
 
 
 def test_a_large_target_is_sent_to_those_who_ask(processes, monkeypatch):
-    monkeypatch.setattr(blocks, "SMALL", 0)
+    monkeypatch.setattr(workers, "SMALL", 0)
     assert_same(alone("vector, simulated"), RUNS["vector, simulated"](executor=processes))
 
 

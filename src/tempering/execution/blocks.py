@@ -15,14 +15,13 @@ import numpy as np
 
 from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
-from tempering.execution.recipe import Packed, Recipe, Unknown, run_block
+from tempering.execution.recipe import Packed, Recipe, run_block
 from tempering.execution.workers import Workers
 
 LOCKSTEP = 32  # chains from which the vector engine's cost a chain falls no further, but for costly densities:
 COSTLY = 1e5  # operations of one log density, beside which the cost of lockstep is nothing; then
 COSTLY_BLOCK = 4  # chains are few and blocks small, so that there is something to share out
 MOST_BLOCKS = 64  # more would cost more to send than they give to do
-SMALL = 2**16  # bytes of a recipe that is sent with every block; a larger one only to workers that ask
 
 
 def block_size(engine: str, n_chains: int, chains_per_ensemble: int, operations: float) -> int:
@@ -131,16 +130,7 @@ class SpreadEngine(BlockEngine):
 
     def run(self, states: list[bytes], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[bytes], Trace]:
         """Advance all blocks by ``n`` iterations, wherever the executor sends them."""
-        content = self._recipe.content
-        is_large = isinstance(content, bytes) and len(content) > SMALL
-        recipe = self._recipe.nameless() if is_large else self._recipe
-        tasks = [(self._size, state, schedule, n, moving) for state in states]
-        done = self._workers.run(run_block, [(recipe, *task) for task in tasks])
-        unknown = [i for i, result in enumerate(done) if isinstance(result, Unknown)]
-        if unknown:  # workers that have not heard of this recipe yet
-            again = self._workers.run(run_block, [(self._recipe, *tasks[i]) for i in unknown])
-            for i, result in zip(unknown, again, strict=True):
-                done[i] = result
+        done = self._workers.run_recipe(run_block, self._recipe, [(self._size, s, schedule, n, moving) for s in states])
         return [state for state, _ in done], self._side_by_side([trace for _, trace in done])
 
     def packed(self, states: list[bytes]) -> list[bytes]:

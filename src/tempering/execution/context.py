@@ -13,15 +13,16 @@ import numpy as np
 
 from tempering.draws import TemperedDraws
 from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
-from tempering.execution.checkpoint import Folder, as_checkpoint
+from tempering.execution.checkpoint import Folder, as_checkpoint, writing
 from tempering.execution.identity import identity_of
 from tempering.execution.interruption import Interruption, listening
 from tempering.execution.journal import Journal, JournalEngine
-from tempering.execution.keeping import AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
+from tempering.execution.keeping import STORE, AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
 from tempering.execution.operations import operations
 from tempering.execution.recipe import Recipe
 from tempering.execution.workers import Workers
 from tempering.io.run_store import zarr_library
+from tempering.io.zarr_store import save
 from tempering.planning import Plan
 
 
@@ -34,12 +35,16 @@ class Execution:
     folder: Folder | None = None
     journal: Journal | None = None
 
+    @property
+    def how_to_go_on(self) -> str:
+        """What to do after a run was stopped."""
+        if self.folder is None:
+            return "Call again to start anew; with checkpoint=... it would go on."
+        return f"Call again with the same checkpoint, {self.folder.path}, to go on."
+
     def engine(self, recipe: Recipe, n_chains: int) -> JournalEngine:
         """Build the engine of a run: chains in blocks, answers from the journal as far as it goes."""
-        where = "Call again to start anew; with checkpoint=... it would go on."
-        if self.folder is not None:
-            where = f"Call again with the same checkpoint, {self.folder.path}, to go on."
-        return JournalEngine(self._blocks(recipe, n_chains), self.journal, self.interruption, where)
+        return JournalEngine(self._blocks(recipe, n_chains), self.journal, self.interruption, self.how_to_go_on)
 
     def _blocks(self, recipe: Recipe, n_chains: int) -> WholeEngine:
         whole = recipe.build(n_chains)
@@ -72,11 +77,18 @@ class Execution:
         self.folder.identify(identity_of(plan, **arguments))
         return load_checkpoint(self.folder.path) if is_finished(self.folder.path) else None
 
+    def finished(self, draws: TemperedDraws) -> TemperedDraws:
+        """Write draws that came all at once to the checkpoint, if there is one."""
+        if self.folder is not None:
+            with writing(self.folder.path):
+                save(draws, self.folder.path / STORE)
+        return draws
+
     def stopped(self, keeper: Keeper, states: Any, n: int) -> TemperedDraws:
         """Return what there is after a Ctrl-C, and say so."""
         keeper.save(states)
-        further = "" if self.folder is None else f" Call again with the same checkpoint, {self.folder.path}, to go on."
-        warnings.warn(f"Stopped by Ctrl-C after {keeper.n_done} of {n} draws a chain.{further}", stacklevel=3)
+        told = f"Stopped by Ctrl-C after {keeper.n_done} of {n} draws a chain. {self.how_to_go_on}"
+        warnings.warn(told, stacklevel=3)
         return keeper.so_far()
 
 

@@ -53,18 +53,26 @@ class Recipe:
 
     def packed(self) -> Packed:
         """Return the recipe as it travels; the starting points stay at home."""
-        data = pack(replace(self, starts=()), "A target with its kernel")
-        return Packed(hashlib.sha256(data).hexdigest(), data)
+        return Packed.of(replace(self, starts=()))
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A recipe by its name, and its bytes (or itself, for workers in this process); None where the name will do."""
+    """A recipe by its name, and its bytes (or itself, for workers in this process); None where the name will do.
+
+    What is unpacked has ``build(n_chains)``.
+    """
 
     name: str
-    content: bytes | Recipe | None
+    content: Any
 
-    def nameless(self) -> Packed:
+    @classmethod
+    def of(cls, recipe: Any) -> Packed:
+        """Pack a recipe, and name it after its bytes."""
+        data = pack(recipe, "A target with its kernel")
+        return cls(hashlib.sha256(data).hexdigest(), data)
+
+    def by_name(self) -> Packed:
         """Leave the content out."""
         return replace(self, content=None)
 
@@ -73,7 +81,7 @@ class Unknown:
     """What a worker answers that was sent a name it has not heard of."""
 
 
-_engines: OrderedDict[tuple[str, int], Engine] = OrderedDict()
+_engines: OrderedDict[tuple[str, int], Any] = OrderedDict()
 _building = RLock()
 
 
@@ -81,16 +89,16 @@ def run_block(
     recipe: Packed, n_chains: int, states: bytes, schedule: Schedule, n: int, moving: bool
 ) -> tuple[bytes, Trace] | Unknown:
     """Advance one block of chains; this is what workers run."""
-    _leave_interrupts_to_the_parent()
-    engine = _engine_of(recipe, n_chains)
+    leave_interrupts_to_the_parent()
+    engine = built(recipe, n_chains)
     if engine is None:
         return Unknown()
     after, trace = engine.run(unpack(states), schedule, n, moving=moving)
     return pack(after), trace
 
 
-def _engine_of(recipe: Packed, n_chains: int) -> Engine | None:
-    """Return the engine built before, or build it: compilation happens once a worker."""
+def built(recipe: Packed, n_chains: int = 1) -> Any:
+    """Return the engine built before, or build it: compilation happens once a worker. None: it cannot be built."""
     key = recipe.name, n_chains
     with _building:
         if key not in _engines:
@@ -104,7 +112,7 @@ def _engine_of(recipe: Packed, n_chains: int) -> Engine | None:
         return _engines[key]
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def leave_interrupts_to_the_parent() -> None:
     """Ignore Ctrl-C in a child process: the terminal sends it to all, and the parent decides."""
     if parent_process() is not None and current_thread() is main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

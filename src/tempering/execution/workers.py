@@ -7,8 +7,10 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future,
 from typing import Any
 
 from tempering.errors import SamplerError, TemperingError
+from tempering.execution.recipe import Packed, Unknown
 
 ATTEMPTS = 2
+SMALL = 2**16  # bytes of a recipe that is sent with every block; a larger one only to workers that ask
 MOST_BREAKS_AT_ONCE = 3  # pools that break before they take a single block
 
 
@@ -49,6 +51,16 @@ class Workers:
             if broken:
                 self._renew()
         return [results[i] for i in range(len(blocks))]
+
+    def run_recipe(self, function: Callable[..., Any], recipe: Packed, blocks: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return ``function(recipe, *block)`` for every block; a large recipe is sent to workers that ask for it."""
+        is_large = isinstance(recipe.content, bytes) and len(recipe.content) > SMALL
+        done = self.run(function, [(recipe.by_name() if is_large else recipe, *block) for block in blocks])
+        unknown = [i for i, result in enumerate(done) if isinstance(result, Unknown)]
+        if unknown:
+            again = self.run(function, [(recipe, *blocks[i]) for i in unknown])
+            done = [again[unknown.index(i)] if i in unknown else result for i, result in enumerate(done)]
+        return done
 
     def close(self) -> None:
         """Shut down the pool that took the place of a broken one."""

@@ -5,6 +5,7 @@ One batch size means one compilation, whatever the number of particles, replicat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,17 +27,26 @@ STEPS = 4  # moves between two returns to Python
 
 
 class Mover(NamedTuple):
-    """The compiled draws and moves of one path and kernel; in batches, so that any number of particles will do."""
+    """The compiled draws and moves of one path and kernel; in batches, so that any number of particles will do.
+
+    ``elsewhere(name, batches)`` returns what the method of that name returns for each batch, wherever it is run.
+    """
 
     draw_batch: Any
     move_batch: Any
     layout: Layout
+    elsewhere: Callable[[str, list[tuple[Any, ...]]], list[Any]] | None = None
 
     def draw(self, key: Any, n: int) -> vector.Particle:
         """Draw ``n`` particles of the base."""
         n_batches = -(-n // BATCH)
-        parts = [self.draw_batch(jax.random.fold_in(key, i)) for i in range(n_batches)]
-        return self._checked(jax.tree.map(lambda *a: np.concatenate([np.asarray(x) for x in a])[:n], *parts))
+        parts = self._each("drawn", [(jax.random.fold_in(key, i),) for i in range(n_batches)])
+        return self._checked(jax.tree.map(lambda *a: np.concatenate(a)[:n], *parts))
+
+    def drawn(self, key: Any) -> vector.Particle:
+        """Draw one batch."""
+        particles: vector.Particle = jax.tree.map(np.asarray, self.draw_batch(key))
+        return particles
 
     def move(
         self, key: Any, particles: vector.Particle, k: float, settings: Any, n_steps: int
@@ -49,18 +59,27 @@ class Mover(NamedTuple):
             After every step; leading axes (step, particle).
         """
         n = len(particles.energy)
-        parts = []
+        batches = []
         for batch, start in enumerate(range(0, n, BATCH)):
             index = np.minimum(np.arange(start, start + BATCH), n - 1)  # the last batch repeats its last particle
             now = jax.tree.map(lambda a: a[index], particles)  # noqa: B023
-            blocks = []
-            for block in range(n_steps // STEPS):
-                block_key = jax.random.fold_in(jax.random.fold_in(key, batch), block)
-                now, outputs = self.move_batch(block_key, now, k, settings)
-                blocks.append(jax.tree.map(np.asarray, outputs))
-            parts.append(jax.tree.map(lambda *a: np.concatenate(a), *blocks))
+            batches.append((jax.random.fold_in(key, batch), now, k, settings, n_steps))
+        parts = self._each("moved", batches)
         moved, acceptance = jax.tree.map(lambda *a: np.concatenate(a, axis=1)[:, :n], *parts)
         return self._checked(moved), acceptance
+
+    def moved(self, key: Any, now: vector.Particle, k: float, settings: Any, n_steps: int) -> Any:
+        """Move one batch."""
+        blocks = []
+        for block in range(n_steps // STEPS):
+            now, outputs = self.move_batch(jax.random.fold_in(key, block), now, k, settings)
+            blocks.append(jax.tree.map(np.asarray, outputs))
+        return jax.tree.map(lambda *a: np.concatenate(a), *blocks)
+
+    def _each(self, name: str, batches: list[tuple[Any, ...]]) -> list[Any]:
+        if self.elsewhere is not None:
+            return self.elsewhere(name, batches)
+        return [getattr(self, name)(*batch) for batch in batches]
 
     def _checked(self, particles: vector.Particle) -> vector.Particle:
         """Name the first particle whose log density is not a number."""

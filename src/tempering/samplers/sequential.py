@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -26,6 +25,7 @@ from tempering.kernels.settings import Settings
 from tempering.kernels.vector import Particle
 from tempering.ladder import Ladder
 from tempering.layout import Layout
+from tempering.path_choice import cold_density
 from tempering.randomness import stream
 from tempering.reference import Reference, along_reference, fit_reference
 from tempering.samplers.pilot import Pilot, check_support, chosen, row_of, run_pilot
@@ -92,6 +92,7 @@ def sample_sequential(
     chains: int = 16,
     seed: int = 0,
     report: Callable[[int, str], None] = lambda done, line: None,
+    carried_out: Callable[[Mover, Target, Any], Mover] = lambda mover, path, kernel: mover,
 ) -> SequentialResult:
     """Run independent replicates of tempered SMC and keep every population.
 
@@ -112,6 +113,8 @@ def sample_sequential(
     seed : int
     report : callable
         Called with (draws done, a line).
+    carried_out : callable
+        Called with the mover of populations, their path and the kernel; returns a mover that works elsewhere.
 
     Returns
     -------
@@ -124,7 +127,7 @@ def sample_sequential(
         )
     path = _samplable(target, layout, starts, seed)
     with jax.enable_x64(True):
-        mover = build_mover(path, kernel, layout)
+        mover = carried_out(build_mover(path, kernel, layout), path, kernel)
         pilot = run_pilot(mover, leaves(kernel), seed, layout)
         report(0, str(pilot))
         sizes = pilot.sizes(draws, layout.size)
@@ -204,18 +207,8 @@ def _samplable(target: Target, layout: Layout, starts: Sequence[Any], seed: int)
     if target.sample_base is not None:
         return target
     points = np.stack([layout.flatten(start) for start in starts])
-    fitted = fit_reference(_cold_density(target, layout), points, rng=stream(seed, REFERENCE))
+    fitted = fit_reference(cold_density(target, layout), points, rng=stream(seed, REFERENCE))
     q = fitted.reference
     if not fitted.is_good:  # then its broad component alone: wide enough to be narrowed down from
         q = Reference([1.0], q.means[-1:], q.factors[-1:], q.degrees_of_freedom[-1:])
     return along_reference(target, q, layout)
-
-
-@lru_cache(maxsize=32)
-def _cold_density(target: Target, layout: Layout) -> Callable[[Any], Any]:
-    """Return log pi of a flat vector at k = 1."""
-    energy = layout.on_flat(target.energy)
-    if target.base is None:
-        return energy
-    base = layout.on_flat(target.base)
-    return lambda flat: base(flat) + energy(flat)
