@@ -87,6 +87,18 @@ def draw_forgetting() -> None:
     _save(figure, "narrow-mode.png")
 
 
+def draw_pymc() -> None:
+    """Draw the posterior of the PyMC tutorial, by the code of its page."""
+    import re
+
+    names: dict[str, Any] = {}
+    page = (DOCS / "tutorials" / "pymc.md").read_text(encoding="utf-8")
+    exec("\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)), names)
+    figure = names["axes"].figure
+    figure.set_size_inches(8, 3)
+    _save(figure, "pymc.png")
+
+
 def measure_rules(dimensions: Sequence[int] = (1, 5, 20, 50, 200), n_runs: int = 200) -> None:
     """Measure what the rules make of ideal draws: N(0, I_d)^k, 40 rungs down to k = 0.1, 20 000 draws, E|x|^2."""
     k = tp.Ladder.geometric(40, 0.1).inverse_temperatures
@@ -201,6 +213,7 @@ MAKERS = {
     "path": draw_path,
     "combining": draw_combining,
     "forgetting": draw_forgetting,
+    "pymc": draw_pymc,
     "rules": measure_rules,
     "one-hump": measure_one_hump,
     "narrow-mode": measure_narrow_mode,
