@@ -2,6 +2,7 @@
 
 import re
 import traceback
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,39 @@ def test_the_menu_names_pages_that_exist():
     entries = NAV_ENTRY.findall((ROOT / "mkdocs.yml").read_text())
     assert "index.md" in entries
     assert [entry for entry in entries if not (DOCS / entry).is_file()] == []
+
+
+@pytest.fixture(scope="module")
+def benchmarks_page():
+    spec = spec_from_file_location("make_benchmarks", DOCS / "make_benchmarks.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_benchmarks_is_that_of_the_stored_results(benchmarks_page):
+    stale = "run python docs/make_benchmarks.py"
+    assert (DOCS / "benchmarks.md").read_text() == benchmarks_page.page(), stale
+
+
+def test_any_stored_result_becomes_a_section(benchmarks_page, tmp_path):
+    (tmp_path / "gpu.json").write_text(
+        '{"about": {"device": "H200"}, "bar": 1e10, "rates": [{"case": "a|b", "rate": 1.5e10}]}'
+    )
+    (tmp_path / "new_one.json").write_text(
+        '[{"who": "us", "is_good": true, "error": 0.00123}, {"who": "them", "n": 12345}]'
+    )
+    (tmp_path / "peers.json").write_text('{"one": [{"x": 1}], "two": [{"y": [1, 2.5]}]}')
+    page = benchmarks_page.page(tmp_path)
+    headings = re.findall(r"^##+ (.*)$", page, re.MULTILINE)
+    assert headings == ["Against other samplers", "One", "Two", "On a GPU", "New one"]
+    assert "Measured on: device H200; bar 1e+10." in page
+    assert "| a\\|b | 1.5e+10 |" in page
+    assert (
+        "| who | is good | error | n |\n| --- | --- | ---: | ---: |\n| us | yes | 0.00123 |  |\n| them |  |  | 12,345 |"
+        in page
+    )
+    assert "| 1, 2.5 |" in page
 
 
 def test_every_picture_is_used_and_small():
