@@ -2,7 +2,7 @@
 
 An iteration updates every free value once and tries one jump for each of the three parameters.
 
-    python -m benchmarks.recapture [--device cpu|gpu] [--chains N] [--iterations N] [--skip-mixing] [--json FILE]
+    python -m benchmarks.recapture [--device cpu|gpu] [--chains N] [--iterations N] [--seeds N] [--json FILE]
 """
 
 import argparse
@@ -33,6 +33,9 @@ SHORT_LADDER = Ladder.geometric(10, 0.5)  # as hot as jumps need; the paper's go
 CPU_BAR = 3e4  # iterations a second in total on two cores
 GPU_BAR = 1e7 / 60  # 1e7 iterations in under a minute
 N_CORES = 2
+PLAIN = "untempered, Gaussian flips"  # reversible jump as in the literature
+MIXING_CHAINS = 64
+SECONDS = 12.0  # processor time of each run that mixing is measured on
 INDICATORS = (("phi", 0, 2), ("p", 1, 2), ("lambda", 2, 0))  # time dependence that is neither sure nor excluded
 
 
@@ -101,31 +104,41 @@ def speed(model: RecaptureModel, schedule: Schedule, n_chains: int, n_iterations
     return results
 
 
-def mixing(models: dict[str, RecaptureModel], log_p: Any, n_chains: int, n_iterations: int) -> list[Result]:
-    """Compare effective draws of the time-dependence indicators a processor second, tempered and not."""
+def mixing(models: dict[str, RecaptureModel], log_p: Any, seeds: range) -> list[Result]:
+    """Compare effective draws of the time-dependence indicators, tempered and not, at equal processor time."""
     cold = Schedule(Ladder([1.0]), np.zeros(1))
     sides = {
-        "untempered, Gaussian flips": (models["gaussian"], cold),
+        PLAIN: (models["gaussian"], cold),
         "untempered, fitted flips": (models["fitted"], cold),
         "tempered, paper's ladder": (models["fitted"], Schedule(LADDER, log_p)),
         "tempered, 10 rungs to k = 0.5": (models["fitted"], Schedule(SHORT_LADDER, interpolated(log_p))),
     }
-    rates = {}
-    for name, (model, schedule) in sides.items():
-        chains = Chains(model, schedule, n_chains, 5)
-        chains.run(n_iterations // 4)
-        started = time.process_time()
-        trace = chains.run(n_iterations)
-        seconds = time.process_time() - started
-        rates[name] = np.array([effective_draws(trace, schedule, q, j) / seconds for _, q, j in INDICATORS])
-    base = rates["untempered, Gaussian flips"]
-    labels = [f"{name} class {j + 1}" for name, _, j in INDICATORS]
+    found = {name: np.array([rates(*side, seed) for seed in seeds]) for name, side in sides.items()}
     results = []
-    for name, rate in rates.items():
-        each = ", ".join(f"{label}: {r:.2f}" for label, r in zip(labels, rate, strict=True))
-        ratio = float(np.exp(np.mean(np.log(rate / base))))
-        results.append(Result(f"effective draws a second, {name}: ratio", ratio, None, each))
+    for name, rate in found.items():
+        ratios = np.exp(np.log(rate / found[PLAIN]).mean(axis=1))  # of each seed, geometric mean over indicators
+        medians = zip(INDICATORS, np.median(rate, axis=0), strict=True)
+        each = ", ".join(f"{parameter} class {j + 1}: {r:.2f}" for (parameter, _, j), r in medians)
+        spread = f"{ratios.min():.2g} to {ratios.max():.2g} over {len(seeds)} seeds; a second, medians: {each}"
+        results.append(Result(f"effective draws, {name}: ratio", float(np.median(ratios)), None, spread))
     return results
+
+
+def rates(model: RecaptureModel, schedule: Schedule, seed: int) -> Any:
+    """Return effective draws a processor second of each indicator, from runs of ``SECONDS`` after a quarter of it."""
+    chains = Chains(model, schedule, MIXING_CHAINS, seed)
+    chains.run(QUANTUM)  # compile
+    run_for(chains, SECONDS / 4)
+    trace, seconds = run_for(chains, SECONDS)
+    return np.array([effective_draws(trace, schedule, q, j) / seconds for _, q, j in INDICATORS])
+
+
+def run_for(chains: Chains, budget: float) -> tuple[Trace, float]:
+    """Go on until ``budget`` processor seconds are spent; return what came of them and what was spent."""
+    traces, started = [], time.process_time()
+    while time.process_time() - started < budget:
+        traces.append(chains.run(QUANTUM))
+    return joined(traces), time.process_time() - started
 
 
 def interpolated(log_p: Any) -> Any:
@@ -155,7 +168,7 @@ def main() -> int:
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--chains", type=int, help="chains a thread; 128 on a CPU, 16384 on a GPU")
     parser.add_argument("--iterations", type=int, help="of each chain")
-    parser.add_argument("--skip-mixing", action="store_true")
+    parser.add_argument("--seeds", type=int, default=5, help="runs of each sampler that mixing is measured on; 0: none")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     on_gpu = options.device == "gpu"
@@ -166,9 +179,9 @@ def main() -> int:
     models = {"fitted": build_model()}
     log_p = learn_pseudo_prior(models["fitted"], LADDER, draws=320, rng=1, progress=False)
     results = speed(models["fitted"], Schedule(LADDER, log_p), n_chains, n_iterations, 1 if on_gpu else N_CORES)
-    if not options.skip_mixing:
+    if options.seeds:
         models["gaussian"] = build_model(fitted_flips=0.0, fitted_splits=0.0)
-        results += mixing(models, log_p, n_chains, 4 * n_iterations)
+        results += mixing(models, log_p, range(5, 5 + options.seeds))
     table = Table("quantity", "ours", "bar", "", "detail")
     for r in results:
         table.add_row(

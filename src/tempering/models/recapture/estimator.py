@@ -16,7 +16,7 @@ from tempering.models.recapture.results import RecaptureResult
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.sampling import sample
 
-# Jumps need no hotter rungs: two to three times the effective draws a second of the paper's 40 down to k = 0.1,
+# Jumps need no hotter rungs: twice the effective draws a second of the paper's 40 down to k = 0.1,
 # measured on the synthetic set (benchmarks/recapture.py)
 DEFAULT_LADDER = Ladder.geometric(rungs=10, hottest=0.5)
 
