@@ -3,3 +3,8 @@
 Everything that a run computes passes through an engine; these are engines around engines. None of them changes a
 single bit of the draws.
 """
+
+from tempering.execution.checkpoint import Checkpoint, remove
+from tempering.execution.workers import processes
+
+__all__ = ["Checkpoint", "processes", "remove"]

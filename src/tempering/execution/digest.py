@@ -1,7 +1,9 @@
 """Digests that are the same in another process: of functions with all they refer to, of arrays, of plain values.
 
 A function of the user's is known by its byte code, its constants, and what it closes over or names, all the way
-down. Anything that comes from an installed package is known by its name: versions are compared elsewhere.
+down. Anything that comes from an installed package is known by its name: versions are compared elsewhere. Lists and
+dicts that functions or objects refer to are passed over: they may be counters and caches, which change as a run goes
+on. What is in them shows in the values of the log density, which are compared too.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class _Walker:
         self.hash = hashlib.sha256()
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []  # so that no number of _seen is given away again
+        self._n_above = 0  # functions and objects that the present value is part of
 
     def add(self, value: Any) -> None:
         if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
@@ -55,7 +58,9 @@ class _Walker:
             self._add_compound(value)
 
     def _add_compound(self, value: Any) -> None:
-        if isinstance(value, Mapping):
+        if self._n_above and isinstance(value, list | dict | set):
+            self._feed("may change")
+        elif isinstance(value, Mapping):
             self._feed("mapping", len(value))
             self._add_all(part for item in value.items() for part in item)
         elif isinstance(value, Set):
@@ -72,12 +77,15 @@ class _Walker:
         elif isinstance(value, types.MethodType):
             self._feed("method")
             self._add_all((value.__func__, value.__self__))
-        elif isinstance(value, types.FunctionType):
-            self._add_function(value)
-        elif isinstance(value, type):
-            self._add_class(value)
         else:
-            self._add_object(value)
+            self._n_above += 1
+            if isinstance(value, types.FunctionType):
+                self._add_function(value)
+            elif isinstance(value, type):
+                self._add_class(value)
+            else:
+                self._add_object(value)
+            self._n_above -= 1
 
     def _add_all(self, values: Any) -> None:
         for value in values:
@@ -120,7 +128,7 @@ class _Walker:
             return self._add_all(getattr(value, f.name, None) for f in fields(value) if f.compare)
         if not _is_installed(kind.__module__) or kind.__module__.startswith("tempering."):
             self.add(kind)
-            self.add({k: v for k, v in getattr(value, "__dict__", {}).items() if _is_told_of(k, v)})
+            self._add_all(item for item in getattr(value, "__dict__", {}).items() if _is_told_of(*item))
         return None
 
     def _feed(self, *parts: Any) -> None:

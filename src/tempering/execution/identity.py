@@ -10,8 +10,10 @@ import numpy as np
 
 from tempering.execution.digest import digest
 from tempering.planning import Plan
+from tempering.randomness import stream
 from tempering.target import Target
 
+STEPS = (0.0, 0.03, -0.11)  # from the start, relative and absolute
 PACKAGES = ("tempering", "jax", "jaxlib", "numba", "numpy", "scipy")
 
 
@@ -20,7 +22,7 @@ def identity_of(plan: Plan, **arguments: Any) -> dict[str, str]:
     ladder = "tuned" if plan.ladder is None else str([float(k) for k in plan.ladder.inverse_temperatures])
     known = {
         "target": digest(plan.target),
-        "log density at the start": _log_density_at_start(plan),
+        "log densities": _log_densities(plan),
         "initial": digest(plan.starts),
         "ladder": ladder,
         "method": plan.method,
@@ -38,26 +40,25 @@ def _described(value: Any) -> str:
     return str(value) if value is None or isinstance(value, str | int | float) else digest(value)
 
 
-def _log_density_at_start(plan: Plan) -> str:
-    """Evaluate the target once: data that sit deep inside other libraries' objects show in its value."""
+def _log_densities(plan: Plan) -> str:
+    """Evaluate the target at some points: data that sit deep inside other libraries' objects show in its values."""
     import jax
-
-    from tempering.randomness import stream
 
     with jax.enable_x64(True), np.errstate(all="ignore"):
         if isinstance(plan.target, Target):
+            assert plan.layout is not None
+            start = plan.layout.flatten(plan.example)
+            points = [plan.layout.unflatten(start * (1 + step) + step) for step in STEPS]
             functions = [f for f in (plan.target.base, plan.target.energy) if f is not None]
-            return " ".join(_rounded(f(_as_arrays(plan.example))) for f in functions)
-        start = jax.random.key(plan.seed) if plan.engine == "vector" else stream(plan.seed, 0)
-        return _rounded(plan.target.energy(plan.target.initial(start)))
+            return " ".join(_value(f, point) for f in functions for point in points)
+        seeds = [plan.seed, plan.seed + 1]
+        streams = [jax.random.key(s) if plan.engine == "vector" else stream(s, 0) for s in seeds]
+        return " ".join(_value(plan.target.energy, plan.target.initial(rng)) for rng in streams)
 
 
-def _as_arrays(position: Any) -> Any:
-    import jax
-
-    return jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), position)
-
-
-def _rounded(value: Any) -> str:
-    """Ten digits: eager evaluation need not round as compiled code does."""
-    return f"{float(np.asarray(value)):.10g}"
+def _value(function: Any, point: Any) -> str:
+    """Return ten digits: eager evaluation need not round as compiled code does."""
+    try:
+        return f"{float(np.asarray(function(point)).squeeze()):.10g}"
+    except Exception as error:  # away from the start a density may fail in any way of its own
+        return type(error).__name__

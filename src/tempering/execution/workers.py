@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 from tempering.errors import SamplerError, TemperingError
-from tempering.execution.recipe import Packed, Unknown
+from tempering.execution.recipe import Packed, Unknown, leave_interrupts_to_the_parent
 
 ATTEMPTS = 2
 SMALL = 2**16  # bytes of a recipe that is sent with every block; a larger one only to workers that ask
@@ -88,6 +89,16 @@ class Workers:
         self.close()
         self._own = ProcessPoolExecutor(*_settings_of(old))
         self._executor = self._own
+
+
+def processes(n: int) -> ProcessPoolExecutor:
+    """Return a pool of spawned processes that leave Ctrl-C to their parent; to be closed by ``with``.
+
+    A script that uses one needs ``if __name__ == "__main__":`` around its calls, as always with spawned processes.
+    """
+    if n < 1:
+        raise SamplerError(f"There must be at least 1 worker, but got {n}. Leave executor= out to use none.")
+    return ProcessPoolExecutor(n, get_context("spawn"), initializer=leave_interrupts_to_the_parent)
 
 
 def _settings_of(pool: Any) -> tuple[Any, ...]:

@@ -1,0 +1,307 @@
+"""Checkpoints: what they hold, what they refuse, and what happens when the disk is full."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from execution_cases import RUNS, skewed
+from same_runs import assert_same
+
+import tempering as tp
+from tempering.errors import CheckpointError
+from tempering.execution import checkpoint as checkpoints
+from tempering.execution import keeping
+from tempering.io import run_store
+
+TARGET = tp.Target(skewed)
+SHORT, LONGER = (
+    ("vector, simulated", "numba, simulated", "python, simulated, model"),
+    ("vector, parallel", "vector, model"),
+)
+EVERY = [*SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in LONGER)]
+
+
+def run(path=None, target=TARGET, **options):
+    settings = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 96, "chains": 2, "rng": 4}
+    fixed = {"engine": "scalar", "progress": False, "reference": None, "checkpoint": path}
+    return tp.sample(target, **(settings | fixed | options))
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(run_store, "CHUNK", 200)  # 50 draws of 2 chains in 2 dimensions
+
+
+class Stopped(Exception):
+    """Raised in place of a kill."""
+
+
+def stop_after(monkeypatch, n_writes):
+    """Let a run write so many files, and then stop it short."""
+    write, left = checkpoints.write_atomically, [n_writes]
+
+    def counted(target, *parts):
+        if left[0] == 0:
+            raise Stopped
+        left[0] -= 1
+        write(target, *parts)
+
+    monkeypatch.setattr(checkpoints, "write_atomically", counted)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_run_with_a_checkpoint_is_the_run_without(name, tmp_path):
+    assert_same(RUNS[name](), RUNS[name](checkpoint=tmp_path / "run"))
+
+
+@pytest.mark.parametrize("n_writes", [1, 2, 4, 6, 9])
+def test_a_run_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypatch, small_chunks):
+    kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    with monkeypatch.context() as patch:
+        stop_after(patch, n_writes)
+        with pytest.raises(Stopped):
+            run(kept)
+    assert_same(run(), run(kept))
+
+
+def test_another_executor_may_go_on(tmp_path, monkeypatch, small_chunks):
+    """Alone, stopped while tuning; on threads, stopped while drawing; alone again."""
+    kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    name = "vector, simulated"
+    with ThreadPoolExecutor(3) as executor:
+        for n_writes, who in ((2, None), (12, executor)):
+            with monkeypatch.context() as patch:
+                stop_after(patch, n_writes)
+                with pytest.raises(Stopped):
+                    RUNS[name](checkpoint=kept, executor=who)
+    assert_same(RUNS[name](), RUNS[name](checkpoint=kept))
+
+
+def test_what_was_sampled_before_is_not_sampled_again(tmp_path, monkeypatch):
+    calls = []
+    target = tp.Target(lambda x: calls.append(1) or skewed(x))
+    kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 10)
+        with pytest.raises(Stopped):
+            run(kept, target)
+    before = len(calls)
+    run(kept, target)
+    whole = 2 * (320 + 256)  # chains, and iterations of drawing and tuning
+    assert len(calls) - before < 0.7 * whole
+    done = len(calls)
+    run(kept, target)
+    assert len(calls) - done < 10  # starting points only
+
+
+def test_the_seed_of_a_run_without_one_is_remembered(tmp_path, monkeypatch):
+    kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        with pytest.raises(Stopped):
+            run(kept, rng=None)
+    draws = run(kept, rng=None)
+    assert_same(draws, run(rng=draws.info.seed))
+
+
+CHANGES = {
+    "target": {"target": tp.Target(lambda x: skewed(x) - 0.5 * x[0] ** 2)},
+    "seed": {"rng": 5},
+    "ladder": {"ladder": [1.0, 0.4]},
+    "draws": {"draws": 640},
+    "tune": {"tune": 128},
+    "chains": {"chains": 3},
+    "method": {"method": "parallel"},
+    "kernel": {"kernel": tp.kernels.Slice()},
+    "initial": {"initial": np.full(2, 0.25)},
+    "pseudo_prior": {"pseudo_prior": [0.0, -1.0]},
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_checkpoint_of_another_run_is_refused_with_what_differs(what, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        with pytest.raises(Stopped):
+            run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
+    with pytest.raises(CheckpointError, match=f"of another: .*{what}: .* there, .* here"):
+        run(tmp_path / "run", **CHANGES[what])
+
+
+def test_other_data_in_a_dict_show_in_the_values(tmp_path):
+    data = {"scale": 1.0, "calls": 0}
+
+    def density(x):
+        data["calls"] += 1  # no reason to refuse
+        return skewed(x / data["scale"])
+
+    first = run(tmp_path / "run", tp.Target(density))
+    assert_same(first, run(tmp_path / "run", tp.Target(density)))
+    data["scale"] = 2.0
+    with pytest.raises(CheckpointError, match="of another: log densities: "):
+        run(tmp_path / "run", tp.Target(density))
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path):
+    run(tmp_path / "run")
+    identity = json.loads((tmp_path / "run/run.json").read_text())
+    (tmp_path / "run/run.json").write_text(json.dumps(identity | {"run": identity["run"] | {"jax": "0.1"}}))
+    with pytest.raises(CheckpointError, match=r"jax: 0\.1 there"):
+        run(tmp_path / "run")
+    (tmp_path / "run/run.json").write_text(json.dumps(identity | {"format": 99}))
+    with pytest.raises(CheckpointError, match="of format 1, but it is of format 99"):
+        run(tmp_path / "run")
+    (tmp_path / "run/run.json").write_text("{")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        run(tmp_path / "run")
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(CheckpointError, match="holds something else"):
+        run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_two_runs_cannot_share_a_checkpoint(tmp_path):
+    folder = checkpoints.Folder(tp.Checkpoint(tmp_path / "run"))
+    with pytest.raises(CheckpointError, match="another process is writing"):
+        run(tmp_path / "run")
+    folder.close()
+    assert run(tmp_path / "run").n_draws == 320
+
+
+def test_a_tuning_that_comes_out_otherwise_is_refused(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        with pytest.raises(Stopped):
+            run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
+    monkeypatch.setattr("tempering.tuning.rounds.SHARE_OF_START", 0.9)
+    monkeypatch.setattr("tempering.tuning.kernel_settings.start", _other_start)
+    with pytest.raises(CheckpointError, match="step 1 of its tuning comes out otherwise"):
+        run(tmp_path / "run")
+
+
+def _other_start(leaves, ladder, example):
+    from tempering.kernels.settings import Settings
+
+    m, d = len(ladder), len(example)
+    return tuple(Settings(np.full(m, 0.1), np.tile(np.eye(d), (m, 1, 1)), np.zeros((m, d))) for _ in leaves)
+
+
+def test_load_opens_what_there_is(tmp_path, monkeypatch, small_chunks):
+    whole = run()
+    kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        with pytest.raises(Stopped):
+            run(kept)
+    with pytest.raises(CheckpointError, match="has not written any yet"):
+        tp.load(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 11)
+        with pytest.raises(Stopped):
+            run(kept)
+    some = tp.load(tmp_path / "run")
+    assert 50 < some.n_draws < 320
+    np.testing.assert_array_equal(some.values["x"], whole.values["x"][:, : some.n_draws])
+    np.testing.assert_array_equal(some.energy, whole.energy[:, : some.n_draws])
+    run(kept)
+    assert_same(whole, tp.load(tmp_path / "run"))
+
+
+def test_an_unfinished_store_is_not_taken_for_a_run(tmp_path, monkeypatch, small_chunks):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 15)
+        with pytest.raises(Stopped):
+            run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
+    with pytest.raises(tp.TemperingError, match="still being written"):
+        tp.load(tmp_path / "run" / keeping.STORE)
+
+
+def test_constrained_values_are_the_same_on_disk(tmp_path, small_chunks):
+    target = tp.Target.from_likelihood(
+        skewed, lambda x: -0.5 * np.sum(x**2), constrain=lambda x: {"rate": np.exp(x), "at": x}
+    )
+    assert_same(run(target=target), run(tmp_path / "run", target))
+
+
+@contextmanager
+def files_no_larger_than(size):
+    """Let no file of this process grow beyond so many bytes: to the process, the disk is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("size", [500, 5_000, 20_000])
+def test_a_full_disk_is_told_and_leaves_the_checkpoint_whole(size, tmp_path, small_chunks):
+    kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    with files_no_larger_than(size), pytest.raises(CheckpointError, match="make room, and the same call goes on"):
+        run(kept, chains=20)
+    assert not list((tmp_path / "run").rglob("latest.partial"))
+    assert_same(run(chains=20), run(kept, chains=20))
+
+
+def test_the_draws_so_far_come_with_a_full_disk(tmp_path, monkeypatch, small_chunks):
+    kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    write = run_store.RunStore.write
+
+    def full(self, first, draws):
+        if first >= 100:
+            raise OSError(28, "No space left on device")
+        write(self, first, draws)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_store.RunStore, "write", full)
+        with pytest.raises(CheckpointError, match="No space left on device") as stopped:
+            run(kept)
+    whole, some = run(), stopped.value.draws
+    assert some.n_draws >= 150
+    np.testing.assert_array_equal(some.energy, whole.energy[:, : some.n_draws])
+    assert_same(whole, run(kept))
+
+
+DIGESTS = """
+import numpy as np, jax.numpy as jnp, numba, functools
+from tempering.execution.digest import digest
+import tempering as tp
+scale = np.arange(3.0)
+class Model:
+    def __init__(self): self.data, self.names = scale * 2, {"a", "b", "c"}
+    def energy(self, x): return -np.sum(self.data * x**2)
+def density(x): return jnp.sum(scale * x) + len({"one", "two", "three"})
+things = [density, lambda x: density(x) - 1, numba.njit(lambda x: x + 1.0), functools.partial(density, x=2), Model(),
+          Model().energy, tp.kernels.Slice(), {"b": 1, "a": (scale, None)}, tp.problems.skewed(2).log_density]
+print(*[digest(thing) for thing in things])
+"""
+
+
+def test_digests_are_the_same_in_another_process_and_tell_things_apart():
+    seeds = ("0", "1")  # of the order of sets
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", DIGESTS], env=os.environ | {"PYTHONHASHSEED": seed}, check=True, capture_output=True
+        ).stdout.split()
+        for seed in seeds
+    ]
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs[0])) == len(outputs[0]) == 9
+
+
+def test_deleting_a_checkpoint_deletes_nothing_else(tmp_path):
+    run(tmp_path / "run")
+    checkpoints.remove(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(CheckpointError, match="nothing was deleted"):
+        checkpoints.remove(tmp_path)

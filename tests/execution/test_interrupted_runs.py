@@ -1,0 +1,135 @@
+"""Ctrl-C, by real signals to real processes: a run ends at its next block and returns what there is."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import tempering as tp
+from tempering.execution.interruption import listening
+
+PROGRAM = str(Path(__file__).with_name("interrupted_run.py"))
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+
+def start(*arguments):
+    """Start a run in a group of its own, as a terminal does; return it when it begins."""
+    process = subprocess.Popen([sys.executable, PROGRAM, *map(str, arguments)], start_new_session=True, **PIPES)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def wait_for(process, line):
+    while (found := process.stdout.readline()) not in (line, ""):
+        pass
+    assert found == line
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_a_run_ends_at_its_next_block_and_returns_its_draws(n_workers):
+    process = start(64, 5_000_000, n_workers)
+    wait_for(process, "drawing\n")
+    os.killpg(process.pid, signal.SIGINT)  # the terminal's Ctrl-C goes to the workers too
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "Stopped by Ctrl-C after" in err
+    assert "of 5000000 draws a chain. Call again to start anew" in err
+    assert "Traceback" not in err
+    n_draws = int(out.splitlines()[-1].split()[1])
+    assert 0 < n_draws < 5_000_000
+
+
+def test_a_run_that_is_interrupted_goes_on_from_its_checkpoint(tmp_path):
+    process = start(64, 30_000, 0, tmp_path / "run")
+    wait_for(process, "drawing\n")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert f"Call again with the same checkpoint, {tmp_path}/run, to go on." in err
+    n = tp.load(tmp_path / "run").n_draws
+    assert 0 < n < 30_000
+    again, alone = start(64, 30_000, 0, tmp_path / "run"), start(64, 30_000, 0)
+    ends = [process.communicate(timeout=120)[0].splitlines()[-1] for process in (again, alone)]
+    assert ends[0] == ends[1]
+
+
+def test_a_run_without_draws_says_so(tmp_path):
+    process = start(5_000_000, 100, 0, tmp_path / "run")
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt: Stopped while tuning, before there were draws to return. Call again with" in err
+    assert list((tmp_path / "run" / "tuning").iterdir())  # what was done is kept
+
+
+def test_a_second_interrupt_ends_it_at_once():
+    with listening() as interruption:
+        signal.raise_signal(signal.SIGINT)
+        assert interruption.requested
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_handlers_of_others_and_other_threads_are_left_alone():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with listening() as interruption:
+            signal.raise_signal(signal.SIGINT)
+            assert not interruption.requested
+    finally:
+        signal.signal(signal.SIGINT, before)
+    found = []
+
+    def elsewhere():
+        with listening() as interruption:
+            found.append(interruption.requested)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found == [False]
+
+
+MODEL = """
+def log_density(x):
+    return -0.5 * float(x) ** 2
+"""
+
+
+def test_the_command_line_ends_with_what_there_is(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    command = [str(Path(sys.executable).with_name("tempering"))]
+    options = [
+        "--draws",
+        "5000000",
+        "--tune",
+        "64",
+        "--chains",
+        "2",
+        "--ladder",
+        "1,0.5",
+        "--initial",
+        "0",
+        "--seed",
+        "1",
+    ]
+    where = ["--engine", "scalar", "--checkpoint", "kept"]
+    arguments = [*command, "sample", "model.py:log_density", *options, *where]
+    process = subprocess.Popen(arguments, cwd=tmp_path, start_new_session=True, **PIPES)
+    while not (tmp_path / "kept" / "run.json").exists():
+        time.sleep(0.05)
+    time.sleep(2.0)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "Stopped by Ctrl-C after" in err
+    assert "Traceback" not in err
+    assert "mean" in out
+    assert tp.load(tmp_path / "run.zarr").n_draws == tp.load(tmp_path / "kept").n_draws > 0
