@@ -20,11 +20,8 @@ from tempering.execution import keeping
 from tempering.io import run_store
 
 TARGET = tp.Target(skewed)
-SHORT, LONGER = (
-    ("vector, simulated", "numba, simulated", "python, simulated, model"),
-    ("vector, parallel", "vector, model"),
-)
-EVERY = [*SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in LONGER)]
+LONGER = [pytest.param(name, marks=pytest.mark.long) for name in ("vector, parallel", "vector, model")]
+EVERY = ["vector, simulated", "numba, simulated", "python, simulated, model", *LONGER]
 
 
 def run(path=None, target=TARGET, **options):
