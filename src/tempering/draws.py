@@ -248,8 +248,12 @@ class TemperedDraws:
 
         return n_round_trips(self.rung, len(self.ladder))
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of a draw of each value."""
+        return {name: np.shape(array)[2:] for name, array in self.values.items()}
+
     def __repr__(self) -> str:
-        names = ", ".join(f"{name}{list(np.shape(array)[2:])}" for name, array in self.values.items())
+        names = ", ".join(f"{name}{list(shape)}" for name, shape in self._shapes().items())
         how = f", {self.info.method} on the {self.info.engine} engine" if self.info else ""
         return f"TemperedDraws({self.n_chains} chains x {self.n_draws} draws of {names}; {self.ladder}{how})"
 

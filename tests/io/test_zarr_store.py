@@ -1,6 +1,9 @@
 """Runs on disk: what is read is what was written, to the bit, and nothing of a user's is overwritten."""
 
-from dataclasses import fields
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from exact_runs import exact_run
 
 import tempering as tp
 from tempering.errors import InputError
+from tempering.io.run_store import ARRAYS
 from tempering.io.zarr_store import load, save
 from tempering.layout import Layout
 
@@ -78,6 +82,70 @@ def test_values_are_read_when_they_are_asked_for(tmp_path):
     assert list(back.values._read) == ["b"]
     with pytest.raises(KeyError):
         back.values["c"]
+
+
+def test_nothing_is_read_to_show_a_run(tmp_path):
+    run = exact_run("shown", position={"a": 0.0, "b": np.zeros(1)})
+    save(run, tmp_path / "run.zarr")
+    back = load(tmp_path / "run.zarr")
+    assert repr(back) == repr(run)
+    assert (back.n_chains, back.n_draws) == run.rung.shape
+    assert not {"rung", "energy", "proposed", "acceptance"} & set(vars(back))
+    assert back.values._read == {}
+    assert not back.energy.flags.writeable
+    assert "energy" in vars(back)
+    assert "rung" not in vars(back)
+
+
+LAZILY = """
+import sys
+from pathlib import Path
+import tempering as tp
+import zarr
+
+def peak():
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+Path("/proc/self/clear_refs").write_text("5")  # the peak of the process that started this one does not count
+before = peak()
+run = tp.load(sys.argv[1])
+loaded = peak()
+run.save(sys.argv[2])
+copied = peak()
+run.values["x"], run.energy
+print(loaded - before, copied - before, peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+def test_a_copy_of_a_long_run_is_never_in_memory_as_a_whole(tmp_path):
+    n_draws = 1_000_000  # 4 chains in 2 dimensions: 64 MB of values, 144 MB in all
+    save(exact_run("large", n_draws=n_draws), tmp_path / "run.zarr")
+    command = [sys.executable, "-c", LAZILY, str(tmp_path / "run.zarr"), str(tmp_path / "copy.zarr")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    loading, copying, reading = map(float, done.stdout.split())  # MB
+    assert loading < 8
+    assert copying < 80  # a chunk of each array, a few times over
+    assert reading > 90  # control: the values and energies themselves
+
+
+def test_zeros_of_either_sign_are_kept(tmp_path):
+    run = replace(exact_run("zeros"), energy=np.full((4, 600), -0.0), proposed=np.zeros((4, 600), np.int32))
+    save(run, tmp_path / "run.zarr")
+    back = load(tmp_path / "run.zarr")
+    assert np.signbit(back.energy).all()
+    assert_equal_runs(run, back)
+
+
+def test_what_was_loaded_can_be_changed_by_replace(tmp_path):
+    run = exact_run("replaced")
+    save(run, tmp_path / "run.zarr")
+    arrays = {name: getattr(run, name)[:, :10] for name in ARRAYS}
+    half = replace(load(tmp_path / "run.zarr"), values={"x": run.values["x"][:, :10]}, **arrays)
+    assert half.n_draws == 10
+    assert half.n_chains == 4
+    assert repr(half).startswith("TemperedDraws(4 chains x 10 draws of x[2]")
 
 
 def test_long_arrays_are_cut_along_the_draws(tmp_path, monkeypatch):

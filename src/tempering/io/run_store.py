@@ -82,10 +82,11 @@ class RunStore:
         """Write draws from number ``first`` on, which begins a chunk; see them to the disk."""
         assert first % self.chunk == 0, "chunks are never changed"
         rows = slice(first, first + draws.n_draws)
-        for i, name in enumerate(self._names):
-            self._root["values"][str(i)][:, rows] = draws.values[name]
-        for name in ARRAYS:
-            self._root[name][:, rows] = getattr(draws, name)
+        with zarr_library().config.set({"array.write_empty_chunks": True}):  # a chunk of -0.0 is no chunk of zeros
+            for i, name in enumerate(self._names):
+                self._root["values"][str(i)][:, rows] = draws.values[name]
+            for name in ARRAYS:
+                self._root[name][:, rows] = getattr(draws, name)
         arrays = [*(f"values/{i}" for i in range(len(self._names))), *ARRAYS]
         for number in range(first // self.chunk, -(-rows.stop // self.chunk)):
             for array in arrays:
@@ -133,8 +134,7 @@ def _create(group: Any, name: str, like: NDArray[Any], names: tuple[str, ...], n
     shape = (like.shape[0], n_draws, *like.shape[2:])
     chunks = (shape[0], min(chunk, n_draws), *shape[2:])
     whole = tuple(max(1, size) for size in chunks)
-    keep_zeros = {"write_empty_chunks": True}  # a chunk of -0.0 is no chunk of zeros
-    group.create_array(name, shape=shape, dtype=like.dtype, chunks=whole, dimension_names=names, config=keep_zeros)
+    group.create_array(name, shape=shape, dtype=like.dtype, chunks=whole, dimension_names=names)
 
 
 def _write(group: Any, name: str, array: Any, names: tuple[str, ...] | None = None) -> None:

@@ -127,6 +127,10 @@ class StoredDraws(TemperedDraws):
         """Draws of each chain."""
         return super().n_draws if self._root is None else self._length
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of a draw of each value, without reading any."""
+        return super()._shapes() if self._root is None else self.values.shapes()  # type: ignore[attr-defined]
+
     def piece(self, first: int, last: int) -> TemperedDraws:
         """Read some of the draws, and keep none of them."""
         rows = slice(first, min(last, self._length))
@@ -162,6 +166,10 @@ class StoredValues(Mapping[str, NDArray[Any]]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of a draw of each value."""
+        return {name: tuple(self._group[str(i)].shape[2:]) for i, name in enumerate(self._names)}
 
     def piece(self, name: str, rows: slice) -> NDArray[Any]:
         """Read some draws of one value, and keep none of them."""
