@@ -92,6 +92,17 @@ def test_a_coordinate_is_named_by_its_index(draws, ax):
     assert ax.containers[0][0].get_xdata()[0] == pytest.approx(10 + draws.expect(lambda x: x[..., 0]).value)
 
 
+def test_densities_by_rung_are_those_of_its_draws(draws, ax):
+    plots.plot_densities(draws, ax=ax)
+    shown = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert shown[0] == "k = 1"
+    assert len(shown) == len(ax.patches) == 6
+    heights, edges, _ = ax.patches[0].get_data()
+    cold = draws.values["x"][draws.rung == 0, 0]
+    inside = np.mean((cold >= edges[0]) & (cold <= edges[-1]))
+    assert np.sum(heights * np.diff(edges)) == pytest.approx(inside)
+
+
 def test_rungs_show_draws_and_what_they_are_worth(draws, ax):
     table = draws.rungs()
     plots.plot_rungs(draws, ax)

@@ -86,12 +86,12 @@ def test_a_poor_run_is_called_poor_with_every_sentence(draws):
 
 def test_every_picture_and_table_is_there(read, page):
     for title in (
-        "Evidence by method", "Density of x", "x over time", "Mean of x by rule", "Density of v[0]", "Density of v[1]",
-        "Ladder", "Occupancy", "Acceptance", "Trust in the weights", "Shares", "Index process", "Overlap", "Barrier",
+        "Evidence by method", "Density of x", "x by rung", "x over time", "Mean of x by rule", "Density of v[0]",
+        "Density of v[1]", "Ladder", "Occupancy", "Acceptance", "Trust in the weights", "Shares", "Index process", "Overlap", "Barrier",
         "Energies",
     ):  # fmt: skip
         assert f'aria-label="{title}"' in page, title
-    assert read.tags.count("svg") == read.tags.count("figure") == 1 + 3 * 3 + 9
+    assert read.tags.count("svg") == read.tags.count("figure") == 1 + 3 * 4 + 9
     assert read.tags.count("table") == 2
 
 
@@ -166,17 +166,19 @@ FRAME = """<!doctype html><link rel="icon" href="data:,"><title></title>
 <iframe src="page.html" style="width: WIDTHpx; height: 3000px; border: 0"></iframe>"""
 
 
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+in_a_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium: apt-get install chromium")
+
+
 def in_chromium(folder, page, width, scheme):
     """Lay the page out in a frame (windows cannot be as narrow as a phone); return what it measured, and the log.
 
     Scheme 0 is dark, 1 light.
     """
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert browser, "this test needs Chromium: apt-get install chromium"
     (folder / "page.html").write_text(page.replace("</body>", PROBE), encoding="utf-8")
     (folder / "frame.html").write_text(FRAME.replace("WIDTH", str(width)), encoding="utf-8")
     command = [
-        browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
         f"--blink-settings=preferredColorScheme={scheme}", "--window-size=1300,3000", "--virtual-time-budget=5000",
         "--dump-dom", (folder / "frame.html").as_uri(),
     ]  # fmt: skip
@@ -184,7 +186,7 @@ def in_chromium(folder, page, width, scheme):
     return json.loads(html.unescape(re.search(r"<title>(.*?)</title>", done.stdout, re.S).group(1))), done.stderr
 
 
-@pytest.mark.long
+@in_a_browser
 @pytest.mark.parametrize("width", [390, 1200])
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_the_page_renders_in_chromium(page, tmp_path, width, scheme):
@@ -197,7 +199,7 @@ def test_the_page_renders_in_chromium(page, tmp_path, width, scheme):
     assert (paper < 150 < 600 < ink) if scheme == 0 else (ink < 150 < 600 < paper), found
 
 
-@pytest.mark.long
+@in_a_browser
 def test_control_a_page_too_wide_and_with_an_error_is_seen(page, tmp_path):
     broken = page.replace("<h1>", "<h1 style='width: 1500px'>").replace("</body>", "<script>nothing()</script></body>")
     found, log = in_chromium(tmp_path, broken, 390, 1)

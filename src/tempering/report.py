@@ -29,6 +29,7 @@ MOST_QUANTITIES = 6  # shown with pictures of their own; all are in the table
 BLACK = "#0b0b0c"  # drawn by matplotlib, then replaced by the page's ink
 
 MOST_POINTS = 500
+LONG = 22  # letters that fit one cell of the facts
 RULES_SHOWN = ("screened", "mbar")  # the two that can be trusted, beside those they are set against
 
 Picture = tuple[str, str, Callable[[Any], Any]]  # title, what to look for, function of axes
@@ -93,7 +94,10 @@ def _facts(draws: TemperedDraws) -> str:
             "Seed": f"{draws.info.seed}",
             "Seconds": f"{draws.info.seconds:.1f}",
         }
-    cells = (f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>" for name, value in facts.items())
+    cells = (
+        f"<div{' class=long' * (len(value) > LONG)}><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>"
+        for name, value in facts.items()
+    )
     return f'<dl class="facts">{"".join(cells)}</dl>'
 
 
@@ -101,7 +105,9 @@ def _evidence(draws: TemperedDraws) -> str:
     if len(draws.ladder) == 1:
         return ""
     picture = _figure(
-        "Evidence by method", "The methods must agree within their errors.", lambda ax: plots.plot_evidence(draws, ax)
+        "Evidence by method",
+        "Thermodynamic integration is rough where rungs are few.",
+        lambda ax: plots.plot_evidence(draws, ax),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a disagreement is part of the verdict
@@ -123,6 +129,7 @@ def _quantity(draws: TemperedDraws, name: str) -> str:
     rules = [rule for rule in ("cold_only", *RULES_SHOWN) if rule != "cold_only" or draws.visits[0] > 0]
     pictures: list[Picture] = [
         (f"Density of {name}", "By rule.", lambda ax: plots.plot_density(draws, name, rules=rules, n_bins=60, ax=ax)),
+        (f"{name} by rung", "As sampled; blue is cold.", lambda ax: plots.plot_densities(draws, name, ax=ax)),
         (f"{name} over time", "Blue is cold.", lambda ax: plots.plot_traces(draws, name, ax=ax)),
         (f"Mean of {name} by rule", "Two standard errors.", lambda ax: plots.plot_estimates(draws, name, ax=ax)),
     ]
@@ -199,4 +206,5 @@ def _table(frame: pd.DataFrame) -> str:
 def _number(value: float) -> str:
     if not np.isfinite(value):
         return "&ndash;"
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.4g}"
+    is_whole = float(value).is_integer() and abs(value) >= 10
+    return f"{value:,.0f}" if is_whole or 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

@@ -14,7 +14,7 @@ from tempering.plots.rungs import (
     plot_visits,
 )
 from tempering.plots.style import BLUE, COLOURS, INK
-from tempering.plots.values import plot_density, plot_estimates, plot_evidence, plot_traces
+from tempering.plots.values import plot_densities, plot_density, plot_estimates, plot_evidence, plot_traces
 
 __all__ = [
     "BLUE",
@@ -22,6 +22,7 @@ __all__ = [
     "INK",
     "plot_acceptance",
     "plot_barrier",
+    "plot_densities",
     "plot_density",
     "plot_energies",
     "plot_estimates",

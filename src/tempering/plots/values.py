@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tempering.draws import TemperedDraws
 
 FAR = 10.0  # times its size: an evidence as far off as that would flatten the picture
+MOST_CURVES = 6  # rungs whose densities are drawn, evenly over the ladder
 
 
 def plot_density(
@@ -52,6 +53,23 @@ def plot_density(
         height, _ = np.histogram(x, edges, weights=w)
         ax.stairs(height / np.diff(edges), edges, color=COLOURS[rule], linewidth=1.2, label=rule)
     ax.set(xlabel=name, ylabel="density", ylim=(0, None), xlim=(edges[0], edges[-1]))
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_densities(draws: "TemperedDraws", name: str = "x", n_bins: int = 60, ax: "Axes | None" = None) -> "Axes":
+    """Draw the density of a number on every rung, as it was sampled, in the colour of the rung: blue is cold."""
+    ax = new_axes(ax)
+    x, m = one_number_a_draw(draws, name).reshape(draws.rung.shape), len(draws.ladder)
+    low, high = np.quantile(x[np.isfinite(x)], [0.005, 0.995]).tolist()
+    edges = np.linspace(low, high, n_bins + 1) if high > low else np.linspace(low - 1, low + 1, n_bins + 1)
+    visited = np.flatnonzero(draws.visits)
+    shown = visited[np.unique(np.linspace(0, len(visited) - 1, min(len(visited), MOST_CURVES)).astype(int))]
+    for i in shown.tolist():
+        mine = x[draws.rung == i]
+        height = np.histogram(mine, edges)[0] / len(mine) / np.diff(edges)
+        ax.stairs(height, edges, color=shade(i, m), linewidth=1.2, label=f"k = {draws.ladder[i]:.2g}")
+    ax.set(xlabel=name, ylabel="density of the rung", ylim=(0, None), xlim=(edges[0], edges[-1]))
     ax.legend(frameon=False)
     return ax
 
