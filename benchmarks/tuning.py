@@ -48,20 +48,19 @@ def squared_error(problem: Any, run: tp.TemperedDraws) -> float:
     return float(error)
 
 
-def compare(name: str, replicates: int, calls: int, chains: int = 4) -> dict[str, Any]:
-    """Run both ladders on one problem."""
+def compare(name: str, replicates: int, draws: int, chains: int = 8) -> dict[str, Any]:
+    """Run both ladders on one problem with the default lengths, at equal model calls, tuning included."""
     problem = PROBLEMS[name]()
     target = target_of(problem)
+    tune = draws // 2
     common = {"initial": problem.initial, "chains": chains, "engine": "scalar", "progress": False}
-    length = calls // chains
     tuned, paper, rungs = [], [], []
     for seed in range(replicates):
-        run = tp.sample(target, rng=seed, tune=length // 4, draws=length // 2, **common)
-        spent = run.info.n_iterations  # so that both sides have had the same number of calls
-        run = tp.sample(target, rng=seed, tune=length // 4, draws=max(length // 2 + length - spent, 64), **common)
+        run = tp.sample(target, rng=seed, tune=tune, draws=draws, **common)
         tuned.append(squared_error(problem, run))
         rungs.append(len(run.ladder))
-        other = tp.sample(target, rng=seed, ladder=PAPER_LADDER, tune=length // 4, draws=length - length // 4, **common)
+        left = run.info.n_iterations - tune  # so that both sides have had the same number of calls
+        other = tp.sample(target, rng=seed, ladder=PAPER_LADDER, tune=tune, draws=left, **common)
         paper.append(squared_error(problem, other))
     return {
         "problem": name,
@@ -89,7 +88,7 @@ def performance(replicates: int, calls: int = 100_000, chains: int = 4) -> float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replicates", type=int, default=20)
-    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--draws", type=int, default=10_000, help="of each of 8 chains; half as many tune")
     parser.add_argument("--only", default="")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -98,7 +97,7 @@ def main() -> None:
     print(f"{'problem':30s} {'paper':>10s} {'tuned':>10s} {'ratio':>7s} {'rungs':>6s}")
     for name in PROBLEMS:
         if options.only in name:
-            row = compare(name, options.replicates, options.calls)
+            row = compare(name, options.replicates, options.draws)
             rows.append(row)
             print(
                 f"{name:30s} {row['paper'+chr(39)+'s ladder']:10.2e} {row['tuned']:10.2e} {row['ratio']:7.3f} "

@@ -17,8 +17,9 @@ from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.random_walk import RandomWalk
 from tempering.ladder import Ladder
 from tempering.layout import Layout
+from tempering.path_choice import draw_from_base, with_reference
 from tempering.pseudo_prior import check_method
-from tempering.randomness import seed_of, stream
+from tempering.randomness import seed_of
 from tempering.starting import starting_points
 from tempering.target import Target
 
@@ -33,8 +34,8 @@ CHAINS = {
 }
 GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
 LEAPFROG_STEPS = 4
-REFERENCE_STREAM, EXAMPLE_STREAM = 5, 2
-PRIOR_POINTS = 20  # drawn from a prior to climb from, besides the user's own
+LARGEST_FITTED = 64  # dimensions: beyond, no mixture of t distributions is near enough a density
+CALLS_OF_A_FIT = 10_000  # of the log density: tuning must have as many to spend before a fit is tried unasked
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Plan:
     starts: tuple[Any, ...]  # empty: drawn from the prior
     example: Any = None  # a position, for its shape
     fitted: Any = None  # the reference at k = 0, if one was fitted and is good
+    may_fit: bool = False  # whether a reference is to be fitted once there are points to climb from
+    execution: Any = None  # by whom it is carried out: `tempering.execution.context.Execution`
 
     @property
     def leaves(self) -> tuple[Any, ...]:
@@ -108,17 +111,18 @@ def make_plan(
         n_chains = chains if chains is not None else CHAINS[name][method]
         return Plan(target, None, None, steps, method, moves, name, n_chains, seed, ())
     starts = starting_points(initial, target)
-    example = starts[0] if starts else _draw_from_base(target, seed)
+    example = starts[0] if starts else draw_from_base(target, seed)
     layout = Layout.of(example)
-    fitted = None
-    if reference is not None:
-        target, fitted = _with_reference(target, reference, layout, starts or (example,), seed)
+    fitted, is_auto = None, isinstance(reference, str) and reference == "auto"
+    if reference is not None and not is_auto:
+        target, fitted = with_reference(target, reference, layout, starts or (example,), seed)
     if steps is not None:
         target.check_ladder(steps)
     name = _engine_of_target(target, layout, example, engine)
     kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
     n_chains = chains if chains is not None else CHAINS[name][method]
-    return Plan(target, layout, kernel, steps, method, moves, name, n_chains, seed, starts, example, fitted)
+    may_fit = is_auto and steps is None and method != "sequential" and layout.size <= LARGEST_FITTED
+    return Plan(target, layout, kernel, steps, method, moves, name, n_chains, seed, starts, example, fitted, may_fit)
 
 
 def default_kernel(target: Target, layout: Layout, example: Any, engine: str) -> Any:
@@ -155,37 +159,6 @@ def _has_gradient(target: Target, layout: Layout, example: Any) -> bool:
     return True
 
 
-def _with_reference(
-    target: Target, reference: Any, layout: Layout, starts: Sequence[Any], seed: int
-) -> tuple[Target, Any]:
-    """Put a reference, the user's or a fitted one, at k = 0.
-
-    The plain path is kept where the fit is poor, and where it has one mode only: there it has nothing to give, and a
-    mode that nothing climbed to would be hidden.
-    """
-    from tempering.reference import along_reference, fit_reference
-
-    if not (isinstance(reference, str) and reference == "fit"):
-        return along_reference(target, reference, layout), None
-    points = [layout.flatten(start) for start in starts]
-    if target.sample_base is not None:
-        points += [layout.flatten(_draw_from_base(target, seed + 1 + i)) for i in range(PRIOR_POINTS)]
-    fitted = fit_reference(cold_density(target, layout), np.stack(points), rng=stream(seed, REFERENCE_STREAM))
-    if not fitted.is_good or fitted.n_modes < 2:
-        return target, None
-    return along_reference(target, fitted.reference, layout), fitted
-
-
-@lru_cache(maxsize=32)
-def cold_density(target: Target, layout: Layout) -> Any:
-    """Return log pi at k = 1 as a function of flat vectors; kept, so that code compiled for it is found again."""
-    energy = layout.on_flat(target.energy)
-    if target.base is None:
-        return energy
-    base = layout.on_flat(target.base)
-    return lambda flat: base(flat) + energy(flat)
-
-
 def first_log_pseudo_prior(pseudo_prior: str | NDArray[np.float64], ladder: Ladder) -> NDArray[np.float64]:
     """Return the user's log pseudo-prior, or a flat one to be learnt from."""
     if isinstance(pseudo_prior, str):
@@ -219,21 +192,6 @@ def _rung_moves(method: str, rung_moves: str | None) -> str:
             f"rung_moves of the method {method!r} must be one of {RUNG_MOVES[method]}, but got {moves!r}."
         )
     return moves
-
-
-def _draw_from_base(target: Target, seed: int) -> Any:
-    if target.sample_base is None:
-        raise TargetError(
-            "A run needs somewhere to start, but neither initial nor sample_prior was given. Pass initial=..., a "
-            "position inside the support."
-        )
-    import jax
-
-    try:
-        with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, target.sample_base(jax.random.key(seed)))
-    except (TypeError, AttributeError, ValueError):
-        return target.sample_base(stream(seed, EXAMPLE_STREAM))
 
 
 def _engine_of_target(target: Target, layout: Layout, position: Any, engine: str) -> str:

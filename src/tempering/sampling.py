@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,22 +15,22 @@ from numpy.typing import NDArray
 
 from tempering import progress as progress_bars
 from tempering.draws import RunInfo, TemperedDraws
-from tempering.engines.trace import LONG_BLOCK, QUANTUM, Engine, Schedule, Trace, joined, shortened
+from tempering.engines.trace import LONG_BLOCK, QUANTUM, Engine, Trace
 from tempering.errors import SamplerError
+from tempering.execution.checkpoint import Checkpoint
+from tempering.execution.context import Execution, carrying_out
+from tempering.execution.keeping import Keeper
+from tempering.execution.movers import spread_mover
+from tempering.io.run_store import draws_in_chunk
 from tempering.ladder import Ladder
-from tempering.planning import Plan, check_counts, first_log_pseudo_prior, make_plan
-from tempering.randomness import stream
-from tempering.tuning import kernel_settings
-from tempering.tuning.density_of_states import Energies
-from tempering.tuning.ladder_choice import choose_ladder
-from tempering.tuning.pilot import explore
-from tempering.tuning.rounds import Tuned, Tuner, check_spread
+from tempering.planning import Plan, check_counts, make_plan
+from tempering.preparing import prepare
+from tempering.quantities import Functions
+from tempering.sum_sampling import check_devices, check_keep, in_one_piece, on_devices, sample_sums
+from tempering.tuning.rounds import Tuned, check_spread
 
-PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
-REFERENCE_LADDER = (1.0, 0.66, 0.33, 0.0)  # a draw of a good reference is worth half a draw of the target already
 LONG_RUN = 100_000  # iterations a chain, from which longer blocks pay for their compilation
 REPORTS = 50  # blocks a run is cut into, at the least, for the bar
-EXAMPLE_STREAM = 3
 
 
 def sample(
@@ -45,7 +48,12 @@ def sample(
     rung_moves: str | None = None,
     pseudo_prior: str | NDArray[np.float64] = "mbar",
     objective: str = "hybrid",
-    reference: Any = None,
+    reference: Any = "auto",
+    executor: Executor | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
+    keep: str = "draws",
+    quantities: Functions | None = None,
+    devices: Sequence[Any] | None = None,
     progress: bool = True,
 ) -> TemperedDraws:
     """Draw from every temperature of a target.
@@ -79,15 +87,32 @@ def sample(
         How the weights of the rungs are learnt (`tempering.pseudo_prior`), or their logs.
     objective : {"hybrid", "barrier", "ess"}
         What a tuned ladder is best at (`tempering.tuning.ladder_choice`).
-    reference : "fit", or object with ``log_density`` and ``sample``, optional
+    reference : {"auto", "fit", None} or object with ``log_density`` and ``sample``
         Another path, which keeps the masses of narrow modes: k = 0 is a reference density, the user's or one fitted
-        to the modes reached from the starting points.
+        to the modes reached from the starting points ("fit"). "auto" climbs from hot draws too, where the ladder is
+        tuned, and keeps the plain path where the fit is poor; None is always the plain path.
+    executor : concurrent.futures.Executor, optional
+        Who runs the chains: threads, spawned processes, Dask's ``Client(...).get_executor()``, mpi4py's
+        ``MPIPoolExecutor``. Chains are cut into blocks whose size does not depend on the workers: the draws are the
+        same to the bit for every executor, and for none.
+    checkpoint : path or Checkpoint, optional
+        A folder where the run is kept while it goes on. After a kill the same call goes on from there, and ends with
+        the draws it would have had. By default it is written every minute (`Checkpoint` sets another interval).
+    keep : {"draws", "sums"}
+        "sums": no draws, only sums whose size does not depend on the length of the run, and quantile sketches.
+    quantities : mapping of str to callable, optional
+        With ``keep="sums"``: the functions of a position whose expectations will be asked for, called as
+        `TemperedDraws.expect` calls them. On the vector engine they are compiled: write them with ``jax.numpy``.
+    devices : sequence of jax.Device, optional
+        Spread the chains of the vector engine over these, as in ``devices=jax.devices()``; tuning runs on the first.
     progress : bool
         Show a bar when the output is a terminal.
 
     Returns
     -------
     TemperedDraws
+        With a checkpoint they stay on disk, and are read when asked for. Ctrl-C ends a run at its next block and
+        returns the draws there are. With ``keep="sums"``: `TemperedSums`.
 
     Examples
     --------
@@ -98,83 +123,55 @@ def sample(
     True
     """
     check_counts(draws=draws, tune=tune, chains=chains)
-    plan = make_plan(
-        target, initial=initial, ladder=ladder, method=method, kernel=kernel, chains=chains, rng=rng, engine=engine,
-        rung_moves=rung_moves, reference=reference,
-    )  # fmt: skip
+    functions = check_keep(keep, quantities, method, elsewhere=executor is not None or checkpoint is not None)
     started = time.perf_counter()
-    with progress_bars.bar(tune + draws, show=progress) as report:
-        report(0, plan.in_words)
-        if plan.method == "sequential":
-            return _sample_sequentially(plan, draws, report, started)
-        if plan.fitted is not None and plan.ladder is None:
-            running, tuned = _tune_from_reference(plan, tune, report)
-        elif plan.ladder is None and tune > 0:
-            running, tuned = _tune_ladder_too(plan, pseudo_prior, objective, tune, report)
-        else:
-            running, tuned = _tune(plan, pseudo_prior, tune, report)
-        trace = draw(running, tuned.states, tuned.schedule, draws, report, is_powered=plan.is_powered)
-    return _package(plan, running, tuned, trace, time.perf_counter() - started)
+    with carrying_out(executor, checkpoint) as execution:
+        plan = make_plan(
+            target, initial=initial, ladder=ladder, method=method, kernel=kernel, chains=chains,
+            rng=execution.seed(rng), engine=engine, rung_moves=rung_moves, reference=reference,
+        )  # fmt: skip
+        n_chains = plan.n_chains
+        plan = check_devices(replace(plan, execution=execution), functions, devices)
+        arguments = {"pseudo_prior": pseudo_prior, "objective": objective, "reference": reference}
+        done = execution.identified(plan, draws=draws, tune=tune, **arguments)
+        if done is not None:
+            return done
+        with progress_bars.bar(tune + draws, show=progress) as report:
+            report(0, plan.in_words)
+            if plan.method == "sequential":
+                return execution.finished(_sample_sequentially(plan, draws, report, started))
+            plan, running, tuned = prepare(plan, pseudo_prior, objective, tune, report)
+            if functions:
+                whole, tuned = in_one_piece(running, tuned)
+                return sample_sums(  # type: ignore[return-value]  # TemperedSums, as asked for
+                    plan, whole, tuned, functions, draws, report, started, n_chains=n_chains, devices=devices
+                )
+            if devices is not None:
+                running, tuned = on_devices(running, tuned, devices, execution)
+            keeper = execution.keeper(running, partial(_package, plan, running, tuned, started), draws)
+            return draw(execution, running, keeper, tuned, draws, report, is_powered=plan.is_powered)
 
 
-def draw(engine: Engine, states: Any, schedule: Schedule, n: int, report: Any, *, is_powered: bool = False) -> Trace:
+def draw(
+    execution: Execution, engine: Any, keeper: Keeper, tuned: Tuned, n: int, report: Any, *, is_powered: bool = False
+) -> TemperedDraws:
     """Run with everything frozen, block by block, and keep ``n`` draws of every chain."""
     block = LONG_BLOCK if n >= LONG_RUN else QUANTUM * max(1, n // (REPORTS * QUANTUM))
+    schedule = tuned.schedule
     watch = progress_bars.Watch(report, engine.name, schedule.ladder.inverse_temperatures, engine.n_chains)
-    traces: list[Trace] = []
-    for done in range(0, n, block):
-        states, trace = engine.run(states, schedule, block)
-        if is_powered:
-            check_spread(trace, schedule)
-        traces.append(trace)
+    states = tuned.states if keeper.states is None else keeper.states
+    report(min(keeper.n_done, n), "")
+    for done in range(keeper.n_done, n, block):
+        with keeper.keeping(states):
+            states, trace = engine.engine.run(states, schedule, block)
+            if is_powered:
+                check_spread(trace, schedule)
+            keeper.add(trace, states)
         report(min(block, n - done), "")
         watch.see(trace.rung, trace.energy)
-    return shortened(joined(traces), n)
-
-
-def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Any) -> tuple[Engine, Tuned]:
-    """Tune the pseudo-prior and the kernels for a given ladder."""
-    ladder = plan.ladder if plan.ladder is not None else Ladder.geometric(*PAPER_LADDER)
-    engine = _build_engine(plan, len(ladder))
-    learnt = pseudo_prior if isinstance(pseudo_prior, str) and plan.method == "simulated" and len(ladder) > 1 else None
-    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=plan.is_powered)
-    schedule = Schedule(ladder, first_log_pseudo_prior(pseudo_prior, ladder), _first_settings(plan, ladder))
-    return engine, tuner.run(engine.start(len(ladder)), schedule, tune)
-
-
-def _tune_ladder_too(
-    plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Any
-) -> tuple[Engine, Tuned]:
-    """Tune the ladder too: a pilot by simulated tempering's engine, then rounds."""
-    explorer = _build_engine(replace(plan, method="simulated", rung_moves="lifted"), 1)
-    settings = _first_settings(plan, Ladder([1.0]))
-    pilot = explore(explorer, plan.leaves, explorer.start(1), settings, has_base=plan.has_base, report=report)
-    known = pilot.energies.density_of_states()
-    ladder = choose_ladder(known, pilot.hottest, objective, plan.method)
-    schedule = Schedule(ladder, known.log_pseudo_prior(ladder), pilot.settings_for(ladder))
-    left = max(tune - pilot.n_iterations, tune // 3)
-    if plan.method == "parallel":
-        engine = _build_engine(plan, len(ladder))
-        tuner = Tuner(engine, plan.leaves, None, report, is_powered=plan.is_powered)
-        tuned = tuner.run(engine.start(len(ladder)), schedule, left)
-        return engine, replace(tuned, n_iterations=tuned.n_iterations + pilot.n_iterations)
-    learnt = pseudo_prior if isinstance(pseudo_prior, str) else "mbar"
-    tuner = Tuner(explorer, plan.leaves, learnt, report, is_powered=plan.is_powered, objective=objective)
-    states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
-    tuned = tuner.run(states, schedule, left, pilot.energies)
-    return explorer, replace(tuned, n_iterations=tuned.n_iterations + pilot.n_iterations)
-
-
-def _tune_from_reference(plan: Plan, tune: int, report: Any) -> tuple[Engine, Tuned]:
-    """Tune along a fitted reference: its judged draws are exact energies at k = 0, and few rungs are enough."""
-    ladder = Ladder(REFERENCE_LADDER)
-    engine = _build_engine(plan, len(ladder))
-    log_p = -plan.fitted.log_normalisers(ladder.inverse_temperatures)
-    schedule = Schedule(ladder, log_p - log_p[0], _first_settings(plan, ladder))
-    energy = np.asarray(plan.fitted.log_weights, dtype=float)
-    learnt = "mbar" if plan.method == "simulated" else None
-    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=False)
-    return engine, tuner.run(engine.start(len(ladder)), schedule, tune, Energies(np.zeros(energy.size), energy))
+        if execution.interruption.requested and done + block < n:
+            return execution.stopped(keeper, states, n)
+    return keeper.finish(states)
 
 
 def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) -> TemperedDraws:
@@ -189,7 +186,7 @@ def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) ->
 
     result = sample_sequential(
         plan.target, plan.layout, plan.starts, plan.kernel, draws=draws, chains=plan.n_chains, seed=plan.seed,
-        report=report,
+        report=report, carried_out=partial(spread_mover, plan.execution, example=plan.example),
     )  # fmt: skip
     constrain = plan.target.constrain
     info = RunInfo(
@@ -218,44 +215,20 @@ def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) ->
     )
 
 
-def _first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:
-    if plan.layout is None:
-        return ()
-    return kernel_settings.start(plan.leaves, ladder, plan.layout.flatten(plan.example))
-
-
-def _build_engine(plan: Plan, n_rungs: int) -> Engine:
-    common = (plan.method, plan.rung_moves, plan.seed, plan.n_chains, n_rungs)
-    if plan.engine == "vector":
-        from tempering.engines import vector
-
-        if plan.layout is None:
-            return vector.VectorEngine(vector.model_pieces(plan.target), *common)
-        pieces = vector.target_pieces(plan.target, plan.kernel, plan.layout, plan.starts)
-        return vector.VectorEngine(pieces, *common)
-    from tempering.engines import scalar
-
-    if plan.layout is None:
-        example = plan.target.initial(stream(plan.seed, EXAMPLE_STREAM))
-        return scalar.ScalarEngine(scalar.model_pieces(plan.target, example), *common)
-    return scalar.ScalarEngine(scalar.target_pieces(plan.target, plan.kernel, plan.layout, plan.starts), *common)
-
-
-def _package(plan: Plan, engine: Engine, tuned: Tuned, trace: Trace, seconds: float) -> TemperedDraws:
+def _package(plan: Plan, engine: Engine, tuned: Tuned, started: float, trace: Trace) -> TemperedDraws:
     info = RunInfo(
         method=plan.method,
         engine=engine.name,
         kernel=repr(plan.kernel) if plan.kernel is not None else type(plan.target).__name__,
         rung_moves=plan.rung_moves,
         seed=plan.seed,
-        seconds=seconds,
+        seconds=time.perf_counter() - started,
         rounds=tuned.rounds,
         n_iterations=tuned.n_iterations + trace.rung.shape[1],
         redraws=plan.can_redraw and plan.method == "simulated" and tuned.schedule.ladder.hottest == 0.0,
     )
-    constrain = getattr(plan.target, "constrain", None)
     return TemperedDraws(
-        values=engine.positions(trace) if constrain is None else constrain(plan.layout.unflatten(trace.values)),  # type: ignore[union-attr]
+        values=_named_values(plan, engine, trace),
         rung=trace.rung,
         energy=trace.energy,
         ladder=tuned.schedule.ladder,
@@ -268,3 +241,14 @@ def _package(plan: Plan, engine: Engine, tuned: Tuned, trace: Trace, seconds: fl
         is_powered=plan.is_powered,
         info=info,
     )
+
+
+def _named_values(plan: Plan, engine: Engine, trace: Trace) -> Any:
+    """Return the values by name, constrained piece by piece: as they would be in a store, to the bit."""
+    constrain = getattr(plan.target, "constrain", None)
+    if constrain is None:
+        return engine.positions(trace)
+    length = draws_in_chunk(trace.rung.shape[0], trace.values.shape[-1])
+    starts = range(0, max(1, trace.values.shape[1]), length)
+    pieces = [constrain(plan.layout.unflatten(trace.values[:, i : i + length])) for i in starts]  # type: ignore[union-attr]
+    return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}

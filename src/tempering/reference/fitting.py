@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from tempering.errors import TargetError
 from tempering.estimators.pareto import pareto_k
 from tempering.reference.mixture import Reference
-from tempering.reference.modes import Box, Mode, find_modes
+from tempering.reference.modes import Box, Mode, find_modes, is_parted
 from tempering.reference.refit import BROAD_WEIGHT, assemble, refit_reference, split_reference
 from tempering.reference.surface import Surface
 
@@ -26,12 +26,17 @@ FIRST_FREEDOM = 5
 ROUNDS = 4
 ENOUGH_GAIN = 1.05  # a round that raises the effective sample size by less is the last, if it is
 ENOUGH_SHARE = 0.5  # above this already
-SPLITS, SPLIT_GAIN = 2, 1.2  # how often components may be split, and what that must bring
-DRAWS_PER_MODE = 1000  # of a round, at the least; and 40 for each dimension
+FEW_POINTS = 8  # are climbed from one by one
+FIRST_STEP = 0.01  # of a rough climb, relative to the spread of the points
+SPLIT_GAIN = 1.2  # in effective sample size, that splitting the components must bring
+DRAWS_PER_DIMENSION = 40  # of a round and a mode, at the least
+FAR_DRAWS = 1000  # of a search around the modes
 MAX_MODES = 64
 NEGLIGIBLE = 30.0  # nats below the heaviest: a mode (or a climb that ran off) that nobody will miss
 SEARCHES = 8  # rounds of climbing from far draws, as long as each finds a mode
 SEARCH_FREEDOM = 1  # of the draws climbed from: nobody knows how far the next mode is
+SUSPECTS = 256  # scouts climbed from at once, where there are gradients
+IN_VAIN = 3  # rounds of few climbs that find nothing new, where there are none
 CLIMBS = 4  # of a round from its heaviest draws, and as many from any
 GOOD_SHARE, GOOD_PARETO_K = 0.02, 1.0  # rungs bridge what is left; but above 1 weights have no mean at all
 
@@ -108,6 +113,9 @@ def fit_reference(
     *,
     box: tuple[ArrayLike, ArrayLike] | None = None,
     scattered: int = 100,
+    scouts: ArrayLike | None = None,
+    draws: int = 1000,
+    splits: int = 2,
     rng: np.random.Generator | int | None = None,
 ) -> FittedReference:
     """Fit a mixture of heavy-tailed components to the modes of a density.
@@ -124,6 +132,13 @@ def fit_reference(
         too. A narrow mode in many dimensions is not found so: a random point climbs to the widest mode.
     scattered : int
         Number of points in the box.
+    scouts : array_like, shape (point, d), optional
+        Many points, such as the hot draws of a pilot run, that are looked at but not all climbed from: only where a
+        valley parts them from the modes known so far.
+    draws : int
+        Of every mode in each round of refitting; four times as many judge the fit.
+    splits : int
+        How often, at most, each component may be replaced by three, which follow a bend better than one.
     rng : int, Generator or None
         Source of all randomness.
 
@@ -146,15 +161,27 @@ def fit_reference(
     edges = None if box is None else _checked_box(box, points.shape[1])
     if edges is not None:
         points = np.concatenate([points, generator.uniform(*edges, size=(scattered, points.shape[1]))])
-    modes = find_modes(surface, points, edges)
+    modes = find_modes(surface, _roughly_climbed(surface, points, edges), edges)
     if not modes:
         raise TargetError(
             "A reference needs a starting point inside the support, but the log density is -inf at all "
             f"{len(points)} that were given. Pass other starting points."
         )
-    modes = _searched(surface, modes, edges, generator)
-    reference = _refined(surface, _assembled(modes), generator)
-    return _judged(surface, reference, len(modes), generator)
+    if scouts is None:
+        modes = _searched(surface, modes, edges, generator)
+    else:
+        modes = _scouted(surface, _heaviest(modes), edges, np.asarray(scouts, dtype=float), generator)
+    reference = _refined(surface, _assembled(modes), draws, splits, generator)
+    return _judged(surface, reference, len(modes), 4 * draws, generator)
+
+
+def _roughly_climbed(surface: Surface, points: Floats, box: Box | None) -> Floats:
+    """Climb from many points at once where there are gradients; exact climbs begin from where these end."""
+    if len(points) <= FEW_POINTS or not surface.is_differentiable:
+        return points
+    spread = np.std(points, axis=0)
+    ends = surface.ascend(points, FIRST_STEP * np.where(spread > 0, spread, 1.0))
+    return ends if box is None else np.clip(ends, *box)
 
 
 def _assembled(modes: Sequence[Mode]) -> Reference:
@@ -177,6 +204,23 @@ def _searched(surface: Surface, modes: tuple[Mode, ...], box: Box | None, rng: n
     return modes
 
 
+def _scouted(
+    surface: Surface, modes: tuple[Mode, ...], box: Box | None, scouts: Floats, rng: np.random.Generator
+) -> tuple[Mode, ...]:
+    """Climb from scouts that a valley parts from the modes, a few at a time, until they lead to none that is new."""
+    heights = surface.values(scouts)
+    in_vain = 0
+    while in_vain < IN_VAIN:
+        parted = np.flatnonzero(is_parted(surface, modes, scouts, heights))
+        if parted.size == 0:
+            break
+        chosen = rng.permutation(parted)[: SUSPECTS if surface.is_differentiable else CLIMBS]
+        found = _heaviest(find_modes(surface, _roughly_climbed(surface, scouts[chosen], box), box, modes))
+        in_vain = 0 if len(found) > len(modes) else in_vain + (IN_VAIN if surface.is_differentiable else 1)
+        modes = found
+    return modes
+
+
 def _heaviest(modes: Sequence[Mode]) -> tuple[Mode, ...]:
     ordered = sorted(modes, key=lambda mode: -mode.log_mass)[:MAX_MODES]
     return tuple(mode for mode in ordered if mode.log_mass > ordered[0].log_mass - NEGLIGIBLE)
@@ -185,7 +229,7 @@ def _heaviest(modes: Sequence[Mode]) -> tuple[Mode, ...]:
 def _far_draws(surface: Surface, reference: Reference, rng: np.random.Generator) -> Floats:
     """Return draws from far around the modes that belong to none: the heaviest, and some of the others."""
     wide = Reference([1.0], reference.means[-1:], reference.factors[-1:], [SEARCH_FREEDOM])
-    values = wide.sample_many(rng, DRAWS_PER_MODE)
+    values = wide.sample_many(rng, FAR_DRAWS)
     log_w = surface.values(values) - reference.log_density(values)
     far = np.argmax(reference.log_parts(values), axis=1) == reference.n_components - 1
     candidates = np.flatnonzero(far & (log_w > -np.inf))
@@ -194,12 +238,12 @@ def _far_draws(surface: Surface, reference: Reference, rng: np.random.Generator)
     return np.asarray(values[chosen])
 
 
-def _refined(surface: Surface, reference: Reference, rng: np.random.Generator) -> Reference:
+def _refined(surface: Surface, reference: Reference, draws: int, splits: int, rng: np.random.Generator) -> Reference:
     """Refit; while that is not enough, put three components in the place of each and refit again."""
     n_modes = reference.n_components - 1
-    each = max(DRAWS_PER_MODE, 40 * reference.dimension)
+    each = max(draws, DRAWS_PER_DIMENSION * reference.dimension)
     best, share = _refitted(surface, reference, each, rng)
-    for split in range(1, SPLITS + 1):
+    for split in range(1, splits + 1):
         if share > ENOUGH_SHARE or n_modes * 3**split > MAX_MODES:
             break
         candidate, found = _refitted(surface, split_reference(best), max(each // 3**split, 200), rng)
@@ -245,9 +289,11 @@ def _predicted_ess_fraction(reference: Reference, drawn: _Weighted) -> float:
     return float(np.exp(logsumexp(log_w[used]) - np.log(n) - log_second))
 
 
-def _judged(surface: Surface, reference: Reference, n_modes: int, rng: np.random.Generator) -> FittedReference:
+def _judged(
+    surface: Surface, reference: Reference, n_modes: int, draws: int, rng: np.random.Generator
+) -> FittedReference:
     """Judge a reference by fresh draws of it."""
-    n = max(2 * DRAWS_PER_MODE, 40 * reference.dimension) * 2
+    n = max(draws, 2 * DRAWS_PER_DIMENSION * reference.dimension)
     values = reference.sample_many(rng, n)
     log_w = surface.values(values) - reference.log_density(values)
     if not np.any(log_w > -np.inf):

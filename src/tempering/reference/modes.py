@@ -5,7 +5,7 @@ Modes are found by climbing from given points. Nothing finds a mode that no give
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ Box = tuple[Floats, Floats]
 SAME_MODE = 0.5  # standard deviations: nearer than this, two summits are one
 NO_DIP = 0.1  # nats: a path without a deeper dip joins two ends of one mode
 POINTS_ON_PATH = 31
+FIRST_STRETCH = 0.1  # of the way to a mode: does it begin downhill?
 OFF_SUPPORT = 1e10  # nats below the start: turns a line search back, and its arithmetic stays finite
 MAX_CLIMB = 1000  # iterations
 PROBES = 30  # rounds of the search for the distance at which the log density has dropped by 1/2
@@ -101,6 +102,14 @@ def is_joined(surface: Surface, mode: Mode, summit: Floats, log_height: float) -
     share = np.linspace(0.0, 1.0, POINTS_ON_PATH + 2)[1:-1, None]
     between = surface.values(share * mode.position + (1.0 - share) * summit)
     return bool(between.min() > min(mode.log_height, log_height) - NO_DIP)
+
+
+def is_parted(surface: Surface, modes: Sequence[Mode], points: Floats, log_heights: Floats) -> NDArray[np.bool_]:
+    """Whether the way from each point to its nearest mode begins downhill: a valley may lie between."""
+    distance = np.stack([np.linalg.norm(np.linalg.solve(m.factor, (points - m.position).T), axis=0) for m in modes])
+    nearest = np.stack([mode.position for mode in modes])[np.argmin(distance, axis=0)]
+    ahead = surface.values(points + FIRST_STRETCH * (nearest - points))
+    return np.asarray((ahead < log_heights - NO_DIP) & (log_heights > -np.inf))
 
 
 def local_factor(surface: Surface, summit: Floats, log_height: float) -> Floats:

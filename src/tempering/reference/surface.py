@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 BATCH, SMALL_BATCH = 512, 32  # points evaluated together: two shapes, two compilations
+ASCENT = 60  # steps of a rough climb; what has not arrived is climbed properly
+FASTER, SLOWER = 1.3, 0.5  # factors of a step whose slope kept its sign, or changed it
 STEP = float(np.finfo(float).eps ** 0.25)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
 
 
@@ -64,6 +66,21 @@ class Surface:
         with jax.enable_x64(True):
             return np.asarray(self._compiled[2](x))
 
+    def ascend(self, points: Floats, step: Floats) -> Floats:
+        """Climb roughly from many points at once: by each slope's sign alone, in steps that grow or shrink.
+
+        Starting with small steps, a climb stays in the basin it began in (Riedmiller and Braun's resilient steps).
+        """
+        import jax
+
+        assert self._compiled is not None
+        self.n_calls += ASCENT * len(points)
+        inside = points[self.values(points) > -np.inf]
+        if len(inside) == 0:
+            return inside
+        with jax.enable_x64(True):
+            return self._in_batches(lambda batch: _ascent(self._log_density)(batch, step), inside)
+
     def _differences(self, x: Floats, scale: Floats) -> Floats:
         """Take central second differences of values."""
         d = self.dimension
@@ -108,3 +125,24 @@ def _compiled(log_density: Callable[[Any], Any], dimension: int) -> tuple[Any, A
         jax.jit(jax.value_and_grad(log_density)),
         jax.jit(jax.hessian(log_density)),
     )
+
+
+@lru_cache(maxsize=32)
+def _ascent(log_density: Callable[[Any], Any]) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    slope = jax.grad(log_density)
+
+    def climb(x: Any, step: Any) -> Any:
+        def advance(carry: Any, _: Any) -> tuple[Any, None]:
+            x, step, last = carry
+            sign = jnp.sign(jnp.nan_to_num(slope(x), posinf=0.0, neginf=0.0))
+            step = jnp.where(sign * last < 0, SLOWER * step, jnp.where(sign * last > 0, FASTER * step, step))
+            proposed = x + step * sign
+            stays = ~jnp.isfinite(log_density(proposed))
+            return (jnp.where(stays, x, proposed), jnp.where(stays, SLOWER * step, step), sign), None
+
+        return jax.lax.scan(advance, (x, step, jnp.zeros_like(x)), length=ASCENT)[0][0]
+
+    return jax.jit(jax.vmap(climb, in_axes=(0, None)))

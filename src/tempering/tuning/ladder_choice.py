@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 OBJECTIVES = ("hybrid", "barrier", "ess")
 LEAST_ACCEPTANCE = 0.2  # below it two rungs hardly talk, and the predictions themselves become doubtful
 MOST_RUNGS = 96
+MOST_SHORT_RUNGS = 8
 
 
 def choose_ladder(
@@ -52,6 +53,15 @@ def choose_ladder(
             f"{states.barrier(Ladder([1.0, hottest]), method):.0f}. Raise the hottest k, or give a ladder."
         )
     return best
+
+
+def choose_short_ladder(states: DensityOfStates, objective: str = "hybrid", method: str = "simulated") -> Ladder:
+    """Return the best of a few evenly spaced ladders from k = 1 to a base that is near the target already.
+
+    The barrier says little here: a base with heavy tails has energies far below any that matter.
+    """
+    ladders = [Ladder(np.linspace(1.0, 0.0, rungs)) for rungs in range(2, MOST_SHORT_RUNGS + 1)]
+    return max(ladders, key=lambda ladder: _score(states, ladder, objective, method))
 
 
 def _score(states: DensityOfStates, ladder: Ladder, objective: str, method: str) -> float:

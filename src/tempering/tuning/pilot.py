@@ -32,6 +32,7 @@ MIXED = 1.2  # of `spread_ratio`: an autocorrelation time below a sixth of the t
 COLDEST_END = 1 / 16  # of a ladder whose hotter rungs can be crossed: chains that mix in one mode may not know another
 LEAST_K_WITH_BASE = 2.0**-10  # below it the next step is the base itself
 MOST_PILOT_RUNGS = 200
+SEEN_EVERY, MOST_SEEN = 4, 2048  # draws of hot rungs kept as places to look for modes from
 MOST_BLOCKS_COLD = 24  # for the cold rung, which starts anywhere, to settle
 MOST_BLOCKS = 16  # for a rung that starts from its neighbour
 
@@ -53,6 +54,7 @@ class Pilot:
     hottest: float  # that the ladder needs
     states: Any
     n_iterations: int
+    seen: Floats  # places the chains have been to on hot rungs, (draw, coordinate)
 
     @property
     def energies(self) -> Energies:
@@ -81,6 +83,7 @@ class _Run:
     states: Any
     report: Callable[[int, str], None]
     n_iterations: int = field(default=0)
+    seen: list[Floats] = field(default_factory=list)
 
     def block(self, k: float, settings: tuple[Settings, ...], n: int = QUANTUM) -> Trace:
         """Run all chains at one k."""
@@ -92,7 +95,16 @@ class _Run:
         self.states, trace = self.engine.run(states, schedule, n, moving=False)
         self.n_iterations += n
         self.report(n, "")
+        if k < 1.0 and not isinstance(trace.values, dict):
+            self.seen.append(np.array(trace.values[:, ::SEEN_EVERY]).reshape(-1, trace.values.shape[-1]))
         return trace
+
+    def seen_places(self) -> Floats:
+        """Return places seen on hot rungs, all of them or evenly thinned."""
+        if not self.seen:
+            return np.empty((0, 0))
+        places = np.concatenate(self.seen)
+        return places[:: -(-len(places) // MOST_SEEN)]
 
     def tuned(self, settings: tuple[Settings, ...], trace: Trace, gain: float) -> tuple[Settings, ...]:
         """Adapt one rung's scales to what a block showed."""
@@ -110,8 +122,9 @@ def explore(
     *,
     has_base: bool,
     report: Callable[[int, str], None],
+    scouting: int = 0,
 ) -> Pilot:
-    """Settle at k = 1, then heat step by step."""
+    """Settle at k = 1, then heat step by step; wander over the hot rungs for ``scouting`` iterations more."""
     run = _Run(engine, leaves, states, report)
     settings, trace = _settle(run, 1.0, start, MOST_BLOCKS_COLD)
     rungs = [PilotRung(1.0, settings, trace.energy)]
@@ -129,7 +142,17 @@ def explore(
         _check_finite_spread(trace, rungs[0], k, has_base)
         rungs.append(PilotRung(k, settings, trace.energy))
     hottest = rungs[-1].k if has_base else _coldest_that_mixes(run, rungs)
-    return Pilot(tuple(rungs), hottest, run.states, run.n_iterations)
+    _scout(run, rungs, scouting)
+    return Pilot(tuple(rungs), hottest, run.states, run.n_iterations, run.seen_places())
+
+
+def _scout(run: _Run, rungs: Sequence[PilotRung], n_iterations: int) -> None:
+    """Wander over the hot rungs, up and down, only to see more places."""
+    hot = [rung for rung in rungs if rung.k < 1.0][::-1]
+    there_and_back = hot + hot[-2:0:-1]
+    for turn in range(n_iterations // QUANTUM if hot else 0):
+        rung = there_and_back[turn % len(there_and_back)]
+        run.block(rung.k, rung.settings)
 
 
 def _settle(run: _Run, k: float, settings: tuple[Settings, ...], most: int) -> tuple[tuple[Settings, ...], Trace]:

@@ -1,0 +1,103 @@
+"""Which path leads to the target: from its own powers or prior, or from a reference fitted to its modes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import SamplerError, TargetError
+from tempering.layout import Layout
+from tempering.randomness import stream
+from tempering.target import Target
+
+PRIOR_POINTS = 64  # drawn from a prior to climb from, besides the user's own
+UNASKED: Any = {"draws": 400, "splits": 0}  # effort of a fit that nobody asked for
+STARTS_SEEN = 8  # places of a pilot run to climb from at once
+ENOUGH = (0.4, 0.5)  # of a fit to one mode that nobody asked for: effective draws a draw at least, Pareto k at most
+ENOUGH_WITH_MODES = (0.1, 1.0)  # and to several, where more is to be gained
+REFERENCE_STREAM, EXAMPLE_STREAM = 5, 2
+
+
+def with_reference(
+    target: Target, reference: Any, layout: Layout, starts: Sequence[Any], seed: int
+) -> tuple[Target, Any]:
+    """Put a reference, the user's or a fitted one, at k = 0.
+
+    The plain path is kept where the fit is poor, and where it has one mode only: a mode that nothing climbed to from
+    the user's few points would be hidden.
+    """
+    from tempering.reference import along_reference
+
+    if not isinstance(reference, str):
+        return along_reference(target, reference, layout), None
+    if reference != "fit":
+        raise SamplerError(
+            f"reference must be 'auto', 'fit', None, or an object with log_density and sample, but got {reference!r}."
+        )
+    points = np.concatenate([[layout.flatten(start) for start in starts], points_of_base(target, layout, seed)])
+    fitted = _fitted(target, layout, points, seed)
+    if not fitted.is_good or fitted.n_modes < 2:
+        return target, None
+    return along_reference(target, fitted.reference, layout), fitted
+
+
+def points_of_base(target: Target, layout: Layout, seed: int) -> NDArray[np.float64]:
+    """Draw points to climb from; none where the base cannot be drawn from."""
+    if target.sample_base is None:
+        return np.empty((0, layout.size))
+    return np.stack([layout.flatten(draw_from_base(target, seed + 1 + i)) for i in range(PRIOR_POINTS)])
+
+
+def _fitted(
+    target: Target, layout: Layout, points: NDArray[np.float64], seed: int, scouts: NDArray[np.float64] | None = None
+) -> Any:
+    from tempering.reference import fit_reference
+
+    effort = {} if scouts is None else UNASKED
+    rng = stream(seed, REFERENCE_STREAM)
+    return fit_reference(cold_density(target, layout), points, scouts=scouts, rng=rng, **effort)
+
+
+@lru_cache(maxsize=32)
+def cold_density(target: Target, layout: Layout) -> Any:
+    """Return log pi at k = 1 as a function of flat vectors; kept, so that code compiled for it is found again."""
+    energy = layout.on_flat(target.energy)
+    if target.base is None:
+        return energy
+    base = layout.on_flat(target.base)
+    return lambda flat: base(flat) + energy(flat)
+
+
+def with_seen(
+    target: Target, layout: Layout, starts: Sequence[Any], seen: NDArray[np.float64], seed: int
+) -> tuple[Target | None, Any]:
+    """Put a reference fitted to the modes near places seen at k = 0; no target where the fit is poor."""
+    from tempering.reference import along_reference
+
+    given = np.reshape([layout.flatten(start) for start in starts], (-1, layout.size))
+    points = np.concatenate([given, seen[:: -(-len(seen) // STARTS_SEEN)]])
+    fitted = _fitted(target, layout, points, seed, seen)
+    least, most = ENOUGH if fitted.n_modes == 1 else ENOUGH_WITH_MODES
+    if fitted.ess_fraction < least or fitted.pareto_k > most:
+        return None, fitted
+    return along_reference(target, fitted.reference, layout), fitted
+
+
+def draw_from_base(target: Target, seed: int) -> Any:
+    """Draw one position from the base, by a JAX key or by a Generator, whichever it takes."""
+    if target.sample_base is None:
+        raise TargetError(
+            "A run needs somewhere to start, but neither initial nor sample_prior was given. Pass initial=..., a "
+            "position inside the support."
+        )
+    import jax
+
+    try:
+        with jax.enable_x64(True):
+            return jax.tree.map(np.asarray, target.sample_base(jax.random.key(seed)))
+    except (TypeError, AttributeError, ValueError):
+        return target.sample_base(stream(seed, EXAMPLE_STREAM))

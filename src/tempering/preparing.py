@@ -1,0 +1,123 @@
+"""Prepare a run: tune whatever the user left open, along whichever path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.engines.trace import Engine, Schedule
+from tempering.execution.context import Execution
+from tempering.execution.journal import JournalEngine
+from tempering.execution.recipe import Recipe
+from tempering.ladder import Ladder
+from tempering.path_choice import points_of_base, with_seen
+from tempering.planning import CALLS_OF_A_FIT, Plan, first_log_pseudo_prior
+from tempering.tuning import kernel_settings
+from tempering.tuning.density_of_states import Energies
+from tempering.tuning.ladder_choice import choose_ladder, choose_short_ladder
+from tempering.tuning.pilot import Pilot, explore
+from tempering.tuning.rounds import Tuned, Tuner
+
+PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
+SHARE_OF_SCOUTING = 0.25  # of tuning, spent on hot rungs to see the modes before a reference is fitted to them
+
+
+def prepare(
+    plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Any
+) -> tuple[Plan, Engine, Tuned]:
+    """Tune what is open, along a fitted reference if it is as good as it must be."""
+    may_fit = plan.may_fit and tune * plan.n_chains >= CALLS_OF_A_FIT
+    spent = 0
+    if may_fit and plan.can_redraw:  # points of the base are as good as those of a pilot run
+        plan, spent = _along_fitted(plan, points_of_base(plan.target, plan.layout, plan.seed), report)  # type: ignore[arg-type]
+        may_fit = False
+    if plan.fitted is not None and plan.ladder is None:
+        return plan, *_tune_from_reference(plan, objective, tune, report, spent)
+    if plan.ladder is not None or tune == 0:
+        return plan, *_tune(plan, pseudo_prior, tune, report)
+    explorer = _build_engine(replace(plan, method="simulated", rung_moves="lifted"), 1)
+    settings = _first_settings(plan, Ladder([1.0]))
+    pilot = explore(
+        explorer, plan.leaves, explorer.start(1), settings, has_base=plan.has_base, report=report,
+        scouting=int(SHARE_OF_SCOUTING * tune) if may_fit else 0,
+    )  # fmt: skip
+    spent += pilot.n_iterations
+    if may_fit:
+        plan, of_fit = _along_fitted(plan, pilot.seen, report)
+        spent += of_fit
+        if plan.fitted is not None:
+            return plan, *_tune_from_reference(plan, objective, tune, report, spent)
+    return plan, *_tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, spent)
+
+
+def _along_fitted(plan: Plan, seen: NDArray[np.float64], report: Any) -> tuple[Plan, int]:
+    """Take the path from a fitted reference, if it is good; its calls are counted as iterations of all chains."""
+    assert plan.layout is not None
+    target, fitted = with_seen(plan.target, plan.layout, plan.starts, seen, plan.seed)
+    iterations = -(-fitted.n_calls // plan.n_chains)
+    report(iterations, "")
+    plain = replace(plan, may_fit=False)
+    return (plain if target is None else replace(plain, target=target, fitted=fitted, starts=())), iterations
+
+
+def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Any) -> tuple[Engine, Tuned]:
+    """Tune the pseudo-prior and the kernels for a given ladder."""
+    ladder = plan.ladder if plan.ladder is not None else Ladder.geometric(*PAPER_LADDER)
+    engine = _build_engine(plan, len(ladder))
+    learnt = pseudo_prior if isinstance(pseudo_prior, str) and plan.method == "simulated" and len(ladder) > 1 else None
+    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=plan.is_powered)
+    schedule = Schedule(ladder, first_log_pseudo_prior(pseudo_prior, ladder), _first_settings(plan, ladder))
+    return engine, tuner.run(engine.start(len(ladder)), schedule, tune)
+
+
+def _tune_ladder_too(
+    plan: Plan, explorer: Engine, pilot: Pilot, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int,
+    report: Any, spent: int,
+) -> tuple[Engine, Tuned]:  # fmt: skip
+    """Tune the ladder too: from what a pilot by simulated tempering's engine has seen, in rounds."""
+    known = pilot.energies.density_of_states()
+    ladder = choose_ladder(known, pilot.hottest, objective, plan.method)
+    schedule = Schedule(ladder, known.log_pseudo_prior(ladder), pilot.settings_for(ladder))
+    left = max(tune - spent, tune // 3)
+    if plan.method == "parallel":
+        engine = _build_engine(plan, len(ladder))
+        tuner = Tuner(engine, plan.leaves, None, report, is_powered=plan.is_powered)
+        tuned = tuner.run(engine.start(len(ladder)), schedule, left)
+        return engine, replace(tuned, n_iterations=tuned.n_iterations + spent)
+    learnt = pseudo_prior if isinstance(pseudo_prior, str) else "mbar"
+    tuner = Tuner(explorer, plan.leaves, learnt, report, is_powered=plan.is_powered, objective=objective)
+    states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
+    tuned = tuner.run(states, schedule, left, pilot.energies)
+    return explorer, replace(tuned, n_iterations=tuned.n_iterations + spent)
+
+
+def _tune_from_reference(plan: Plan, objective: str, tune: int, report: Any, spent: int) -> tuple[Engine, Tuned]:
+    """Tune along a fitted reference: its judged draws are exact energies at k = 0, and few rungs are enough."""
+    energy = np.asarray(plan.fitted.log_weights, dtype=float)
+    known = Energies(np.zeros(energy.size), energy)
+    ladder = choose_short_ladder(known.density_of_states(), objective, plan.method)
+    engine = _build_engine(plan, len(ladder))
+    log_p = -plan.fitted.log_normalisers(ladder.inverse_temperatures)
+    schedule = Schedule(ladder, log_p - log_p[0], _first_settings(plan, ladder))
+    learnt = "mbar" if plan.method == "simulated" else None
+    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=False)
+    tuned = tuner.run(engine.start(len(ladder)), schedule, max(tune - spent, tune // 3), known)
+    return engine, replace(tuned, n_iterations=tuned.n_iterations + spent)
+
+
+def _first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:
+    if plan.layout is None:
+        return ()
+    return kernel_settings.start(plan.leaves, ladder, plan.layout.flatten(plan.example))
+
+
+def _build_engine(plan: Plan, n_rungs: int) -> JournalEngine:
+    run_by: Execution = plan.execution
+    recipe = Recipe(
+        plan.target, plan.kernel, plan.example, plan.starts, plan.engine, plan.method, plan.rung_moves, plan.seed,
+        n_rungs,
+    )  # fmt: skip
+    return run_by.engine(recipe, plan.n_chains)
