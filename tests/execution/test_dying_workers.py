@@ -3,9 +3,12 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,6 +122,35 @@ def test_a_pool_that_cannot_start_is_given_up():
         pytest.raises(SamplerError, match="Workers that die at once"),
     ):
         run(Walker(), executor=executor)
+
+
+ORPHANS = """
+import os, sys
+from tempering.execution import processes
+
+if __name__ == "__main__":
+    with processes(2) as executor:
+        list(executor.map(abs, range(2)))
+        print(*executor._processes, flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path):
+    (tmp_path / "program.py").write_text(ORPHANS)
+    command, pipes = (
+        [sys.executable, str(tmp_path / "program.py")],
+        {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
+    )
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        workers = [int(pid) for pid in process.stdout.readline().split()]
+        assert workers
+        assert all(Path(f"/proc/{pid}").exists() for pid in workers)
+        process.kill()
+        deadline = time.monotonic() + 30
+        while any(Path(f"/proc/{pid}/exe").exists() for pid in workers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(Path(f"/proc/{pid}/exe").exists() for pid in workers)
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ from uuid import uuid4
 from tempering.execution.context import Execution
 from tempering.execution.digest import digest
 from tempering.execution.pickling import pack, unpack
-from tempering.execution.recipe import Packed, Unknown, built, leave_interrupts_to_the_parent
+from tempering.execution.recipe import Packed, Unknown, built, follow_the_parent
 from tempering.layout import Layout
 from tempering.samplers.populations import Mover, build_mover
 from tempering.target import Target
@@ -32,7 +32,7 @@ def run_batch(recipe: Packed, name: str, arguments: bytes) -> Any:
     """Draw or move one batch; this is what workers run."""
     import jax
 
-    leave_interrupts_to_the_parent()
+    follow_the_parent()
     mover = built(recipe)
     if mover is None:
         return Unknown()

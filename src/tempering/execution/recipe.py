@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from functools import cache
 from multiprocessing import parent_process
-from threading import RLock, current_thread, main_thread
+from multiprocessing.connection import wait
+from threading import RLock, Thread, current_thread, main_thread
 from typing import Any
 
 from tempering.engines.trace import Engine, Schedule, Trace
@@ -89,7 +92,7 @@ def run_block(
     recipe: Packed, n_chains: int, states: bytes, schedule: Schedule, n: int, moving: bool
 ) -> tuple[bytes, Trace] | Unknown:
     """Advance one block of chains; this is what workers run."""
-    leave_interrupts_to_the_parent()
+    follow_the_parent()
     engine = built(recipe, n_chains)
     if engine is None:
         return Unknown()
@@ -112,7 +115,19 @@ def built(recipe: Packed, n_chains: int = 1) -> Any:
         return _engines[key]
 
 
-def leave_interrupts_to_the_parent() -> None:
-    """Ignore Ctrl-C in a child process: the terminal sends it to all, and the parent decides."""
-    if parent_process() is not None and current_thread() is main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+@cache
+def follow_the_parent() -> None:
+    """In a worker process, leave Ctrl-C to the parent, which the terminal tells too; and end when the parent does.
+
+    A pool's processes would wait for work for ever once their parent is killed.
+    """
+    parent = parent_process()
+    if parent is None or current_thread() is not main_thread():
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()

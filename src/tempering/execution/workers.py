@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from tempering.errors import SamplerError, TemperingError
-from tempering.execution.recipe import Packed, Unknown, leave_interrupts_to_the_parent
+from tempering.execution.recipe import Packed, Unknown, follow_the_parent
 
 ATTEMPTS = 2
 SMALL = 2**16  # bytes of a recipe that is sent with every block; a larger one only to workers that ask
@@ -92,13 +92,13 @@ class Workers:
 
 
 def processes(n: int) -> ProcessPoolExecutor:
-    """Return a pool of spawned processes that leave Ctrl-C to their parent; to be closed by ``with``.
+    """Return a pool of spawned processes that follow their parent, to be closed by ``with``.
 
     A script that uses one needs ``if __name__ == "__main__":`` around its calls, as always with spawned processes.
     """
     if n < 1:
         raise SamplerError(f"There must be at least 1 worker, but got {n}. Leave executor= out to use none.")
-    return ProcessPoolExecutor(n, get_context("spawn"), initializer=leave_interrupts_to_the_parent)
+    return ProcessPoolExecutor(n, get_context("spawn"), initializer=follow_the_parent)
 
 
 def _settings_of(pool: Any) -> tuple[Any, ...]:
