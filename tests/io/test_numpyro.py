@@ -133,6 +133,28 @@ def test_evidences_are_exact(name):
         assert run.values["effect"].shape[2:] == (3, 1)
 
 
+def refuses_evidence(target, name):
+    """Whether the check of an evidence rejects a run of this target."""
+    run = tp.sample(target, **SETTINGS)
+    with pytest.raises(AssertionError, match="standard errors from the truth"):
+        assert_evidence(run, name)
+
+
+def test_control_missing_rows_that_count_as_zeros_are_seen():
+    refuses_evidence(target_from_numpyro(poisson, COVARIATE, np.nan_to_num(COUNTS)), "poisson")
+
+
+@pytest.mark.parametrize(
+    "name", ["mixture", *(pytest.param(name, marks=pytest.mark.long) for name in ("bimodal_groups", "eight_schools"))]
+)
+def test_control_the_lost_constant_of_one_row_is_seen(name):
+    model, args = MODELS[name]
+    found = target_from_numpyro(model, *args)
+    constant = 0.5 * np.log(2 * np.pi)
+    lost = tp.Target.from_likelihood(lambda position: found.energy(position) + constant, found.base, found.sample_base)
+    refuses_evidence(lost, name)
+
+
 def test_eight_schools_come_back_under_their_names():
     run = tp.sample(target_from_numpyro(eight_schools, EFFECT, ERROR), **SETTINGS)
     assert_evidence(run, "eight_schools")

@@ -134,6 +134,27 @@ def test_evidences_are_exact(name):
     assert_evidence(run, name)
 
 
+def refuses_evidence(target, name):
+    """Whether the check of an evidence rejects a run of this target."""
+    run = tp.sample(target, **SETTINGS)
+    with pytest.raises(AssertionError, match="standard errors from the truth"):
+        assert_evidence(run, name)
+
+
+def test_control_missing_rows_that_count_as_zeros_are_seen(monkeypatch):
+    monkeypatch.setitem(globals(), "COUNTS", np.nan_to_num(COUNTS))
+    refuses_evidence(target_from_pymc(poisson()), "poisson")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["mixture", "bimodal_groups", "eight_schools"])
+def test_control_the_lost_constant_of_one_row_is_seen(name):
+    found = target_from_pymc(MODELS[name]())
+    constant = 0.5 * np.log(2 * np.pi)
+    lost = tp.Target.from_likelihood(lambda position: found.energy(position) + constant, found.base, found.sample_base)
+    refuses_evidence(lost, name)
+
+
 @pytest.mark.long
 def test_eight_schools_come_back_under_their_names():
     run = tp.sample(target_from_pymc(eight_schools()), **SETTINGS)
