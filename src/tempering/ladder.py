@@ -135,7 +135,9 @@ def _check(k: NDArray[np.float64]) -> None:
             "Pass for example [1, 0.5, 0.1]."
         )
     if not np.all(np.isfinite(k)):
-        raise LadderError(f"Inverse temperatures must be finite, but rung {_first(~np.isfinite(k))} is not.")
+        raise LadderError(
+            f"Inverse temperatures must be finite, but rung {_first(~np.isfinite(k))} is not. Remove or repair it."
+        )
     if k[0] != 1.0:
         advice = (
             "reverse the sequence if yours goes from hot to cold."
@@ -164,7 +166,9 @@ def _first(mask: NDArray[np.bool_]) -> int:
 
 def _check_spacing(rungs: int, hottest: float | None, rate: float | None) -> None:
     if int(rungs) != rungs or rungs < 1:
-        raise LadderError(f"The number of rungs must be a whole number of at least 1, but got {rungs}.")
+        raise LadderError(
+            f"The number of rungs must be a whole number of at least 1, but got {rungs}. Pass for example 10."
+        )
     if rungs == 1:
         return
     if (hottest is None) == (rate is None):
@@ -179,4 +183,7 @@ def _check_spacing(rungs: int, hottest: float | None, rate: float | None) -> Non
             f"{advice}. A ladder that ends at 0 is written out: Ladder([1, ..., 0])."
         )
     if rate is not None and not rate > 0.0:
-        raise LadderError(f"The rate Delta_k must be positive, but got {rate:g}.")
+        raise LadderError(
+            f"The rate Delta_k must be positive, but got {rate:g}. "
+            "Give hottest in its place if you know where the ladder should end."
+        )

@@ -63,7 +63,8 @@ class Layout:
         found = tuple(np.shape(leaf) for leaf in leaves)
         if treedef != self.treedef or found != self.shapes:
             raise TargetError(
-                f"Every position must have the same shape, but got {found} where {self.shapes} was expected."
+                f"Every position must have the same shape, but got {found} where {self.shapes} was expected. "
+                "Give all starting points one shape."
             )
         return np.concatenate([np.asarray(leaf, dtype=np.float64).ravel() for leaf in leaves])
 

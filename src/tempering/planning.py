@@ -168,7 +168,8 @@ def first_log_pseudo_prior(pseudo_prior: str | NDArray[np.float64], ladder: Ladd
     if log_p.shape != (len(ladder),) or not np.all(np.isfinite(log_p)):
         raise SamplerError(
             f"pseudo_prior must hold one finite log value for each of the {len(ladder)} rungs, but has shape "
-            f"{log_p.shape}."
+            f"{log_p.shape}. "
+            "Pass logs, or leave it out to have it learnt."
         )
     return log_p
 

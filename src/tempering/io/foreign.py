@@ -234,7 +234,9 @@ def from_pigeons(
     k = temperatures_along(inverse_temperatures, x[..., 0], 1, ("iteration", "chain"))
     e = np.asarray(energy(x) if callable(energy) else energy, dtype=float)
     if e.shape != x.shape[:2]:
-        raise InputError(f"energy must have the axes (iteration, chain), {x.shape[:2]}, but has shape {e.shape}.")
+        raise InputError(
+            f"energy must have the axes (iteration, chain), {x.shape[:2]}, but has shape {e.shape}. Move its axes."
+        )
     return from_arrays(named(x.swapaxes(0, 1), names), k[:, None], e.T, chains_per_ensemble=len(k))
 
 

@@ -158,7 +158,9 @@ def _log_prob(site: dict[str, Any]) -> Any:
 
 def _check(sites: Sites, latent: tuple[str, ...]) -> None:
     if not latent:
-        raise TargetError("A model must have at least one latent site, but all of its sites are observed.")
+        raise TargetError(
+            "A model must have at least one latent site, but all of its sites are observed. Leave one without obs=."
+        )
     for name in latent:
         if sites[name]["fn"].support.is_discrete:
             raise TargetError(

@@ -187,7 +187,10 @@ def _depends(variable: Any, on: list[Any]) -> bool:
 
 def _check(free: list[Any]) -> None:
     if not free:
-        raise TargetError("A model must have at least one free variable, but all of this one's are observed.")
+        raise TargetError(
+            "A model must have at least one free variable, but all of this one's are observed. "
+            "Leave one without observed=."
+        )
     for rv in free:
         if rv.dtype.startswith(("int", "uint", "bool")):
             raise TargetError(

@@ -136,7 +136,9 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"Ages must be whole numbers separated by commas, but got {text!r}.") from None
+        raise InputError(
+            f"Ages must be whole numbers separated by commas, but got {text!r}. Write for example 1,2,3."
+        ) from None
 
 
 def _selected(data: Any, group: int | None) -> Any:

@@ -63,7 +63,8 @@ class Counts:
         years = np.array(self.years, np.int64)
         if years.shape != (self.n_intervals,):
             raise InputError(
-                f"There must be one year for each of the {self.n_intervals} intervals, but got {years.size}."
+                f"There must be one year for each of the {self.n_intervals} intervals, but got {years.size}. "
+                "Name the year in which each interval starts."
             )
         years.flags.writeable = False
         object.__setattr__(self, "years", years)
@@ -106,27 +107,44 @@ class Counts:
 
     def _check(self) -> None:
         if not 1 <= self.n_age_classes <= MAX_AGE_CLASSES:
-            raise InputError(f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {self.n_age_classes}.")
+            raise InputError(
+                f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {self.n_age_classes}. "
+                "Ask for fewer: the last class takes all older birds."
+            )
         if self.tail and (self.seen[:, -1].any() or self.missed[:, -1].any()):
-            raise InputError("No bird can be known alive after the last interval when that follows the last occasion.")
+            raise InputError(
+                "No bird can be known alive after the last interval when that follows the last occasion. "
+                "Set the last column of 'known' to zero, or leave the last interval out."
+            )
         if not self.dead and self.recovered.any():
-            raise InputError(f"A study without recoveries must have D = 0, but {self.recovered.sum()} were recovered.")
+            raise InputError(
+                f"A study without recoveries must have D = 0, but {self.recovered.sum()} were recovered. "
+                "Leave recoveries in the model, or drop those birds' recoveries."
+            )
         if not self.live and self.seen.any():
             raise InputError(
-                f"A study without recaptures must have W = 0, but {self.seen.sum()} birds were seen again."
+                f"A study without recaptures must have W = 0, but {self.seen.sum()} birds were seen again. "
+                "Leave recaptures in the model, or drop those sightings."
             )
         if not self.active.any():
             raise InputError(
-                "There must be at least one marked bird with an interval to follow, but every count is zero."
+                "There must be at least one marked bird with an interval to follow, but every count is zero. "
+                "Check that the file holds the data you meant."
             )
 
 
 def _counts(name: str, values: Any, shape: tuple[int, int]) -> Matrix:
     raw = np.atleast_2d(np.asarray(values))
     if raw.shape != shape:
-        raise InputError(f"The matrix of {name!r} must have the shape {shape} of 'seen', but has {raw.shape}.")
+        raise InputError(
+            f"The matrix of {name!r} must have the shape {shape} of 'seen', but has {raw.shape}. "
+            "Pass all matrices with one row an age class."
+        )
     matrix = np.array(raw, np.int64)
     if not np.array_equal(matrix, raw) or (matrix < 0).any():
-        raise InputError(f"The matrix of {name!r} must hold counts, but has {raw[raw != np.abs(matrix)][:3]}.")
+        raise InputError(
+            f"The matrix of {name!r} must hold counts, but has {raw[raw != np.abs(matrix)][:3]}. "
+            "Pass whole numbers that are not negative."
+        )
     matrix.flags.writeable = False
     return matrix

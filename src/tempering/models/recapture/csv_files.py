@@ -28,13 +28,15 @@ class Row(NamedTuple):
         try:
             return int(self.cells[column])
         except ValueError:
-            raise InputError(f"{self.place}: {column} must be a whole number, but is {self.cells[column]!r}.") from None
+            raise InputError(
+                f"{self.place}: {column} must be a whole number, but is {self.cells[column]!r}. Correct that cell."
+            ) from None
 
     def count(self, column: str) -> int:
         """Return a cell as a number of birds, or say where it is not one."""
         number = self.integer(column)
         if number < 0:
-            raise InputError(f"{self.place}: {column} must be 0 or more, but is {number}.")
+            raise InputError(f"{self.place}: {column} must be 0 or more, but is {number}. Correct that cell.")
         return number
 
 
@@ -51,14 +53,17 @@ def read_histories(path: str | Path, *, tail: bool = False, dead: bool | None = 
     year_columns = _year_columns(rows, r"y?(\d+)", path)
     unknown = set(rows[0].cells) - {"id", "age_at_marking", "cohort", "frequency", *year_columns}
     if unknown:
-        raise InputError(f"{path}:1: unknown columns {sorted(unknown)}.")
+        raise InputError(f"{path}:1: unknown columns {sorted(unknown)}. Remove them, or check the names of the others.")
     codes = np.array([[_code(row, c) for c in year_columns] for row in rows])
     years = np.array(list(year_columns.values()))
     places = tuple(f"{row.place}: bird {row.cells['id']}" for row in rows)
     first = (codes != 0).argmax(axis=1)
     for row, place, start in zip(rows, places, first, strict=True):
         if "cohort" in row.cells and row.integer("cohort") != years[start]:
-            raise InputError(f"{place}: its cohort is {row.cells['cohort']}, but it is first met in {years[start]}.")
+            raise InputError(
+                f"{place}: its cohort is {row.cells['cohort']}, but it is first met in {years[start]}. "
+                "Correct one of the two."
+            )
     n_recoded = int((codes == 3).sum())
     has_dead = bool((codes == 2).any()) if dead is None else dead
     return Histories(
@@ -86,10 +91,16 @@ def read_arrays(path: str | Path) -> ReleaseArrays:
     dead = _year_columns(rows, r"dead_?(\d+)", path, optional=True)
     known = {"release_year", "n_released", "never", age_column, *recap, *dead}
     if set(rows[0].cells) - known:
-        raise InputError(f"{path}:1: unknown columns {sorted(set(rows[0].cells) - known)}.")
+        raise InputError(
+            f"{path}:1: unknown columns {sorted(set(rows[0].cells) - known)}. "
+            "Remove them, or check the names of the others."
+        )
     ends = sorted({*recap.values(), *dead.values()})
     if not ends or ends != list(range(ends[0], ends[-1] + 1)):
-        raise InputError(f"{path}:1: recap and dead columns must cover consecutive years, but cover {ends}.")
+        raise InputError(
+            f"{path}:1: recap and dead columns must cover consecutive years, but cover {ends}. "
+            "Add the years that are missing, with zeros."
+        )
     years = np.array(ends) - 1
     table = {
         "recap": np.zeros((len(rows), len(ends)), np.int64),
@@ -101,7 +112,10 @@ def read_arrays(path: str | Path) -> ReleaseArrays:
                 table[name][i, year - ends[0]] = row.count(column)
         total = table["recap"][i].sum() + table["dead"][i].sum() + row.count("never")
         if total != row.integer("n_released"):
-            raise InputError(f"{row.place}: n_released is {row.integer('n_released')}, but the row adds up to {total}.")
+            raise InputError(
+                f"{row.place}: n_released is {row.integer('n_released')}, but the row adds up to {total}. "
+                "Correct one of the two."
+            )
     return ReleaseArrays(
         interval=np.array([row.integer("release_year") for row in rows]) - years[0],
         age=np.array([row.integer(age_column) if age_column else 0 for row in rows]),
@@ -126,13 +140,17 @@ def read_counts(path: str | Path, *, tail: bool = False) -> Counts:
     for row in rows:
         name = row.cells["stat"]
         if name not in _STATISTICS:
-            raise InputError(f"{row.place}: stat must be one of W, Z, D, V, but is {name!r}.")
+            raise InputError(f"{row.place}: stat must be one of W, Z, D, V, but is {name!r}. Correct that cell.")
         age = row.cells["age_class"].rstrip("+")
         if not age.isdigit() or age == "0":
-            raise InputError(f"{row.place}: age_class must be 1, 2, ..., but is {row.cells['age_class']!r}.")
+            raise InputError(
+                f"{row.place}: age_class must be 1, 2, ..., but is {row.cells['age_class']!r}. Correct that cell."
+            )
         key = (_STATISTICS[name], int(age), row.integer("interval_start_year"))
         if key in entries:
-            raise InputError(f"{row.place}: {name} of class {age} in {key[2]} is given twice.")
+            raise InputError(
+                f"{row.place}: {name} of class {age} in {key[2]} is given twice. Remove one of the two rows."
+            )
         entries[key] = row.count("count")
     first, last = min(k[2] for k in entries), max(k[2] for k in entries)
     matrices = {
@@ -190,19 +208,27 @@ def _rows(path: str | Path, required: tuple[str, ...]) -> Iterator[Row]:
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: the file must be readable text, but {getattr(error, 'strerror', error)}.") from error
+        raise InputError(
+            f"{path}: the file must be readable text, but {getattr(error, 'strerror', error)}. "
+            "Check the path and the encoding."
+        ) from error
     header = [c.strip() for c in next(csv.reader(lines[:1]), [])]
     if len(set(header)) != len(header) or not set(required) <= set(header):
         raise InputError(
-            f"{path}:1: the header must name each of {', '.join(required)} once, but is {','.join(header)!r}."
+            f"{path}:1: the header must name each of {', '.join(required)} once, but is {','.join(header)!r}. "
+            "Add or rename the columns."
         )
     body = [(n, next(csv.reader([line]))) for n, line in enumerate(lines[1:], 2) if line.strip()]
     if not body:
-        raise InputError(f"{path}: there must be a line below the header, but there is none.")
+        raise InputError(
+            f"{path}: there must be a line below the header, but there is none. "
+            "Check that the file holds the data you meant."
+        )
     for number, cells in body:
         if len(cells) != len(header):
             raise InputError(
-                f"{path}:{number}: there must be {len(header)} cells, as in the header, but got {len(cells)}."
+                f"{path}:{number}: there must be {len(header)} cells, as in the header, but got {len(cells)}. "
+                "Correct that row."
             )
         yield Row(f"{path}:{number}", dict(zip(header, (c.strip() for c in cells), strict=True)))
 
@@ -211,14 +237,19 @@ def _year_columns(rows: list[Row], pattern: str, path: str | Path, *, optional: 
     found = {c: int(m.group(1)) for c in rows[0].cells if (m := re.fullmatch(pattern, c))}
     years = list(found.values())
     if (not years and not optional) or years != list(range(years[0], years[0] + len(years)) if years else []):
-        raise InputError(f"{path}:1: the year columns must be consecutive and in order, but are {list(found)}.")
+        raise InputError(
+            f"{path}:1: the year columns must be consecutive and in order, but are {list(found)}. "
+            "Sort them, and add the years that are missing."
+        )
     return found
 
 
 def _code(row: Row, column: str) -> int:
     text = row.cells[column]
     if text not in ("0", "1", "2", "3"):
-        raise InputError(f"{row.place}: bird {row.cells['id']}: {column} must be 0, 1, 2 or 3, but is {text!r}.")
+        raise InputError(
+            f"{row.place}: bird {row.cells['id']}: {column} must be 0, 1, 2 or 3, but is {text!r}. Correct that cell."
+        )
     return int(text)
 
 

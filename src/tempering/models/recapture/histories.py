@@ -119,7 +119,8 @@ class Histories:
                 row[column] += abs(number)
         if not rows:
             raise InputError(
-                "There must be a bird released before the last occasion, but all were marked at the last one."
+                "There must be a bird released before the last occasion, but all were marked at the last one. "
+                "Check the order of the columns."
             )
         keys = sorted(rows)
         table = np.array([rows[key] for key in keys])
@@ -148,12 +149,20 @@ def _first(codes: NDArray[np.int8]) -> NDArray[np.intp]:
 def _validate(histories: Histories) -> None:
     codes, n = histories.codes, len(histories.codes)
     if codes.shape[1] < 2:
-        raise InputError(f"A history must have at least two occasions, but has {codes.shape[1]}.")
+        raise InputError(
+            f"A history must have at least two occasions, but has {codes.shape[1]}. Give one column an occasion."
+        )
     if histories.years.shape != (codes.shape[1],):
-        raise InputError(f"There must be {codes.shape[1]} years, one for each column, but got {histories.years.size}.")
+        raise InputError(
+            f"There must be {codes.shape[1]} years, one for each column, but got {histories.years.size}. "
+            "Name the year of every occasion."
+        )
     for name in ("age", "number", "group", "labels"):
         if len(getattr(histories, name)) != n:
-            raise InputError(f"Each of the {n} histories must have its {name!r}; {len(getattr(histories, name))} came.")
+            raise InputError(
+                f"Each of the {n} histories must have its {name!r}; {len(getattr(histories, name))} came. "
+                "Pass one for each."
+            )
     last_live = codes.shape[1] - 1 - (codes[:, ::-1] == 1).argmax(axis=1)
     n_dead = (codes == 2).sum(axis=1)
     dead_at = (codes == 2).argmax(axis=1)

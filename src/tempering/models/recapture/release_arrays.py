@@ -69,19 +69,30 @@ class ReleaseArrays:
     def _check(self) -> None:
         shape = (len(self.interval), self.n_intervals)
         if self.recaptured.shape != shape or self.recovered.shape != shape:
-            raise InputError(f"The arrays must be {shape}, but are {self.recaptured.shape} and {self.recovered.shape}.")
+            raise InputError(
+                f"The arrays must be {shape}, but are {self.recaptured.shape} and {self.recovered.shape}. "
+                "Give both one row a release and one column an interval."
+            )
         if self.age.shape != shape[:1] or self.never.shape != shape[:1]:
-            raise InputError(f"'age' and 'never' must have one entry for each of the {shape[0]} rows.")
+            raise InputError(
+                f"'age' and 'never' must have one entry for each of the {shape[0]} rows. "
+                "Give both as many entries as the arrays have rows."
+            )
         early = np.arange(self.n_intervals) < self.interval[:, None]
         for row in range(shape[0]):
             place = f"Releases of {self._year(row)}, age {self.age[row]}"
             entries = np.concatenate([self.recaptured[row], self.recovered[row], [self.never[row]]])
             if (entries < 0).any():
-                raise InputError(f"{place}: counts must not be negative, but one is {entries.min()}.")
+                raise InputError(f"{place}: counts must not be negative, but one is {entries.min()}. Correct that row.")
             if self.recaptured[row][early[row]].any() or self.recovered[row][early[row]].any():
-                raise InputError(f"{place}: birds cannot be met before their release.")
+                raise InputError(
+                    f"{place}: birds cannot be met before their release. Put those counts at later intervals."
+                )
             if self.age[row] < 0 or not 0 <= self.interval[row] < self.n_intervals:
-                raise InputError(f"{place}: the age must be 0 or more and the interval one of the {self.n_intervals}.")
+                raise InputError(
+                    f"{place}: the age must be 0 or more and the interval one of the {self.n_intervals}. "
+                    "Correct that row."
+                )
 
     def _year(self, row: int) -> Any:
         t = int(self.interval[row])
@@ -94,7 +105,10 @@ class ReleaseArrays:
     def to_counts(self, age_classes: int = 4) -> Counts:
         """Build the sufficient statistics W, Z, D, V with the given number of age classes."""
         if not 1 <= age_classes <= MAX_AGE_CLASSES:
-            raise InputError(f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {age_classes}.")
+            raise InputError(
+                f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {age_classes}. "
+                "Ask for fewer: the last class takes all older birds."
+            )
         seen, missed, recovered, vanished = np.zeros((4, age_classes, self.n_intervals), np.int64)
         for row, (start, age) in enumerate(zip(self.interval, self.age, strict=True)):
             intervals = np.arange(start, self.n_intervals)

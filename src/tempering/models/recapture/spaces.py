@@ -42,7 +42,10 @@ class ParameterSpace:
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_classes <= MAX_AGE_CLASSES:
-            raise InputError(f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {self.n_classes}.")
+            raise InputError(
+                f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {self.n_classes}. "
+                "Ask for fewer: the last class takes all older birds."
+            )
         if self.ages not in ("contiguous", "free"):
             Structure.parse(self.ages, self.n_classes)
 
@@ -115,7 +118,10 @@ class ModelSpace:
             raise InputError(f"The model prior must be 'models' or 'structures', but is {self.model_prior!r}.")
         for name, shape in self.beta.items():
             if name not in PARAMETERS or len(shape) != 2 or min(shape) <= 0:
-                raise InputError(f"A Beta prior must be two positive numbers for one of {PARAMETERS}: {name} {shape}.")
+                raise InputError(
+                    f"A Beta prior must be two positive numbers for one of {PARAMETERS}: {name} {shape}. "
+                    "Write for example priors={'phi': (1, 1)}."
+                )
         for name in PARAMETERS:
             self.space(name)
 

@@ -92,7 +92,9 @@ def predict(
     try:
         levels = [float(level) for level in quantiles.split(",")]
     except ValueError:
-        raise InputError(f"--quantiles must be numbers by commas, but got {quantiles!r}.") from None
+        raise InputError(
+            f"--quantiles must be numbers by commas, but got {quantiles!r}. Write for example 0.05,0.95."
+        ) from None
     started = time.perf_counter()
     mean, deviation, found = fitted.predict(x, return_std=True, quantiles=levels)
     table = x.assign(mean=mean, sd=deviation)
@@ -104,7 +106,9 @@ def predict(
     try:
         table.to_csv(out, index=False)
     except OSError as error:
-        raise InputError(f"The predictions must go to a writable file, but {out} is none: {error.strerror}.") from error
+        raise InputError(
+            f"The predictions must go to a writable file, but {out} is none: {error.strerror}. Name another file."
+        ) from error
     if not quiet:
         typer.echo(f"{len(table)} predictions in {time.perf_counter() - started:.1f} s: {out}")
 
@@ -143,7 +147,10 @@ def _draw(model: "TreedGP", path: Path) -> None:
     from tempering.models.treed_gp import plots
 
     if model.n_features_in_ not in (1, 2):
-        raise InputError(f"A plot needs one or two input columns, but there are {model.n_features_in_}.")
+        raise InputError(
+            f"A plot needs one or two input columns, but there are {model.n_features_in_}. "
+            "Leave --plot out, or fit one or two columns."
+        )
     one = model.n_features_in_ == 1
     ax = plots.plot_curve(model) if one else plots.plot_surface(model)
     names = [str(name) for name in model.feature_names_in_]

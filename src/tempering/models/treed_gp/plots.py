@@ -51,7 +51,10 @@ def plot_curve(model: TreedGP, *, n: int = 200, ax: Axes | None = None) -> Axes:
 def plot_surface(model: TreedGP, *, n: int = 50, ax: Axes | None = None) -> Axes:
     """Draw the mean over two input columns, the data's places, and the rectangles of the MAP tree."""
     if model.n_features_in_ != 2 or len(model.model_.data.columns) != 2:
-        raise InputError(f"A surface needs two input columns that vary, but there are {model.n_features_in_}.")
+        raise InputError(
+            f"A surface needs two input columns that vary, but there are {model.n_features_in_}. "
+            "Use plot_curve for one; fit two of them for a surface."
+        )
     ax = _new(ax)
     x = model._training[0]
     sides = [np.linspace(x[:, j].min(), x[:, j].max(), n) for j in range(2)]

@@ -75,7 +75,9 @@ def save(model: TreedGP, path: str | Path) -> None:
         with Path(path).open("wb") as file:
             np.savez_compressed(file, **arrays)
     except OSError as error:
-        raise InputError(f"The model file must be writable, but {path} is not: {error.strerror}.") from error
+        raise InputError(
+            f"The model file must be writable, but {path} is not: {error.strerror}. Name another file."
+        ) from error
 
 
 def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
@@ -85,9 +87,14 @@ def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
             arrays = {name: file[name] for name in file.files}
         facts = json.loads(arrays["facts"].tobytes())
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"A treed GP must be read from a file written by its save, but {path} is none.") from error
+        raise InputError(
+            f"A treed GP must be read from a file written by its save, but {path} is none. Check the path."
+        ) from error
     if facts.get("format") != FORMAT:
-        raise InputError(f"The file must have the format {FORMAT!r}, but {path} has {facts.get('format')!r}.")
+        raise InputError(
+            f"The file must have the format {FORMAT!r}, but {path} has {facts.get('format')!r}. "
+            "Read it with the version that wrote it, or fit again."
+        )
     settings = facts["settings"]
     for name, kind in (("prior", Prior), ("proposals", Proposals)):
         settings[name] = None if settings[name] is None else kind(**_tuples(settings[name]))

@@ -20,7 +20,7 @@ def read_table(path: Path) -> pd.DataFrame:
     except (OSError, ValueError) as error:
         raise InputError(f"The data must be a CSV file with a header, but {path} could not be read: {error}") from error
     if table.empty:
-        raise InputError(f"The data must have rows, but {path} has none.")
+        raise InputError(f"The data must have rows, but {path} has none. Check that the file holds the data you meant.")
     return table
 
 
