@@ -217,6 +217,23 @@ def test_a_file_is_sampled_and_its_run_reported(model_file, tmp_path):
     assert drawn[0] == drawn[1] > 10
 
 
+def test_the_options_of_sample_are_those_of_the_function():
+    """Under the same names, but for those that a command line calls otherwise, or cannot have."""
+    import inspect
+
+    import typer
+
+    import tempering as tp
+
+    command = typer.main.get_command(cli.app).commands["sample"]
+    options = {parameter.name for parameter in command.params}
+    otherwise = {"rng": "seed", "executor": "workers", "progress": "quiet"}
+    of_python = {"keep", "quantities", "devices"}  # functions, and objects of JAX
+    for name in inspect.signature(tp.sample).parameters:
+        assert otherwise.get(name, name) in options or name in of_python, name
+    assert {"output", "report", "kernel", "reference", "checkpoint"} <= options
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -225,6 +242,8 @@ def test_a_file_is_sampled_and_its_run_reported(model_file, tmp_path):
         (["sample", "FILE:log_density"], "pass initial"),
         (["sample", "FILE:log_density", "--initial", "here"], "in JSON, but got 'here'"),
         (["sample", "FILE:log_density", "--initial", "0", "--method", "boiled"], "method must be one of"),
+        (["sample", "FILE:log_density", "--initial", "0", "--kernel", "best"], "but got 'best'. Choose one"),
+        (["sample", "FILE:log_density", "--initial", "0", "--reference", "best"], "but got 'best'. Choose one"),
         (["report", "nothing.zarr"], "must be a run written by save"),
     ],
 )

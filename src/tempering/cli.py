@@ -147,26 +147,35 @@ def sample(
     initial: Annotated[str | None, typer.Option(help='Where chains start, as JSON: 0, [0, 1] or {"a": 0}.')] = None,
     ladder: Annotated[str | None, typer.Option(help="Inverse temperatures, 1,0.5,0.1; tuned by default.")] = None,
     method: Annotated[str, typer.Option(help="simulated, parallel or sequential.")] = "simulated",
+    kernel: Annotated[
+        str | None, typer.Option(help="random_walk, slice, hamiltonian, nuts, ... or MODULE:NAME of your own.")
+    ] = None,
     draws: Annotated[int, typer.Option(help="Iterations of each chain that are kept.")] = 10_000,
     tune: Annotated[int, typer.Option(help="Iterations spent on tuning before.")] = 5_000,
     chains: Annotated[int | None, typer.Option(help="Number of chains, or of ensembles.")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,
     engine: Annotated[str, typer.Option(help="auto, vector or scalar.")] = "auto",
     rung_moves: Annotated[str | None, typer.Option(help="How chains move between rungs.")] = None,
-    pseudo_prior: Annotated[str, typer.Option(help="How the weights of the rungs are learnt.")] = "mbar",
+    pseudo_prior: Annotated[str, typer.Option(help="How the weights of the rungs are learnt, or their logs.")] = "mbar",
     objective: Annotated[str, typer.Option(help="What a tuned ladder is best at: hybrid, barrier or ess.")] = "hybrid",
-    fit_reference: Annotated[bool, typer.Option(help="Put a density fitted to the modes at k = 0.")] = False,
+    reference: Annotated[
+        str, typer.Option(help="What is at k = 0: auto, fit, none, or MODULE:NAME of your own.")
+    ] = "auto",
+    workers: Annotated[int | None, typer.Option(help="Processes that share the chains.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Sample the target of a file of yours; write the run and a page about it."""
-    from tempering.io.user_files import parse_ladder, parse_position, sample_file
+    from tempering.io import user_files as files
 
     quiet = quiet or ctx.obj
     page = report if report is not None else output.with_suffix(".html")
-    run = sample_file(
-        target, output, page, initial=parse_position(initial), ladder=parse_ladder(ladder), method=method, draws=draws,
-        tune=tune, chains=chains, rng=seed, engine=engine, rung_moves=rung_moves, pseudo_prior=pseudo_prior,
-        objective=objective, reference="fit" if fit_reference else None, progress=not quiet,
+    run = files.sample_file(
+        target, output, page, workers=workers, initial=files.parse_position(initial),
+        ladder=files.parse_ladder(ladder), method=method, kernel=files.parse_kernel(kernel), draws=draws, tune=tune,
+        chains=chains, rng=seed, engine=engine, rung_moves=rung_moves,
+        pseudo_prior=files.parse_pseudo_prior(pseudo_prior), objective=objective,
+        reference=files.parse_reference(reference), checkpoint=checkpoint, progress=not quiet,
     )  # fmt: skip
     _print_run(run, quiet)
     if not quiet:

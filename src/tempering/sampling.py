@@ -20,7 +20,6 @@ from tempering.errors import SamplerError
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import Execution, carrying_out
 from tempering.execution.keeping import Keeper
-from tempering.execution.movers import spread_mover
 from tempering.io.run_store import draws_in_chunk
 from tempering.ladder import Ladder
 from tempering.planning import Plan, check_counts, make_plan
@@ -182,6 +181,7 @@ def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) ->
             + ("a model object." if plan.layout is None else "a ladder.")
             + " Use method='simulated' or 'parallel'."
         )
+    from tempering.execution.movers import spread_mover
     from tempering.samplers.sequential import sample_sequential
 
     result = sample_sequential(

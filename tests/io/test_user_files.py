@@ -5,7 +5,15 @@ import pytest
 
 import tempering as tp
 from tempering.errors import InputError
-from tempering.io.user_files import find_target, parse_ladder, parse_position, sample_file
+from tempering.io.user_files import (
+    find_target,
+    parse_kernel,
+    parse_ladder,
+    parse_position,
+    parse_pseudo_prior,
+    parse_reference,
+    sample_file,
+)
 from tempering.io.zarr_store import load
 
 FILE = """
@@ -107,12 +115,45 @@ def test_positions_and_ladders_are_read():
     np.testing.assert_array_equal(parse_position('{"a": [1]}')["a"], [1.0])
     assert parse_ladder("1, 0.5,0") == [1.0, 0.5, 0.0]
     assert parse_ladder(None) is None
+    several = parse_position("[[1, 2], [3, 4]]")
+    assert [part.tolist() for part in several] == [[1.0, 2.0], [3.0, 4.0]]
+    assert [float(part["a"]) for part in parse_position('[{"a": 1}, {"a": 2}]')] == [1.0, 2.0]
     with pytest.raises(InputError, match="in JSON, but got 'zero'"):
         parse_position("zero")
     with pytest.raises(InputError, match="in JSON, but got"):
         parse_position('["a"]')
     with pytest.raises(InputError, match="separated by commas, but got '1;2'"):
         parse_ladder("1;2")
+
+
+def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
+    (folder / "kernels_of_mine.py").write_text(
+        "import tempering as tp\nSLICE = tp.kernels.Slice(2.0)\ndef walk(): return tp.kernels.RandomWalk(0.5)\n"
+    )
+    mine = f"{folder}/kernels_of_mine.py"
+    assert parse_kernel(None) is None
+    assert parse_kernel("hit-and-run") == tp.kernels.HitAndRunSlice()
+    assert repr(parse_kernel("nuts")) == "BlackJAX(nuts)"
+    assert parse_kernel(f"{mine}:SLICE") == tp.kernels.Slice(2.0)
+    assert parse_kernel(f"{mine}:walk") == tp.kernels.RandomWalk(0.5)
+    assert [parse_reference(text) for text in ("auto", "fit", "none")] == ["auto", "fit", None]
+    assert parse_reference(f"{mine}:SLICE") == tp.kernels.Slice(2.0)
+    assert parse_pseudo_prior("mbar") == "mbar"
+    assert parse_pseudo_prior("0,-1.5").tolist() == [0.0, -1.5]
+    with pytest.raises(InputError, match=r"one of random_walk, .*nuts, or MODULE:NAME of your own, but got 'best'"):
+        parse_kernel("best")
+    with pytest.raises(InputError, match="auto, fit, none or MODULE:NAME of your own, but got 'best'"):
+        parse_reference("best")
+
+
+def test_workers_make_the_same_draws(folder, tmp_path):
+    options = {"initial": np.array(0.0), "ladder": [1, 0.5], "draws": 64, "tune": 64, "chains": 2, "rng": 4}
+    where = f"{folder}/user_model.py:log_density"
+    alone = sample_file(where, tmp_path / "a.zarr", progress=False, **options)
+    shared = sample_file(where, tmp_path / "b.zarr", progress=False, workers=1, **options)
+    np.testing.assert_array_equal(alone.values["x"], shared.values["x"])
+    with pytest.raises(InputError, match="at least 1 worker, but got 0"):
+        sample_file(where, tmp_path / "c.zarr", workers=0, **options)
 
 
 def test_the_run_is_the_one_that_sample_gives(folder, tmp_path):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,8 +20,19 @@ from tempering.errors import InputError
 if TYPE_CHECKING:
     from tempering.draws import TemperedDraws
 
+KERNELS = {
+    "random_walk": "RandomWalk",
+    "slice": "Slice",
+    "hit_and_run": "HitAndRunSlice",
+    "independence": "Independence",
+    "hamiltonian": "Hamiltonian",
+}
+BLACKJAX_KERNELS = ("mala", "barker", "nuts")
 
-def sample_file(where: str, run: str | Path, report: str | Path | None = None, **options: Any) -> TemperedDraws:
+
+def sample_file(
+    where: str, run: str | Path, report: str | Path | None = None, *, workers: int | None = None, **options: Any
+) -> TemperedDraws:
     """Sample the target of a user's file, and write the run and a page about it.
 
     Parameters
@@ -30,6 +43,8 @@ def sample_file(where: str, run: str | Path, report: str | Path | None = None, *
         Where the run goes, a Zarr store.
     report : path, optional
         Where the page goes; none is written without it.
+    workers : int, optional
+        Processes to share the chains among; the draws are the same for any number of them.
     **options
         Those of `tempering.sample`.
     """
@@ -37,11 +52,22 @@ def sample_file(where: str, run: str | Path, report: str | Path | None = None, *
     from tempering.report import write_report
     from tempering.sampling import sample
 
-    draws = sample(find_target(where), **options)
+    target = find_target(where)
+    if workers is None:
+        draws = sample(target, **options)
+    else:
+        with _processes(workers) as executor:
+            draws = sample(target, executor=executor, **options)
     save(draws, run)
     if report is not None:
         write_report(draws, report, title=where)
     return draws
+
+
+def _processes(workers: int) -> ProcessPoolExecutor:
+    if workers < 1:
+        raise InputError(f"There must be at least 1 worker, but got {workers}. Leave the option out to use none.")
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
 
 def find_target(where: str) -> Any:
@@ -60,19 +86,28 @@ def find_target(where: str) -> Any:
 
 
 def parse_position(text: str | None) -> Any:
-    """Read a starting position from JSON: a number, a list of numbers, or an object with names."""
+    """Read starting positions from JSON: a number, a list of numbers, an object with names, or a list of those."""
     if text is None:
         return None
     try:
-        found = json.loads(text)
-        if isinstance(found, dict):
-            return {name: np.asarray(value, dtype=float) for name, value in found.items()}
-        return np.asarray(found, dtype=float)
+        return _position(json.loads(text))
     except ValueError as error:
         raise InputError(
             f"A position must be a number, a list of numbers or an object of those in JSON, but got {text!r}. Write "
-            """0.5, [0, 1] or {"a": 0, "b": [1, 2]}."""
+            """0.5, [0, 1] or {"a": 0, "b": [1, 2]}; several in a list: [[0, 1], [2, 3]]."""
         ) from error
+
+
+def _position(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {name: np.asarray(value, dtype=float) for name, value in found.items()}
+    if isinstance(found, list):
+        return [_position(part) if isinstance(part, dict) else _numbers(part) for part in found]
+    return np.asarray(found, dtype=float)
+
+
+def _numbers(found: Any) -> Any:
+    return np.asarray(found, dtype=float) if isinstance(found, list) else float(found)
 
 
 def parse_ladder(text: str | None) -> list[float] | None:
@@ -83,6 +118,53 @@ def parse_ladder(text: str | None) -> list[float] | None:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError(f"A ladder must be numbers separated by commas, but got {text!r}. Write 1,0.5,0.1.") from error
+
+
+def parse_kernel(text: str | None) -> Any:
+    """Read a kernel: one of the package's by its name, or ``MODULE:NAME`` of the user's own."""
+    from tempering import kernels
+
+    if text is None:
+        return None
+    if ":" in text:
+        return _object(text)
+    name = text.replace("-", "_")
+    if name in KERNELS:
+        return getattr(kernels, KERNELS[name])()
+    if name in BLACKJAX_KERNELS:
+        import blackjax
+
+        from tempering.kernels.blackjax import BlackJAX
+
+        return BlackJAX(getattr(blackjax, name))
+    known = ", ".join((*KERNELS, *BLACKJAX_KERNELS))
+    raise InputError(f"A kernel must be one of {known}, or MODULE:NAME of your own, but got {text!r}. Choose one.")
+
+
+def parse_reference(text: str) -> Any:
+    """Read a reference: auto, fit, none, or ``MODULE:NAME`` of an object with log_density and sample."""
+    if text in ("auto", "fit"):
+        return text
+    if text == "none":
+        return None
+    if ":" in text:
+        return _object(text)
+    raise InputError(f"A reference must be auto, fit, none or MODULE:NAME of your own, but got {text!r}. Choose one.")
+
+
+def parse_pseudo_prior(text: str) -> Any:
+    """Read how the pseudo-prior is learnt, or its logs, separated by commas."""
+    try:
+        return np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        return text
+
+
+def _object(where: str) -> Any:
+    """Return what ``MODULE:NAME`` names; a function is called, a class too."""
+    module, _, name = where.rpartition(":")
+    found = _attribute(_module(module), module, name)
+    return found() if callable(found) and _needs_nothing(found) else found
 
 
 def _module(name: str) -> ModuleType:
@@ -110,7 +192,7 @@ def _attribute(module: ModuleType, where: str, name: str) -> Any:
     if hasattr(module, name):
         return getattr(module, name)
     known = sorted(n for n, value in vars(module).items() if callable(value) and not n.startswith("_"))
-    raise InputError(f"{where} must have {name!r}, but it has {', '.join(known) or 'no functions'}.")
+    raise InputError(f"{where} must have {name!r}, but it has {', '.join(known) or 'no functions'}. Check the name.")
 
 
 def _needs_nothing(function: Any) -> bool:
