@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
-.PHONY: demo test test-long lint format docs bench clean
+.PHONY: demo test test-long lint format docs bench soak clean
 
 demo: $(STAMP)
 	$(BIN)/tempering demo
@@ -27,6 +27,9 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+soak: $(STAMP)
+	$(BIN)/python -m benchmarks.soak --minutes 30
 
 docs: $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

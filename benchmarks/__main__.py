@@ -9,10 +9,13 @@ import time
 import benchmarks
 
 
+BY_THEMSELVES = ("soak",)  # that take half an hour and have a command of their own
+
+
 def names() -> list[str]:
     """Return the benchmark modules found, in alphabetical order."""
     found = (module.name for module in pkgutil.iter_modules(benchmarks.__path__))
-    return sorted(name for name in found if not name.startswith("_"))
+    return sorted(name for name in found if not name.startswith("_") and name not in BY_THEMSELVES)
 
 
 def run(name: str, arguments: list[str]) -> int:

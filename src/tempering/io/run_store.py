@@ -134,7 +134,8 @@ def _create(group: Any, name: str, like: NDArray[Any], names: tuple[str, ...], n
     shape = (like.shape[0], n_draws, *like.shape[2:])
     chunks = (shape[0], min(chunk, n_draws), *shape[2:])
     whole = tuple(max(1, size) for size in chunks)
-    group.create_array(name, shape=shape, dtype=like.dtype, chunks=whole, dimension_names=names)
+    squeezed = "auto" if like.dtype.kind != "f" else None  # digits of random numbers cannot be squeezed
+    group.create_array(name, shape=shape, dtype=like.dtype, chunks=whole, dimension_names=names, compressors=squeezed)
 
 
 def _write(group: Any, name: str, array: Any, names: tuple[str, ...] | None = None) -> None:
