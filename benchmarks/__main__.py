@@ -8,7 +8,6 @@ import time
 
 import benchmarks
 
-
 BY_THEMSELVES = ("soak",)  # that take half an hour and have a command of their own
 
 
