@@ -47,7 +47,7 @@ def test_the_status_is_that_of_the_draws_so_far():
     assert len(listener.shown) == 10
     assert listener.shown[-1].startswith("some engine, 3 rungs, ")
     assert f"{run.n_round_trips:,} round trips" in listener.shown[-1]
-    assert watch.ess == pytest.approx(run.ess("ess_optimal"), rel=1e-6)  # here all rungs are worth a tenth
+    assert watch.ess == pytest.approx(run.ess("ess_optimal"), rel=1e-6)  # here all rungs can be trusted
     assert listener.shown[-1].endswith(f"ESS {watch.ess:,.0f}")
 
 

@@ -86,7 +86,7 @@ class Watch:
 
     @property
     def ess(self) -> float:
-        """Effective sample size of the weights so far, over the rungs that are worth a tenth of their draws."""
+        """Effective sample size of the weights so far, over the rungs whose draws are worth a fifth of cold ones."""
         trusted = self._sums.ess_of_weights >= MINIMUM_ESS_PER_DRAW * self._sums.n_draws
         ell = np.where(trusted & self._sums.has_weight, self._sums.kish_ess, 0.0)
         return combined_ess(self._sums, ell / ell.sum()) if ell.sum() > 0 else 0.0

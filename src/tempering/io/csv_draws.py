@@ -52,7 +52,7 @@ class FileEstimates:
         first, seen = self.combinations[0], self.visits > 0
         few = first.ess_per_rung < MINIMUM_ESS_PER_DRAW * self.visits
         doubtful = int(np.sum(seen & (few | (first.pareto_k >= PARETO_K_LIMIT))))
-        why = f"k-hat of {PARETO_K_LIMIT} or more, or an ESS below a tenth of the draws"
+        why = f"k-hat of {PARETO_K_LIMIT} or more, or an ESS below a fifth of the draws"
         cold = "" if seen[0] else "No draw has k = 1, so that all rests on weights. "
         if doubtful == 0:
             return f"{cold}The weights of all {seen.sum()} rungs can be trusted: use mbar or screened."
