@@ -187,10 +187,13 @@ def test_what_cannot_be_tempered_is_refused():
         pm.Flat("x")
     with pm.Model() as observed:
         pm.Normal("y", 0.0, 1.0, observed=1.0)
+    with pm.Model() as ordered:
+        pm.Normal("mu", 0.0, 1.0, shape=2, transform=pm.distributions.transforms.ordered, initval=[-1.0, 1.0])
     for model, message in [
         (discrete, "'which' is discrete"),
         (flat, "must have a proper prior, but 'x'"),
         (observed, "at least one free variable"),
+        (ordered, "'mu' is cut to ordered values"),
     ]:
         with pytest.raises(TargetError, match=message):
             target_from_pymc(model)

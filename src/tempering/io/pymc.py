@@ -8,7 +8,7 @@ compiled functions serve, on the scalar engine.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class _PyMCModel:
         leaves = _idle_discrete(model)
         self.free = [rv for rv in model.free_RVs if rv not in leaves]
         self.shown = [*self.free, *(d for d in model.deterministics if not _depends(d, leaves))]
-        _check(self.free)
+        _check(self.free, model.rvs_to_transforms)
         self.names = [model.rvs_to_values[rv].name for rv in self.free]
         self.inputs = [model.rvs_to_values[rv] for rv in self.free]
 
@@ -185,7 +185,7 @@ def _depends(variable: Any, on: list[Any]) -> bool:
     return bool(on) and any(ancestor in on for ancestor in ancestors([variable]))
 
 
-def _check(free: list[Any]) -> None:
+def _check(free: list[Any], transforms: Mapping[Any, Any]) -> None:
     if not free:
         raise TargetError(
             "A model must have at least one free variable, but all of this one's are observed. "
@@ -196,6 +196,11 @@ def _check(free: list[Any]) -> None:
             raise TargetError(
                 f"Free variables must be continuous, but {rv.name!r} is discrete. Sum it out: pymc.Mixture does for "
                 "mixtures."
+            )
+        if "ordered" in str(getattr(transforms[rv], "name", "")):
+            raise TargetError(
+                f"Every prior must integrate to one, but that of {rv.name!r} is cut to ordered values. Leave "
+                "transform=ordered out: tempering visits every labelling; sort the draws afterwards."
             )
         if rv.owner.op.name in ("flat", "half_flat"):
             raise TargetError(
