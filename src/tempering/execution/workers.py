@@ -28,8 +28,10 @@ class Workers:
         """Whether workers are threads of this process."""
         return isinstance(self._executor, ThreadPoolExecutor)
 
-    def run(self, function: Callable[..., Any], blocks: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return ``function(*block)`` for every block, in their order."""
+    def run(
+        self, function: Callable[..., Any], blocks: Sequence[tuple[Any, ...]], tell: Callable[[], None] = lambda: None
+    ) -> list[Any]:
+        """Return ``function(*block)`` for every block, in their order; ``tell()`` is called after each."""
         results: dict[int, Any] = {}
         failures: dict[int, int] = {}
         while len(results) < len(blocks):
@@ -40,6 +42,7 @@ class Workers:
                 error = _outcome(future)
                 if error is None:
                     results[i] = future.result()
+                    tell()
                     continue
                 if isinstance(error, TemperingError):  # about the target: it would fail anywhere
                     _cancel(futures)

@@ -6,7 +6,7 @@ its figures stand beside ours to show that the same happens, not that the number
 """
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,7 @@ def run(
     n_chains: int = N_CHAINS,
     rng: int = 2010,
     figure: str | Path | None = None,
+    executor: Executor | None = None,
     progress: bool = True,
 ) -> Report:
     """Repeat the paper's setting on the synthetic set and set its figures beside ours.
@@ -87,16 +88,18 @@ def run(
         Seed.
     figure : path, optional
         Where to draw sample sizes by rung and naive sample sizes by constant.
+    executor : Executor, optional
+        Who runs the chains; the figures are the same whoever does.
     progress : bool
         Show a bar when the output is a terminal.
     """
-    outcome = simulate(n_draws, n_chains, rng, progress)
+    outcome = simulate(n_draws, n_chains, rng, progress, executor)
     title = f"Section 3.3 on synthetic shag-like data: {n_draws} iterations over {n_chains} chains"
     path = None if figure is None else draw_figure(outcome.draws, figure)
     return Report(title, tabulate(outcome), NOTES, path)
 
 
-def simulate(n_draws: int, n_chains: int, rng: int, progress: bool = True) -> Outcome:
+def simulate(n_draws: int, n_chains: int, rng: int, progress: bool = True, executor: Executor | None = None) -> Outcome:
     """Learn the pseudo-prior from coupled chains, run simulated tempering, discard the first tenth."""
     per_chain = n_draws // n_chains
     if per_chain < 100:
@@ -109,8 +112,9 @@ def simulate(n_draws: int, n_chains: int, rng: int, progress: bool = True) -> Ou
     space = ModelSpace(4)
     model = recapture_model(counts, space, keep_values=False)
     n_pilot = int(np.clip(n_draws // 800, 500, 2000))  # at the paper's length, 40 rungs cost 2 % of the run
-    log_p = learn_pseudo_prior(model, LADDER, draws=n_pilot, rng=rng, progress=progress)
-    return Outcome(sample_groups(model, log_p, per_chain, n_chains, rng + 1, progress=progress), counts, space)
+    log_p = learn_pseudo_prior(model, LADDER, draws=n_pilot, rng=rng, executor=executor, progress=progress)
+    draws = sample_groups(model, log_p, per_chain, n_chains, rng + 1, executor=executor, progress=progress)
+    return Outcome(draws, counts, space)
 
 
 def sample_groups(
@@ -121,6 +125,7 @@ def sample_groups(
     rng: int,
     *,
     n_threads: int | None = None,
+    executor: Executor | None = None,
     progress: bool = True,
 ) -> TemperedDraws:
     """Run the chains in groups, as many at once as there are cores, and join what each keeps.
@@ -132,7 +137,7 @@ def sample_groups(
     def one(group: int) -> TemperedDraws:
         draws = sample(
             model, ladder=LADDER, draws=per_chain, tune=0, chains=sizes[group], rng=rng + group,
-            pseudo_prior=log_pseudo_prior, progress=progress and group == 0,
+            pseudo_prior=log_pseudo_prior, executor=executor, progress=progress and group == 0,
         )  # fmt: skip
         return without_first(draws, int(DISCARDED * per_chain))
 

@@ -5,14 +5,16 @@ combined weights (Eq. 3) and the Kolmogorov-Smirnov distance of the weighted dra
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.draws import TemperedDraws
 from tempering.errors import InputError
+from tempering.execution.workers import Workers
 from tempering.experiments import Report, Row, summarise
 from tempering.ladder import Ladder
 from tempering.problems import NormalMixture, mixture
@@ -54,6 +56,7 @@ def run(
     *,
     n_tune: int = 30_000,
     rng: int = 2010,
+    executor: Executor | None = None,
     progress: bool = False,
 ) -> Report:
     """Repeat the paper's experiment and set its figures beside ours.
@@ -66,6 +69,8 @@ def run(
         Iterations before, in which each run learns its own pseudo-prior and step sizes.
     rng : int
         Seed; each run has a stream of its own.
+    executor : Executor, optional
+        Who does the runs; by default two threads. The figures are the same whoever does.
     progress : bool
         Show a bar when the output is a terminal.
     """
@@ -74,21 +79,30 @@ def run(
             f"Table 2 needs 2 runs of 1000 draws or more, but got {n_runs} of {n_draws}. "
             "The paper has 100 runs of 100000."
         )
-    problem = mixture()
-    target = Target(problem.as_vector.log_density_numba)
-
-    def one(seed: int) -> Outcome:
-        return evaluate(simulate(target, seed, n_draws, n_tune), problem)
-
     seeds = [int(s) for s in np.random.default_rng(rng).integers(2**62, size=n_runs)]
+    runs = [(seed, n_draws, n_tune) for seed in seeds]
     with bar(n_runs, show=progress, title="Table 2") as report, ThreadPoolExecutor(N_WORKERS) as threads:
-        outcomes = [one(seeds[0])]  # by itself: it compiles
-        report(1, "")
-        for result in threads.map(one, seeds[1:]):
-            outcomes.append(result)
+        outcomes = []
+        if executor is None:
+            outcomes.append(replicate(*runs.pop(0)))  # by itself: it compiles
             report(1, "")
+        workers = Workers(threads if executor is None else executor)
+        outcomes += workers.run(replicate, runs, lambda: report(1, ""))
+        workers.close()
     title = f"Table 2: {n_runs} runs of {n_draws} draws from a mixture of two normals"
     return Report(title, tabulate(outcomes), NOTES)
+
+
+def replicate(seed: int, n_draws: int, n_tune: int) -> Outcome:
+    """Do one run, and compare it with the truth; this is what workers do."""
+    problem, target = _problem()
+    return evaluate(simulate(target, seed, n_draws, n_tune), problem)
+
+
+@cache
+def _problem() -> tuple[NormalMixture, Target]:
+    problem = mixture()
+    return problem, Target(problem.as_vector.log_density_numba)
 
 
 def simulate(target: Target, seed: int, n_draws: int, n_tune: int) -> TemperedDraws:

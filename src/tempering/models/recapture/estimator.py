@@ -1,6 +1,7 @@
 """`MarkRecapture`: from a study's data to answers averaged over all structures."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +80,12 @@ class MarkRecapture:
         return ModelSpace(self.age_classes, self.phi, self.p, self.lambda_, self.model_prior, dict(self.beta), present)
 
     def fit(
-        self, data: Data, *, rng: np.random.Generator | int | None = None, progress: bool = True
+        self,
+        data: Data,
+        *,
+        rng: np.random.Generator | int | None = None,
+        executor: Executor | None = None,
+        progress: bool = True,
     ) -> RecaptureResult:
         """Sample the models and their values.
 
@@ -89,6 +95,8 @@ class MarkRecapture:
             As `read` returns them.
         rng : int, Generator or None
             The seed: equal seeds give equal results.
+        executor : concurrent.futures.Executor, optional
+            Who runs the chains, as for `tempering.sample`; the result is the same to the bit whoever does.
         progress : bool
             Show a bar when the output is a terminal.
         """
@@ -103,7 +111,7 @@ class MarkRecapture:
             keep_values=self.keep_values,
             regenerate=bool(ladder.inverse_temperatures[-1] == 0.0),
         )
-        draws = self._sample(model, ladder, rng, progress)
+        draws = self._sample(model, ladder, rng=rng, executor=executor, progress=progress)
         return RecaptureResult(draws, counts, space, data)
 
     def _ladder(self) -> Ladder:
@@ -111,25 +119,32 @@ class MarkRecapture:
             return DEFAULT_LADDER
         return self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
 
-    def _sample(self, model: RecaptureModel, ladder: Ladder, rng: Any, progress: bool) -> TemperedDraws:
-        common: dict[str, Any] = {"ladder": ladder, "rng": rng, "progress": progress}
+    def _sample(self, model: RecaptureModel, ladder: Ladder, **how: Any) -> TemperedDraws:
+        common: dict[str, Any] = {"ladder": ladder, **how}
         if self.method == "parallel":
             return sample(model, method="parallel", draws=self.draws, tune=self.tune, chains=self.chains, **common)
-        log_p = learn_pseudo_prior(model, ladder, draws=self.tune, rng=rng, progress=progress)
+        log_p = learn_pseudo_prior(model, ladder, draws=self.tune, **how)
         burnt = sample(model, draws=self.draws + self.tune, tune=0, chains=self.chains, pseudo_prior=log_p, **common)
         return without_first(burnt, self.tune)
 
 
 def learn_pseudo_prior(
-    model: RecaptureModel, ladder: Ladder, *, draws: int = 1000, rng: Any = None, progress: bool = True
+    model: RecaptureModel,
+    ladder: Ladder,
+    *,
+    draws: int = 1000,
+    rng: Any = None,
+    executor: Executor | None = None,
+    progress: bool = True,
 ) -> Any:
     """Return log p(k_i) = -log Z(k_i), estimated by MBAR from a short run of coupled chains.
 
     On these models log Z spans thousands of nats; coupled chains need none of it.
     """
     pilot = sample(
-        model, ladder=ladder, method="parallel", draws=draws, tune=draws, chains=1, rng=rng, progress=progress
-    )
+        model, ladder=ladder, method="parallel", draws=draws, tune=draws, chains=1, rng=rng, executor=executor,
+        progress=progress,
+    )  # fmt: skip
     return -mbar(pilot.energy, ladder.inverse_temperatures, pilot.rung).log_normalisers
 
 

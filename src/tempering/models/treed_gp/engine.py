@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from tempering.engines.trace import Schedule
+from tempering.execution.pickling import pack, unpack
+from tempering.execution.recipe import follow_the_parent
+from tempering.execution.workers import Workers
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.driver import Sums, Trace, empty_sums, empty_trace, run_block
 from tempering.models.treed_gp.layout import State
@@ -32,11 +35,12 @@ class Chain:
 
 @dataclass(frozen=True)
 class TreedGPEngine:
-    """Run chains on threads; BLAS keeps to one thread each, for the matrices are small."""
+    """Run chains on threads, or on workers; BLAS keeps to one thread each, for the matrices are small."""
 
     model: TreedGPModel
     n_chains: int
     seed: int
+    workers: Workers | None = None
 
     def start(self, n_rungs: int) -> list[Chain]:
         """Return all chains on the cold rung, each with a stream of its own."""
@@ -82,28 +86,28 @@ class TreedGPEngine:
         steps = np.zeros(0) if gains is None else gains
         where = np.zeros((0, 1)) if points is None else np.ascontiguousarray(points)
         moves = moving and len(k) > 1
+        for chain in states:
+            self._fit_counters(chain, len(k))
+        rest: tuple[Any, ...] = (k, moves, steps, n, thin, where, predict_every)
+        if self.workers is not None:
+            return self._run_elsewhere(states, log_pseudo_priors, rest)
 
         def one(pair: tuple[Chain, NDArray[np.float64]]) -> Trace:
-            chain, log_p = pair
-            trace = empty_trace(n)
-            self._fit_counters(chain, len(k))
-            run_block(
-                chain.rng,
-                chain.state,
-                chain.walk,
-                k,
-                log_p,
-                moves,
-                steps,
-                trace,
-                chain.sums,
-                thin,
-                where,
-                predict_every,
-            )
-            return trace
+            return run_chain(*pair, *rest)
 
         return self._map(one, zip(states, log_pseudo_priors, strict=True))
+
+    def _run_elsewhere(self, states: list[Chain], log_pseudo_priors: list[Any], rest: tuple[Any, ...]) -> list[Trace]:
+        """Send the chains to the workers, and put what comes back in their place."""
+        assert self.workers is not None
+        blocks = [(pack(pair), rest) for pair in zip(states, log_pseudo_priors, strict=True)]
+        traces = []
+        for chain, log_p, result in zip(states, log_pseudo_priors, self.workers.run(run_packed, blocks), strict=True):
+            after, learnt, trace = unpack(result)
+            chain.rng, chain.state, chain.walk, chain.sums = after.rng, after.state, after.walk, after.sums
+            log_p[:] = learnt
+            traces.append(trace)
+        return traces
 
     def learn(self, states: list[Chain], schedule: Schedule, gains: NDArray[np.float64]) -> Schedule:
         """Learn the pseudo-prior round by round in each chain, and return the schedule with their mean."""
@@ -134,6 +138,34 @@ class TreedGPEngine:
             ThreadPoolExecutor(max(1, n_workers(self.n_chains))) as threads,
         ):
             return list(threads.map(function, items))
+
+
+def run_chain(
+    chain: Chain,
+    log_p: NDArray[np.float64],
+    k: NDArray[np.float64],
+    moves: bool,
+    steps: NDArray[np.float64],
+    n: int,
+    thin: int,
+    points: NDArray[np.float64],
+    predict_every: int,
+) -> Trace:
+    """Advance one chain, in place."""
+    trace = empty_trace(n)
+    run_block(
+        chain.rng, chain.state, chain.walk, k, log_p, moves, steps, trace, chain.sums, thin, points, predict_every
+    )
+    return trace
+
+
+def run_packed(pair: bytes, rest: tuple[Any, ...]) -> bytes:
+    """Advance one chain that has been sent here, and send it back."""
+    follow_the_parent()
+    chain, log_p = unpack(pair)
+    with threadpool_limits(1, user_api="blas"):
+        trace = run_chain(chain, log_p, *rest)
+    return pack((chain, log_p, trace))
 
 
 def n_workers(n_chains: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,9 @@ class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.progress = progress
 
-    def fit(self, X: ArrayLike, y: ArrayLike, X_predict: ArrayLike | None = None) -> TreedGP:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, X_predict: ArrayLike | None = None, *, executor: Executor | None = None
+    ) -> TreedGP:
         """Sample the posterior.
 
         Parameters
@@ -140,6 +143,8 @@ class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X_predict : array_like, shape (n_points, d), optional
             Inputs at which predictions are summed over all draws as they come: `running_prediction_`.
             They have no influence on the model.
+        executor : concurrent.futures.Executor, optional
+            Who runs the chains; by default threads do. The fit is the same to the bit whoever does.
         """
         check_rows(y, "Response y")
         inputs, response = validate_data(
@@ -151,7 +156,8 @@ class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if X_predict is not None:
             points = self.model_.data.scale(self._inputs(X_predict))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.posterior_ = fit(self.model_, self._plan(points), rng=seed, progress=self.progress)
+        plan = self._plan(points)
+        self.posterior_ = fit(self.model_, plan, rng=seed, progress=self.progress, executor=executor)
         self._training = inputs, response
         return self
 

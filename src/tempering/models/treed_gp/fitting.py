@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from tempering import progress as progress_bars
 from tempering.engines.trace import Schedule
+from tempering.execution.workers import Workers
 from tempering.ladder import Ladder
 from tempering.models.treed_gp.combining import Posterior, combine
 from tempering.models.treed_gp.engine import Chain, TreedGPEngine, n_workers
@@ -51,7 +53,14 @@ class Plan:
     predict_every: int = 10
 
 
-def fit(model: TreedGPModel, plan: Plan, *, rng: np.random.Generator | int | None, progress: bool) -> Posterior:
+def fit(
+    model: TreedGPModel,
+    plan: Plan,
+    *,
+    rng: np.random.Generator | int | None,
+    progress: bool,
+    executor: Executor | None = None,
+) -> Posterior:
     """Tune, draw and combine.
 
     Parameters
@@ -62,9 +71,12 @@ def fit(model: TreedGPModel, plan: Plan, *, rng: np.random.Generator | int | Non
         Equal seeds give equal fits, whatever the number of threads.
     progress : bool
         Show a bar when the output is a terminal.
+    executor : Executor, optional
+        Who runs the chains; the fit is the same whoever does.
     """
     seed = seed_of(rng)
-    engine = TreedGPEngine(model, plan.chains, seed)
+    workers = None if executor is None else Workers(executor)
+    engine = TreedGPEngine(model, plan.chains, seed, workers)
     preflight(model, plan, seed)
     started = time.perf_counter()
     first = plan.ladder if plan.ladder is not None else first_ladder(plan.hottest)
@@ -74,6 +86,8 @@ def fit(model: TreedGPModel, plan: Plan, *, rng: np.random.Generator | int | Non
         slots = int(np.clip(SLOT_MEMORY / (8 * length * len(schedule.ladder)), 8, plan.kept))
         engine.keep_sums(chains, len(schedule.ladder), slots, 0 if plan.points is None else len(plan.points))
         traces = draw(engine, chains, schedule, plan, report)
+    if workers is not None:
+        workers.close()
     seconds = time.perf_counter() - started
     return combine(chains, traces, schedule, plan.rule, plan.kept, stream(seed, plan.chains), seconds)
 
