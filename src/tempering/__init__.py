@@ -16,6 +16,7 @@ from tempering.errors import TemperingError
 from tempering.estimators import Estimate, combine
 from tempering.execution.checkpoint import Checkpoint
 from tempering.io.zarr_store import load
+from tempering.joining import join
 from tempering.ladder import Ladder
 from tempering.sampling import sample
 from tempering.sums import TemperedSums
@@ -32,6 +33,7 @@ __all__ = [
     "TemperedSums",
     "TemperingError",
     "combine",
+    "join",
     "kernels",
     "load",
     "sample",

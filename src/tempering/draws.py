@@ -65,6 +65,8 @@ class TemperedDraws:
         Used by simulated tempering while these draws were made.
     chains_per_ensemble : int
         Neighbouring chains that exchanged rungs (parallel tempering); 1 otherwise.
+    rounds : tuple of TemperedDraws
+        Of the tuning, where they were kept (``keep="rounds"``); they are not saved.
     """
 
     values: Mapping[str, NDArray[Any]]
@@ -79,6 +81,7 @@ class TemperedDraws:
     settings: tuple[Any, ...] = ()
     is_powered: bool = True
     info: RunInfo | None = None
+    rounds: tuple[TemperedDraws, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -85,6 +86,34 @@ def with_seen(
     if fitted.ess_fraction < least or fitted.pareto_k > most:
         return None, fitted
     return along_reference(target, fitted.reference, layout), fitted
+
+
+def inside_or_prior(target: Target, layout: Layout, starts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Leave out starting points off the support, with a warning, where the prior can be drawn from instead."""
+    if target.sample_base is None or not starts:
+        return starts
+    inside = tuple(start for start in starts if _is_inside(target, layout, layout.flatten(start)))
+    if len(inside) < len(starts):
+        outside = next(start for start in starts if not any(start is kept for kept in inside))
+        instead = "The prior is drawn from" if not inside else "The others are taken"
+        warnings.warn(
+            f"A chain must start inside the support, but the log density is -inf at {outside}. {instead} instead.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return inside
+
+
+def _is_inside(target: Target, layout: Layout, flat: NDArray[np.float64]) -> bool:
+    """Whether the log density is above -inf; what is not a number is left for the engine to speak of."""
+    with np.errstate(all="ignore"):
+        return not float(np.asarray(cold_density(target, layout)(flat))) == -np.inf
+
+
+def modes_as_starts(target: Target, layout: Layout, fitted: Any) -> tuple[Any, ...]:
+    """Return the centres of a fitted reference's components, as far as they lie in the support."""
+    centres = fitted.reference.means[:-1]
+    return tuple(layout.unflatten(centre) for centre in centres if _is_inside(target, layout, centre))
 
 
 def draw_from_base(target: Target, seed: int) -> Any:

@@ -17,7 +17,7 @@ from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.random_walk import RandomWalk
 from tempering.ladder import Ladder
 from tempering.layout import Layout
-from tempering.path_choice import draw_from_base, with_reference
+from tempering.path_choice import draw_from_base, inside_or_prior, with_reference
 from tempering.pseudo_prior import check_method
 from tempering.randomness import seed_of
 from tempering.starting import starting_points
@@ -55,6 +55,7 @@ class Plan:
     example: Any = None  # a position, for its shape
     fitted: Any = None  # the reference at k = 0, if one was fitted and is good
     may_fit: bool = False  # whether a reference is to be fitted once there are points to climb from
+    keep_rounds: bool = False  # whether the draws of the tuning rounds are kept
     execution: Any = None  # by whom it is carried out: `tempering.execution.context.Execution`
 
     @property
@@ -113,6 +114,7 @@ def make_plan(
     starts = starting_points(initial, target)
     example = starts[0] if starts else draw_from_base(target, seed)
     layout = Layout.of(example)
+    starts = inside_or_prior(target, layout, starts)
     fitted, is_auto = None, isinstance(reference, str) and reference == "auto"
     if reference is not None and not is_auto:
         target, fitted = with_reference(target, reference, layout, starts or (example,), seed)

@@ -13,7 +13,7 @@ from tempering.execution.context import Execution
 from tempering.execution.journal import JournalEngine
 from tempering.execution.recipe import Recipe
 from tempering.ladder import Ladder
-from tempering.path_choice import points_of_base, with_seen
+from tempering.path_choice import modes_as_starts, points_of_base, with_seen
 from tempering.planning import CALLS_OF_A_FIT, Plan, first_log_pseudo_prior
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
@@ -60,7 +60,10 @@ def _along_fitted(plan: Plan, seen: NDArray[np.float64], report: Any) -> tuple[P
     iterations = -(-fitted.n_calls // plan.n_chains)
     report(iterations, "")
     plain = replace(plan, may_fit=False)
-    return (plain if target is None else replace(plain, target=target, fitted=fitted, starts=())), iterations
+    if target is None:
+        return plain, iterations
+    starts = modes_as_starts(plan.target, plan.layout, fitted) or plan.starts
+    return replace(plain, target=target, fitted=fitted, starts=starts), iterations
 
 
 def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Any) -> tuple[Engine, Tuned]:
@@ -68,7 +71,7 @@ def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report
     ladder = plan.ladder if plan.ladder is not None else Ladder.geometric(*PAPER_LADDER)
     engine = _build_engine(plan, len(ladder))
     learnt = pseudo_prior if isinstance(pseudo_prior, str) and plan.method == "simulated" and len(ladder) > 1 else None
-    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=plan.is_powered)
+    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=plan.is_powered, keeps=plan.keep_rounds)
     schedule = Schedule(ladder, first_log_pseudo_prior(pseudo_prior, ladder), _first_settings(plan, ladder))
     return engine, tuner.run(engine.start(len(ladder)), schedule, tune)
 
@@ -84,11 +87,13 @@ def _tune_ladder_too(
     left = max(tune - spent, tune // 3)
     if plan.method == "parallel":
         engine = _build_engine(plan, len(ladder))
-        tuner = Tuner(engine, plan.leaves, None, report, is_powered=plan.is_powered)
+        tuner = Tuner(engine, plan.leaves, None, report, is_powered=plan.is_powered, keeps=plan.keep_rounds)
         tuned = tuner.run(engine.start(len(ladder)), schedule, left)
         return engine, replace(tuned, n_iterations=tuned.n_iterations + spent)
     learnt = pseudo_prior if isinstance(pseudo_prior, str) else "mbar"
-    tuner = Tuner(explorer, plan.leaves, learnt, report, is_powered=plan.is_powered, objective=objective)
+    tuner = Tuner(
+        explorer, plan.leaves, learnt, report, is_powered=plan.is_powered, objective=objective, keeps=plan.keep_rounds
+    )
     states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
     tuned = tuner.run(states, schedule, left, pilot.energies)
     return explorer, replace(tuned, n_iterations=tuned.n_iterations + spent)
@@ -103,7 +108,7 @@ def _tune_from_reference(plan: Plan, objective: str, tune: int, report: Any, spe
     log_p = -plan.fitted.log_normalisers(ladder.inverse_temperatures)
     schedule = Schedule(ladder, log_p - log_p[0], _first_settings(plan, ladder))
     learnt = "mbar" if plan.method == "simulated" else None
-    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=False)
+    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=False, keeps=plan.keep_rounds)
     tuned = tuner.run(engine.start(len(ladder)), schedule, max(tune - spent, tune // 3), known)
     return engine, replace(tuned, n_iterations=tuned.n_iterations + spent)
 

@@ -97,8 +97,10 @@ def sample(
     checkpoint : path or Checkpoint, optional
         A folder where the run is kept while it goes on. After a kill the same call goes on from there, and ends with
         the draws it would have had. By default it is written every minute (`Checkpoint` sets another interval).
-    keep : {"draws", "sums"}
-        "sums": no draws, only sums whose size does not depend on the length of the run, and quantile sketches.
+    keep : {"draws", "rounds", "sums"}
+        "rounds": the draws of the tuning rounds too, in ``run.rounds``, each with the ladder it was made with;
+        `tempering.join` puts them together. "sums": no draws, only sums whose size does not depend on the length of
+        the run, and quantile sketches.
     quantities : mapping of str to callable, optional
         With ``keep="sums"``: the functions of a position whose expectations will be asked for, called as
         `TemperedDraws.expect` calls them. On the vector engine they are compiled: write them with ``jax.numpy``.
@@ -130,7 +132,7 @@ def sample(
             rng=execution.seed(rng), engine=engine, rung_moves=rung_moves, reference=reference,
         )  # fmt: skip
         n_chains = plan.n_chains
-        plan = check_devices(replace(plan, execution=execution), functions, devices)
+        plan = check_devices(replace(plan, execution=execution, keep_rounds=keep == "rounds"), functions, devices)
         arguments = {"pseudo_prior": pseudo_prior, "objective": objective, "reference": reference}
         done = execution.identified(plan, draws=draws, tune=tune, **arguments)
         if done is not None:
@@ -148,7 +150,8 @@ def sample(
             if devices is not None:
                 running, tuned = on_devices(running, tuned, devices, execution)
             keeper = execution.keeper(running, partial(_package, plan, running, tuned, started), draws)
-            return draw(execution, running, keeper, tuned, draws, report, is_powered=plan.is_powered)
+            run = draw(execution, running, keeper, tuned, draws, report, is_powered=plan.is_powered)
+            return run if keep == "draws" else replace(run, rounds=_package_rounds(plan, running, tuned, started))
 
 
 def draw(
@@ -240,6 +243,14 @@ def _package(plan: Plan, engine: Engine, tuned: Tuned, started: float, trace: Tr
         settings=tuned.schedule.settings,
         is_powered=plan.is_powered,
         info=info,
+    )
+
+
+def _package_rounds(plan: Plan, engine: Engine, tuned: Tuned, started: float) -> tuple[TemperedDraws, ...]:
+    """Return the draws of the tuning rounds, each with the ladder it was made with."""
+    return tuple(
+        _package(plan, engine, replace(tuned, schedule=schedule, rounds=(), n_iterations=0), started, trace)
+        for trace, schedule in tuned.kept
     )
 
 

@@ -21,14 +21,19 @@ from tempering.sums import TemperedSums
 from tempering.tuning.rounds import Tuned, check_spread
 
 TUNING_CHAINS = 1024  # more would fill memory with traces and teach nothing new; the others start from copies
-KEEP = ("draws", "sums")
+KEEP = ("draws", "rounds", "sums")
 
 
 def check_keep(keep: str, quantities: Any, method: str, *, elsewhere: bool) -> dict[str, Callable[..., Any]]:
     """Refuse arguments that do not go together; return the quantities by name, none where draws are kept."""
     if keep not in KEEP:
         raise SamplerError(f"keep must be one of {KEEP}, but got {keep!r}.")
-    if keep == "draws":
+    if keep == "rounds" and (method == "sequential" or elsewhere):
+        raise SamplerError(
+            "keep='rounds' is for chains of this process, but the method is 'sequential', or an executor or a "
+            "checkpoint was given. Leave them out, or keep='draws'."
+        )
+    if keep != "sums":
         if quantities is not None:
             raise SamplerError(
                 "quantities are for keep='sums', but draws are kept. Ask the draws: run.expect(function)."
@@ -195,7 +200,7 @@ def sample_sums(
         lead = 2 if plan.method == "parallel" else 1
         traced = on_device(tuple(functions.items()), plan, engine.pieces.positions, lead)
     task = Task(engine, tuned.schedule, values, traced, check, report)
-    bins, quantities = pilot_units(task, tuned.states)
+    bins, quantities = pilot_units(task, _copied(tuned.states))
     states = tuned.states
     if plan.engine == "vector" and (n_chains != engine.n_units or devices is not None):
         engine, states = engine.widened(states, n_chains, devices)
@@ -221,6 +226,13 @@ def sample_sums(
         plan.is_powered,
         info,
     )
+
+
+def _copied(states: Any) -> Any:
+    """Return states that may be run without changing the given ones: those of the scalar engine are its arrays."""
+    from tempering.execution.pickling import pack, unpack
+
+    return unpack(pack(states)) if isinstance(states, list) else states
 
 
 def _double(function: Any, *arguments: Any) -> Any:

@@ -18,9 +18,6 @@ from tempering.ladder import Ladder
 Floats = NDArray[np.float64]
 
 BINS = 2000  # energies kept; beyond, neighbours are merged
-
-
-LEAST_OCCUPANCY = 0.5  # of a rung, relative to the cold one
 DRAWS_KEPT = 6000  # energies of one round that are kept for the next ones
 
 
@@ -135,16 +132,10 @@ class DensityOfStates:
         """Return ESS(w^lambda*) / T with equal occupancies."""
         return float(np.mean(self.ess_fraction(ladder.inverse_temperatures)))
 
-    def log_pseudo_prior(self, ladder: Ladder, *, even: bool = False) -> Floats:
-        """Return the log pseudo-prior that visits rungs in proportion to their use, but none too seldom.
-
-        1 / Z visits them evenly, as a user who gives a ladder expects. Otherwise rungs whose draws weigh little are
-        visited half as often as cold ones: often enough to travel, and the time goes to draws that count.
-        """
-        k = ladder.inverse_temperatures
-        use = 1.0 if even else np.maximum(self.ess_fraction(k), LEAST_OCCUPANCY)
-        log_p = np.log(use) - self.log_normaliser(k)
-        return np.asarray(log_p - log_p[0])
+    def log_pseudo_prior(self, ladder: Ladder) -> Floats:
+        """Return the log pseudo-prior 1 / Z, under which all rungs are visited evenly."""
+        log_z = self.log_normaliser(ladder.inverse_temperatures)
+        return np.asarray(log_z[0] - log_z)
 
 
 def _fine_grid(cold: float, hot: float, n: int = 400) -> Floats:

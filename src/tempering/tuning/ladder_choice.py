@@ -18,7 +18,9 @@ from tempering.tuning.density_of_states import DensityOfStates, _fine_grid
 Floats = NDArray[np.float64]
 
 OBJECTIVES = ("hybrid", "barrier", "ess")
-LEAST_ACCEPTANCE = 0.2  # below it two rungs hardly talk, and the predictions themselves become doubtful
+LEAST_ACCEPTANCE = (
+    0.4  # the predictions take energies to be forgotten at every move: with fewer rungs they promise too much
+)
 MOST_RUNGS = 96
 MOST_SHORT_RUNGS = 8
 
@@ -35,7 +37,7 @@ def choose_ladder(
         Where mixing is good; 0 for the base itself.
     objective : {"hybrid", "barrier", "ess"}
         Most ESS(w^lambda*) times round trips per model call (the hybrid of ESS and ESS_rho of the paper's
-        discussion), most round trips alone with equal acceptances, or most ESS with every acceptance above 0.2.
+        discussion), most round trips alone with equal acceptances, or most ESS with every acceptance above 0.4.
     method : {"simulated", "parallel"}
     """
     if objective not in OBJECTIVES:

@@ -127,6 +127,8 @@ def explore(
     """Settle at k = 1, then heat step by step; wander over the hot rungs for ``scouting`` iterations more."""
     run = _Run(engine, leaves, states, report)
     settings, trace = _settle(run, 1.0, start, MOST_BLOCKS_COLD)
+    if not has_base:
+        _check_varies(trace)
     rungs = [PilotRung(1.0, settings, trace.energy)]
     end = 0.0 if has_base else LEAST_K
     barrier = 0.0
@@ -219,6 +221,15 @@ def _next_k(last: PilotRung, end: float) -> float:
 def _finite(energy: Floats) -> Floats:
     kept = energy[energy > -np.inf]
     return kept if kept.size else np.zeros(1)
+
+
+def _check_varies(trace: Trace) -> None:
+    """Refuse a density that is the same everywhere: no power of it can be normalised, and none is any warmer."""
+    if trace.energy.size > 1 and np.all(trace.energy == trace.energy.flat[0]):
+        raise TargetError(
+            f"A log density must differ from place to place, but it was {trace.energy.flat[0]:g} at all "
+            f"{trace.energy.size} positions tried. A constant cannot be normalised: check that it uses its argument."
+        )
 
 
 def _check_finite_spread(trace: Trace, cold: PilotRung, k: float, has_base: bool) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
 from tempering.errors import EstimatorError, TargetError
+from tempering.estimators import combine
 from tempering.kernels.settings import Settings
 from tempering.ladder import Ladder
 from tempering.pseudo_prior import Seen, from_mean_energies, log_conditional_occupancy, method_named
@@ -24,6 +25,7 @@ Floats = NDArray[np.float64]
 SHARE_OF_START = 0.3  # of the budget, for the fixed-rung runs
 SHARE_OF_SHORT = 0.4  # of what is left, for short rounds that bring the pseudo-prior near
 N_ROUNDS = 4
+RULES_OF_A_LINE = ("cold_only", "ess_optimal", "mbar")
 RUNAWAY = 1e8  # times the cold rung's spread: no power of a density that can be normalised is so wide
 
 
@@ -36,6 +38,8 @@ class Round:
     acceptance: Floats  # of the first simple kernel, by rung
     swap_acceptance: Floats  # of rung moves between i and i + 1
     n_round_trips: int
+    barrier: float  # the sum of the rejections of rung moves
+    ess_of_weights: dict[str, float]  # by rule
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Tuned:
     schedule: Schedule
     rounds: tuple[Round, ...]
     n_iterations: int
+    kept: tuple[tuple[Trace, Schedule], ...] = ()  # the draws of the rounds, if they were asked for
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class Tuner:
     report: Callable[[int, str], None]  # (iterations done, a line or "")
     is_powered: bool = True
     objective: str | None = None  # of the ladder; None: it is given, and stays
+    keeps: bool = False  # the draws of the rounds
 
     def run(self, states: Any, schedule: Schedule, n_iterations: int, known: Energies | None = None) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain; ``known`` are energies of a pilot run."""
@@ -76,18 +82,21 @@ class Tuner:
             schedule = self._improved(schedule, trace, number, short + len(lengths), reshape=number % 8 == 7)
             self.report(QUANTUM, "")
         rounds: list[Round] = []
+        kept: list[tuple[Trace, Schedule]] = []
         for number, length in enumerate(lengths):
             before = schedule
             states, trace = self.engine.run(states, schedule, length)
             schedule = self._improved(schedule, trace, short + number, short + len(lengths))
             rounds.append(describe(trace, before))
+            if self.keeps:
+                kept.append((trace, before))
             if known is not None:
                 known = known.with_newer(Energies.of_trace(trace.energy, trace.rung, before.ladder))
                 schedule = self._relearnt(schedule, known)
             if schedule.ladder is not before.ladder:
                 states = self.engine.on_rung(states, _nearest(before.ladder, schedule.ladder, trace.rung[:, -1]))
             self.report(length, line_of(rounds[-1], number))
-        return Tuned(states, schedule, tuple(rounds), spent + budget)
+        return Tuned(states, schedule, tuple(rounds), spent + budget, tuple(kept))
 
     def _start_cold_to_hot(self, states: Any, schedule: Schedule, budget: int) -> tuple[Any, Schedule, Energies, int]:
         """Run every rung by itself, each from where the colder one ended; integrate the mean energies.
@@ -140,7 +149,7 @@ class Tuner:
             return schedule
         old = schedule.ladder
         ladder = old if self.objective is None else choose_ladder(states, old.hottest, self.objective)
-        log_p = states.log_pseudo_prior(ladder, even=self.objective is None)
+        log_p = states.log_pseudo_prior(ladder)
         return Schedule(ladder, log_p, carried_over(schedule.settings, old, ladder))
 
     def _rescaled(self, schedule: Schedule, trace: Trace, gain: float, spread_from: int | None = None) -> Schedule:
@@ -228,13 +237,29 @@ def describe(trace: Trace, schedule: Schedule) -> Round:
     m = len(schedule.ladder)
     visits = np.bincount(trace.rung.ravel(), minlength=m)
     acceptance, _ = kernel_settings.acceptance_by_rung(trace, rung_before(trace), m)
+    accepted = swap_acceptance(trace, m)
     return Round(
         trace.energy.shape[1],
         visits / visits.sum(),
         acceptance[:, 0],
-        swap_acceptance(trace, m),
+        accepted,
         n_round_trips(trace.rung, m),
+        float(np.sum(1.0 - accepted[~np.isnan(accepted)])),
+        _ess_by_rule(trace, schedule.ladder),
     )
+
+
+def _ess_by_rule(trace: Trace, ladder: Ladder) -> dict[str, float]:
+    """Return the effective sample size of the weights of a round under the rules that the line names."""
+    k, energy = ladder.inverse_temperatures, trace.energy
+    finite = np.where(np.isfinite(energy), energy, 0.0)
+    found = {}
+    for rule in RULES_OF_A_LINE:
+        try:
+            found[rule] = float(combine(finite, None, trace.rung, rule, energy=energy, inverse_temperatures=k).ess)
+        except EstimatorError:  # no draw that counts yet, or rungs that do not overlap
+            found[rule] = 0.0
+    return found
 
 
 def swap_acceptance(trace: Trace, n_rungs: int) -> Floats:
@@ -277,7 +302,8 @@ def line_of(done: Round, number: int) -> str:
         parts.append(f"acceptance min {accepted.min():.2f} mean {accepted.mean():.2f}")
     if swaps.size:
         parts.append(f"rung moves min {swaps.min():.2f} mean {swaps.mean():.2f}")
-    parts.append(f"round trips {done.n_round_trips}")
+    parts.append(f"round trips {done.n_round_trips}, barrier {done.barrier:.1f}")
+    parts.append("ESS " + ", ".join(f"{rule} {ess:.0f}" for rule, ess in done.ess_of_weights.items()))
     return ", ".join(parts)
 
 
