@@ -90,7 +90,7 @@ class Totals(NamedTuple):
 
     joint: Floats  # (rung, bin, 3): of 1, d, d^2
     pooled: Floats  # (bin, 2 quantity): of h and d h, all rungs together
-    squares: Floats  # (rung, quantity): of h^2
+    squares: Floats  # (rung, 1 + quantity): of 1 and h^2, over all draws or some of them
     sketch: Floats  # (quantity, coarse bin, value)
 
 
@@ -166,24 +166,15 @@ class RunningRungs:
         n_groups = groups_of(len(index) // chains_per_ensemble)
         group = np.repeat(np.arange(n_groups), index.size // n_groups)
         tables = _tables(e.ravel(), index.ravel(), h, group, (n_groups, k.size), bins)
-        sketch = _sketch(e.ravel(), h, bins)
-        return cls.from_tables(k, bins, quantities, tables, sketch, index.shape[1])
-
-    @classmethod
-    def from_tables(
-        cls, k: Floats, bins: EnergyBins, quantities: Quantities, tables: Floats, sketch: Floats, n_iterations: int
-    ) -> RunningRungs:
-        """Reduce tables of shape (group, rung, bin, column) of one stretch of time."""
-        q = quantities.size
-        batch = batch_of(np, tables, bins, tilts_of(k), q)
+        batch = batch_of(np, tables, bins, tilts_of(k), quantities.size)
         table = tables.sum(axis=0)
         totals = Totals(
             np.ascontiguousarray(table[..., :MOMENTS]),
-            table[..., MOMENTS : MOMENTS + 2 * q].sum(axis=0),
-            table[..., MOMENTS + 2 * q :].sum(axis=1),
-            sketch,
+            table[..., MOMENTS:].sum(axis=0),
+            _squares(index.ravel(), h, k.size),
+            _sketch(e.ravel(), h, bins),
         )
-        return cls.of_stretch(k, bins, quantities, totals, batch, n_iterations)
+        return cls.of_stretch(k, bins, quantities, totals, batch, index.shape[1])
 
     @classmethod
     def of_stretch(
@@ -268,14 +259,20 @@ def check_ladder(inverse_temperatures: ArrayLike) -> Floats:
 
 
 def _tables(energy: Floats, rung: Ints, h: Floats, group: Ints, shape: tuple[int, int], bins: EnergyBins) -> Floats:
-    """Return the sums of all columns, shape (group, rung, bin, 3 + 3 quantity)."""
+    """Return the sums of all columns, shape (group, rung, bin, 3 + 2 quantity)."""
     index, d = bins.locate(np, energy)
     cell = (group * shape[1] + rung) * N_BINS + index
     ones = np.ones((d.size, 1))
     d = d[:, np.newaxis]
-    columns = np.concatenate([ones, d, d**2, h, d * h, h**2], axis=1)
+    columns = np.concatenate([ones, d, d**2, h, d * h], axis=1)
     sums = [np.bincount(cell, column, shape[0] * shape[1] * N_BINS) for column in columns.T]
     return np.stack(sums, axis=-1).astype(np.float64).reshape(*shape, N_BINS, -1)
+
+
+def _squares(rung: Ints, h: Floats, n_rungs: int) -> Floats:
+    ones = np.ones((h.shape[0], 1))
+    sums = [np.bincount(rung, column, n_rungs) for column in np.concatenate([ones, h**2], axis=1).T]
+    return np.stack(sums, axis=-1).astype(np.float64)
 
 
 def _sketch(energy: Floats, h: Floats, bins: EnergyBins) -> Floats:

@@ -77,12 +77,13 @@ def ess_of_batches_per_rung(sums: RunningRungs, name: str | None = None) -> Floa
     n = np.maximum(sums.n_draws, 1).astype(np.float64)
     counts = sums.batches.count
     if name is None:
-        series, squares = sums.batches.energy[..., :1], sums.batches.energy[..., 1].sum((0, 1))[:, np.newaxis]
+        series, square = sums.batches.energy[..., :1], (sums.batches.energy[..., 1].sum((0, 1)) / n)[:, np.newaxis]
     else:
-        columns = sums.quantities.columns(name)
-        series, squares = sums.batches.plain[..., columns], sums.totals.squares[:, columns]
+        columns, squares = sums.quantities.columns(name), sums.totals.squares
+        series = sums.batches.plain[..., columns]
+        square = squares[:, 1:][:, columns] / np.maximum(squares[:, :1], 1.0)
     mean = series.sum((0, 1)) / n[:, np.newaxis]
-    spread = np.maximum(squares / n[:, np.newaxis] - mean**2, 0.0)
+    spread = np.maximum(square - mean**2, 0.0)
     error = standard_error_of_batches(series - counts[..., np.newaxis] * mean, _used(sums))
     constant = spread <= 1e-14 * mean**2
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -57,20 +57,20 @@ class EnergyBins:
 
         The bin is found in single precision: at an edge it may be the next one, whose moments serve as well.
         """
-        middle, width = places if places is not None else places_of(xp, self)
-        u = xp.arcsinh(((energy - self.centre) / self.scale).astype(np.float32))
+        middle, per_width, per_scale = places if places is not None else places_of(xp, self)
+        u = xp.arcsinh(((energy - self.centre) * per_scale).astype(np.float32))
         place = xp.clip((xp.where(xp.isnan(u), HIGHEST, u) - LOWEST) * PER_UNIT, 0.0, N_BINS - 0.5)
         index = place.astype(np.int32)
-        distance = (energy - middle[index]) / width[index]
+        distance = (energy - middle[index]) * per_width[index]
         return index, xp.where(xp.abs(distance) <= 0.75, distance, 0.0)  # beyond the ends: none
 
 
-Places = tuple[Any, Any]  # middles and widths of all bins
+Places = tuple[Any, Any, Any]  # of the bins: middles, 1 / widths, 1 / scale; kept, for divisions are slow
 
 
 def places_of(xp: Any, bins: EnergyBins) -> Places:
-    """Return the middles and widths of the bins."""
-    return middles(xp, bins), widths(xp, bins)
+    """Return where the bins are."""
+    return middles(xp, bins), 1.0 / widths(xp, bins), 1.0 / xp.asarray(bins.scale)
 
 
 def middles(xp: Any, bins: EnergyBins) -> Any:

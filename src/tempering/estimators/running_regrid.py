@@ -70,9 +70,10 @@ def _in_units(sums: RunningRungs, quantities: Quantities) -> RunningRungs:
     q = old.size
     h = shift * moments[:, :1] + stretch * pooled[:, :q]
     dh = shift * moments[:, 1:2] + stretch * pooled[:, q:]
-    plain = sums.batches.plain.sum((0, 1))
-    n = joint[..., 0].sum(axis=1)[:, np.newaxis]
-    square = shift**2 * n + 2 * shift * stretch * plain + stretch**2 * squares
+    n = squares[:, :1]
+    plain = n * sums.batches.plain.sum((0, 1)) / np.maximum(joint[..., 0].sum(axis=1), 1.0)[:, np.newaxis]
+    of_h = shift**2 * n + 2 * shift * stretch * plain + stretch**2 * squares[:, 1:]
+    square = np.concatenate([n, of_h], axis=1)
     to_value = shift[:, np.newaxis] + stretch[:, np.newaxis] * _value_middles()
     values = np.stack(
         [_gathered(row, value_bin(np, to), 1, N_VALUES) for row, to in zip(sketch, to_value, strict=True)]

@@ -47,6 +47,11 @@ class Ensemble(NamedTuple):
     rung: Any
 
 
+def is_below(uniform: Any, log_ratio: Any) -> Any:
+    """Whether log(1 - uniform) < log_ratio; an exponential costs a third of a logarithm of that kind."""
+    return 1.0 - uniform < jnp.exp(jnp.minimum(log_ratio, 0.0)) + (log_ratio > 0.0)
+
+
 def rung_proposal(uniform: Any, rung: Any, n_rungs: Any) -> tuple[Any, Any]:
     """Return the neighbour that ``uniform`` chooses and the log Hastings factor; ends have one neighbour."""
     at_end = (rung == 0) | (rung == n_rungs - 1)
@@ -66,7 +71,7 @@ def log_rung_ratio(path: Path, here: Any, there: Any, energy: Any) -> Any:
 def move_to_neighbour(uniforms: Any, rung: Any, direction: Any, energy: Any, path: Path) -> tuple[Any, Any, Any]:
     """Move as the paper does; ``uniforms`` are two numbers in [0, 1)."""
     there, log_hastings = rung_proposal(uniforms[0], rung, path.size)
-    accepted = jnp.log1p(-uniforms[1]) < log_rung_ratio(path, rung, there, energy) + log_hastings
+    accepted = is_below(uniforms[1], log_rung_ratio(path, rung, there, energy) + log_hastings)
     return jnp.where(accepted, there, rung), direction, there
 
 
@@ -74,7 +79,7 @@ def move_lifted(uniforms: Any, rung: Any, direction: Any, energy: Any, path: Pat
     """Go on in the same direction until a proposal is rejected, then turn round."""
     wanted = rung + direction
     there = jnp.clip(wanted, 0, path.size - 1)
-    accepted = (there == wanted) & (jnp.log1p(-uniforms[1]) < log_rung_ratio(path, rung, there, energy))
+    accepted = (there == wanted) & is_below(uniforms[1], log_rung_ratio(path, rung, there, energy))
     return jnp.where(accepted, there, rung), jnp.where(accepted, direction, -direction), there
 
 
@@ -113,7 +118,7 @@ def swapped(uniforms: Any, parity_or_pair: Any, rung: Any, energy: Any, k: Any, 
     lower = jnp.arange(m - 1)
     tried = (lower == parity_or_pair) if single else (lower % 2 == parity_or_pair)
     log_ratio = (k[:-1] - k[1:]) * (by_rung[1:] - by_rung[:-1])
-    accepted = tried & (jnp.log1p(-uniforms[:-1]) < log_ratio)
+    accepted = tried & is_below(uniforms[:-1], log_ratio)
 
     def shift(pairs: Any) -> Any:
         up = jnp.concatenate([pairs, jnp.zeros(1, bool)])  # rung i is the lower of a pair
