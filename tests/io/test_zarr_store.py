@@ -101,7 +101,7 @@ LAZILY = """
 import sys
 from pathlib import Path
 import tempering as tp
-import zarr
+import jax, zarr  # code does not count, only data
 
 def peak():
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
