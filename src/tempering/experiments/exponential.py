@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 PAPER_DRAWS = 500_000
 PAPER = {"T_1": 12436.0, "ess_optimal": 21778.0, "sum": 21776.0, "pooled": 654.0}
 N_TUNE = 100_000  # the tree moves seldom when the noise is small: the pseudo-prior takes long to learn
+MOVES = {"tree_moves": 4.0, "inherit": 0.5}  # a nugget from the prior hardly ever fits where noise is this small
 NOISE = 0.001
 N_BUSY, N_REST = 50, 30
 SEED = 2008  # of the data: they are the same whatever the seed of the run
@@ -73,8 +74,8 @@ def run(*, n_draws: int | None = None, rng: int = 1, progress: bool = False, fol
     """
     draws = PAPER_DRAWS if n_draws is None else n_draws
     x, y, x_test, truth = load()
-    tempered = motorcycle.fit(x, y, draws, motorcycle.LADDER, rng, progress, N_TUNE)
-    plain = motorcycle.fit(x, y, draws, Ladder([1.0]), rng + 1, progress, N_TUNE)
+    tempered = motorcycle.fit(x, y, draws, motorcycle.LADDER, rng, progress, N_TUNE, **MOVES)
+    plain = motorcycle.fit(x, y, draws, Ladder([1.0]), rng + 1, progress, N_TUNE, **MOVES)
     figure = (folder if folder is not None else Path()) / "exponential.png"
     draw(tempered, plain, figure)
     extra = (*accuracy("tempered", tempered, x_test, truth), *accuracy("untempered", plain, x_test, truth))

@@ -74,8 +74,10 @@ def run(*, n_draws: int | None = None, rng: int = 1, progress: bool = False, fol
     return Report(title, rows(tempered, plain, PAPER), NOTES, figure)
 
 
-def fit(x: Floats, y: Floats, draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int = N_TUNE) -> TreedGP:
-    """Fit one chain, with the paper's rule."""
+def fit(
+    x: Floats, y: Floats, draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int = N_TUNE, **moves: float
+) -> TreedGP:
+    """Fit one chain, with the paper's rule; ``moves`` are settings of `Proposals`."""
     from tempering.models.treed_gp import Proposals, TreedGP
 
     model = TreedGP(
@@ -84,7 +86,7 @@ def fit(x: Floats, y: Floats, draws: int, ladder: Ladder, seed: int, progress: b
         tune=min(n_tune, draws),
         chains=1,
         rule="ess_optimal",
-        proposals=Proposals(tree_moves=1.0),
+        proposals=Proposals(**({"tree_moves": 1.0} | moves)),  # type: ignore[arg-type]
         random_state=seed,
         progress=progress,
     )

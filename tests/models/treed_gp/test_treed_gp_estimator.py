@@ -1,7 +1,5 @@
 """`TreedGP` as its users meet it: scikit-learn's checks, predictions against twins, bad input, files."""
 
-import warnings
-
 import numpy as np
 import pytest
 import treed_gp_twin as twin
@@ -9,8 +7,10 @@ from scipy import stats
 from sklearn.utils.estimator_checks import check_estimator
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
-from tempering.errors import InputError
+from tempering.errors import EstimatorError, InputError
+from tempering.experiments import motorcycle
 from tempering.models.treed_gp import Prior, TreedGP, TreedGPModel, layout
+from tempering.models.treed_gp.fitting import preflight
 from tempering.models.treed_gp.mixture import quantiles
 from tempering.models.treed_gp.records import load_record, record
 from tempering.models.treed_gp.surfaces import joint, predict_each
@@ -45,7 +45,7 @@ def test_every_family_fits_and_predicts(leaf, tree):
     assert np.all(deviation > 0)
     assert model.leaf_probabilities_.sum() == pytest.approx(1.0)
     assert tree or model.leaf_probabilities_[0] == pytest.approx(1.0)
-    assert leaf != "gp" or not tree or model.score(x, y) > 0.8
+    assert leaf != "gp" or model.score(x, y) > 0.8
 
 
 @pytest.mark.parametrize("correlation", ["separable", "isotropic", "matern32"])
@@ -126,16 +126,15 @@ def test_memory_does_not_grow_with_the_run():
     assert sizes[0] == sizes[1]
 
 
-@pytest.mark.parametrize("rule", ["cold_only", "pooled", "equal", "ess_optimal", "screened"])
+@pytest.mark.parametrize("rule", ["cold_only", "pooled", "equal", "ess_optimal", "screened", "mbar"])
 def test_all_rules_tell_the_same_story(rule):
     x = np.linspace(0, 1, 40)[:, None]
     y = np.where(x.ravel() < 0.5, 0.0, 1.0) + 0.05 * np.sin(40 * x.ravel())
     model = short(leaf="constant", draws=3000, rule=rule).fit(x, y)
     assert model.predict([[0.1], [0.9]]) == pytest.approx([0.0, 1.0], abs=0.1)
     values, probability = model.cut_probabilities(0)
-    assert values[np.argmax(probability)] == pytest.approx(0.5, abs=0.05)
-    assert 0.5 == pytest.approx(min((leaf.high[0] for leaf in model.map_tree_), key=lambda h: abs(h - 0.5)), abs=0.05)
-    assert sum(leaf.n_rows for leaf in model.map_tree_) == 40
+    assert values[np.argmax(probability)] == pytest.approx(0.5, abs=0.03)
+    assert [leaf.n_rows for leaf in model.map_tree_] == [20, 20]
     assert model.feature_importances_ == pytest.approx([1.0])
 
 
@@ -223,6 +222,8 @@ def test_bad_input_is_refused_with_its_place():
         short(draws=0).fit(x, y)
     with pytest.raises(InputError, match="coefficients must be one of"):
         Prior(coefficients="bflat")
+    with pytest.raises(EstimatorError, match="rule must be one of"):
+        short(rule="best").fit(x, y)
 
 
 def test_a_constant_column_is_left_out_with_a_warning():
@@ -273,13 +274,72 @@ def test_a_tuned_ladder_has_the_ends_asked_for():
     assert np.all(model.posterior_.sums.n_draws > 0)
 
 
-@pytest.mark.long
-def test_ten_thousand_rows_work_and_say_beforehand_how_long():
+def many_rows():
     rng = np.random.default_rng(9)
     x = rng.random((10_000, 2))
-    y = np.where(x[:, 0] < 0.5, np.sin(8 * x[:, 1]), 2.0) + 0.1 * rng.standard_normal(10_000)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = TreedGP(draws=40, tune=40, chains=1, kept=5, ladder=[1], random_state=1).fit(x, y)
+    return x, np.where(x[:, 0] < 0.5, np.sin(8 * x[:, 1]), 2.0) + 0.1 * rng.standard_normal(10_000)
+
+
+@pytest.mark.long
+def test_ten_thousand_rows_work():
+    x, y = many_rows()
+    model = TreedGP(draws=60, tune=60, chains=1, kept=5, ladder=[1], random_state=1).fit(x, y)
     assert model.score(x[:500], y[:500]) > 0.9
-    assert caught == [] or "will take about" in str(caught[0].message)
+
+
+def test_ten_thousand_rows_say_beforehand_how_long_they_take():
+    x, y = many_rows()
+    estimator = TreedGP(draws=100_000)
+    with pytest.warns(UserWarning, match=r"will take about .* (hours|minutes): 10000 rows"):
+        seconds = preflight(TreedGPModel(x, y), estimator._plan(None), 1)
+    assert seconds > 60
+    assert preflight(TreedGPModel(x[:300], y[:300]), estimator._plan(None), 1) == 0.0
+
+
+@pytest.mark.parametrize("choice", ["least_squares", "zero_mean", "fixed", "flat"])
+def test_every_prior_of_the_coefficients_fits(choice):
+    x, y = wiggle()
+    model = short(prior=Prior(coefficients=choice), ladder=[1, 0.8], draws=1000).fit(x, y)
+    assert model.score(x, y) > 0.8
+
+
+def test_fixed_coefficients_have_the_values_given():
+    x, y = wiggle()
+    prior = Prior(coefficients="fixed", beta0=(0.5, -0.2), scale=((2.0, 0.1), (0.1, 1.0)))
+    state = TreedGPModel(x, y, prior=prior).initial(np.random.default_rng(1))
+    assert state.shared[layout.BETA0 : layout.BETA0 + 2] == pytest.approx([0.5, -0.2])
+    inverse = np.linalg.inv([[2.0, 0.1], [0.1, 1.0]])
+    assert state.shared[layout.BETA0 + 2 :].reshape(2, 2) == pytest.approx(inverse)
+    with pytest.raises(InputError, match="beta0 must have 2 entries"):
+        TreedGPModel(x, y, prior=Prior(beta0=(1.0,)))
+    with pytest.raises(InputError, match="scale must be a 2 x 2 covariance"):
+        TreedGPModel(x, y, prior=Prior(scale=((1.0, 2.0), (2.0, 1.0))))
+
+
+def test_flat_coefficients_refuse_a_ladder_that_makes_them_improper():
+    x, y = wiggle(60, 4)
+    with pytest.raises(InputError, match="flat"):
+        short(prior=Prior(coefficients="flat"), ladder=[1, 0.5, 0.01]).fit(x, y)
+
+
+def test_columns_can_be_kept_for_splits_or_for_the_leaves():
+    rng = np.random.default_rng(6)
+    x = rng.random((80, 2))
+    y = np.where(x[:, 1] < 0.5, 2 * x[:, 0], -x[:, 0]) + 0.05 * rng.standard_normal(80)
+    prior = Prior(base_columns=1, first_split=1)
+    model = short(leaf="linear", prior=prior, draws=3000, tune=2000).fit(x, y)
+    assert model.model_.integer[layout.N_MEAN] == 2
+    assert model.feature_importances_ == pytest.approx([0.0, 1.0])
+    assert model.score(x, y) > 0.9
+    with pytest.raises(InputError, match="free for splits"):
+        short(prior=Prior(first_split=2)).fit(x, y)
+
+
+def test_a_default_fit_of_the_motorcycle_data_makes_round_trips_and_a_short_one_says_it_did_not():
+    x, y = motorcycle.load()
+    good = TreedGP(random_state=1).fit(x, y)
+    assert good.posterior_.n_round_trips >= 10
+    assert good.leaf_probabilities_[0] < 0.05
+    poor = TreedGP(random_state=1, draws=300, tune=200).fit(x, y).diagnose()
+    assert not poor.is_good
+    assert any("never" in sentence for sentence in poor.sentences)

@@ -12,7 +12,7 @@ from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.settings import Prior, Proposals
 
 N_REPLICATES = 10_000
-SOUND = MOVES[:-2]
+SOUND = MOVES[:-3]
 
 
 # Between 0 and 1 the exact draws need (a, q) of sigma^2 fixed, a above n (1 - k), and a nugget that cannot
@@ -20,7 +20,7 @@ SOUND = MOVES[:-2]
 TAME = {"sigma2": (30.0, 8.0), "sigma2_rates": (0.0, 0.0), "nugget": (3.0, 20.0, 3.0, 10.0)}
 
 
-def build(k, *, n_columns=2, leaf="gp_linear", temper="likelihood", n=24, coefficients="hierarchical"):
+def build(k, *, n_columns=2, leaf="gp_linear", temper="likelihood", n=24, coefficients="hierarchical", inherit=0.0):
     """Return a state on skewed data with some replicated inputs, and trees of up to six leaves."""
     rng = np.random.default_rng(5)
     x = np.round(rng.random((n, n_columns)) ** 1.5, 1 if n_columns > 1 else 2)
@@ -29,7 +29,7 @@ def build(k, *, n_columns=2, leaf="gp_linear", temper="likelihood", n=24, coeffi
     # In one dimension only trees of four leaves and more tell their shapes apart: make them common.
     tree = (0.8, 0.7, 4) if n_columns > 1 else (0.97, 0.3, 1)
     prior = Prior(*tree, coefficients=coefficients, **constants)
-    proposals = Proposals(window=2.0, tree_moves=0.9, change_reach=2)
+    proposals = Proposals(window=2.0, tree_moves=0.9, change_reach=2, inherit=inherit)
     model = TreedGPModel(x, z, leaf=leaf, prior=prior, proposals=proposals, temper=temper)
     state = model.allocate()
     return state._replace(y=state.y.copy(), real=state.real.copy())
@@ -69,6 +69,15 @@ def test_step_is_invariant_for_every_prior_of_the_coefficients(choice):
     assert_invariant(changes(f"prior {choice}", build(1.0, coefficients=choice), 1.0, "step"))
 
 
+@pytest.mark.parametrize("k", [0.0, 0.6, 1.0])
+def test_growing_children_like_their_parent_is_invariant(k):
+    assert_invariant(changes(f"inherit {k}", build(k, inherit=0.7), k, "grow or prune"))
+
+
+def test_control_a_prune_that_forgets_how_children_inherit_is_seen():
+    assert_seen(changes("inherit control", build(1.0, inherit=0.7), 1.0, "prune that forgets how children inherit"))
+
+
 def rotation(label, decay=None):
     """Return the changes under rotation alone, told another decay of the tree prior where one is given."""
     state = build(1.0, n_columns=1, leaf="constant", n=60)
@@ -89,7 +98,7 @@ def assert_seen(rows):
     "name", ["grow or prune", "change", "swap or rotate", "ranges", "nuggets", "coefficients", "step"]
 )
 def test_control_a_move_at_another_temperature_is_seen(name):
-    assert_seen(changes(f"control {name}", build(1.0), 1.0, name, k_move=0.3))
+    assert_seen(changes(f"control {name}", build(1.0), 1.0, name, k_move=0.3, n=40_000))
 
 
 WRONG_CONSTANT = {

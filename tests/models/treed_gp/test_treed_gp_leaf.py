@@ -8,11 +8,15 @@ import treed_gp_twin as twin
 from scipy import integrate, stats
 
 from statistical import seeded_rng
-from tempering.models.treed_gp import layout
-from tempering.models.treed_gp.leaf import gram_of, log_likelihood, log_marginal, summarise
+from tempering.models.treed_gp import layout, reference, summary
+from tempering.models.treed_gp import leaf as inner
 from tempering.models.treed_gp.model import TreedGPModel
-from tempering.models.treed_gp.reference import plant_root
 from tempering.models.treed_gp.settings import CORRELATIONS, Prior
+from tempering.models.treed_gp.summary import gram_of
+
+log_likelihood, log_marginal, summarise, plant_root = map(
+    twin.from_python, (inner.log_likelihood, inner.log_marginal, summary.summarise, reference.plant_root)
+)
 
 
 def one_leaf(rng, *, n, n_columns=2, leaf="gp", replicates=1, **arguments):

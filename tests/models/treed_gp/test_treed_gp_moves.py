@@ -10,13 +10,14 @@ import treed_gp_twin as twin
 from numba import njit
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
-from tempering.models.treed_gp import layout
+from tempering.models.treed_gp import layout, tree
 from tempering.models.treed_gp.change_swap import change, swap_or_rotate
 from tempering.models.treed_gp.grow_prune import grow, prune
 from tempering.models.treed_gp.layout import N_LEAVES
 from tempering.models.treed_gp.model import TreedGPModel, step
 from tempering.models.treed_gp.settings import Prior, Proposals
-from tempering.models.treed_gp.tree import interval, split_probabilities, well_sized
+
+grow_from_python, prune_from_python, interval_from_python = map(twin.from_python, (grow, prune, tree.interval))
 
 
 def build(rng, *, temper="likelihood", n=40, n_columns=2):
@@ -41,6 +42,7 @@ def test_split_proposal_agrees_with_its_twin():
     rng = seeded_rng("split proposal")
     state = build(rng).initial(rng)
     out = np.zeros(state.cuts.shape[1])
+    split_probabilities = twin.from_python(tree.split_probabilities)
     for node, variable in itertools.product(state.lists[0, : state.meta[N_LEAVES]], range(2)):
         low, high = split_probabilities(state, node, variable, out)
         expected = triangular(low, high, state.cuts[variable])
@@ -52,7 +54,7 @@ def log_grow_ratio(small, large, node, k, tempered):
     """Return the log ratio of growing ``node`` of the small tree into the large one, from the trees alone."""
     state = large.state
     variable, cut = (int(large.tree[node, c]) for c in (layout.VARIABLE, layout.CUT))
-    low, high = interval(state, node, variable)
+    low, high = interval_from_python(state, node, variable)
     forward = math.log(triangular(low, high, state.cuts[variable])[cut] / len(state.n_cuts) / len(small.leaves()))
     backward = -math.log(len(large.prunable()))
     prior = (k if tempered else 1.0) * (large.log_tree_prior() - small.log_tree_prior())
@@ -68,7 +70,7 @@ def test_grow_and_prune_ratios_agree_with_the_twin(k, temper):
     seen = {"grow": 0, "prune": 0, "three": 0}
     while min(seen.values()) < 8:
         state = model.initial(rng)
-        for name, move in (("grow", grow), ("prune", prune)):
+        for name, move in (("grow", grow_from_python), ("prune", prune_from_python)):
             before = twin.Snapshot(state)
             state.log_ratio[:] = 0.0
             move(rng, state, k)
@@ -83,10 +85,11 @@ def test_grow_and_prune_ratios_agree_with_the_twin(k, temper):
             seen["three"] += len(large.leaves()) >= 3
 
 
-@pytest.mark.parametrize("move", [change, swap_or_rotate])
+@pytest.mark.parametrize("name", ["change", "swap_or_rotate"])
 @pytest.mark.parametrize("k", [0.4, 1.0])
-def test_change_and_swap_ratios_agree_with_the_twin(move, k):
-    rng = seeded_rng(f"{move.__name__} {k}")
+def test_change_and_swap_ratios_agree_with_the_twin(name, k):
+    rng = seeded_rng(f"{name} {k}")
+    move = twin.from_python({"change": change, "swap_or_rotate": swap_or_rotate}[name])
     model = build(rng, temper="likelihood_and_tree")
     seen = 0
     while seen < 15:
@@ -104,6 +107,7 @@ def test_change_and_swap_ratios_agree_with_the_twin(move, k):
 
 def test_the_state_stays_consistent_through_all_moves():
     rng = seeded_rng("consistent")
+    well_sized = twin.from_python(tree.well_sized)
     model = build(rng)
     state = model.initial(rng)
     for _ in range(400):

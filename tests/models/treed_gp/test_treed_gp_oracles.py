@@ -12,13 +12,14 @@ from tempering.estimators import ess_of_weights
 from tempering.estimators.rules import ess_optimal
 from tempering.ladder import Ladder
 from tempering.models.treed_gp.combining import combined_ess
-from tempering.models.treed_gp.driver import log_weight_of, move_rung
+from tempering.models.treed_gp.driver import log_marginals, log_weight_of, move_rung
 from tempering.models.treed_gp.engine import TreedGPEngine
 from tempering.models.treed_gp.layout import LOG_DET, N_LEAVES, N_ROWS, NUGGET, RANGES, SIGMA2
-from tempering.models.treed_gp.leaf import active_of, draw_sigma2_beta
+from tempering.models.treed_gp.leaf import draw_sigma2_beta
+from tempering.models.treed_gp.learning import tune
 from tempering.models.treed_gp.model import TreedGPModel, energy, step
 from tempering.models.treed_gp.settings import Prior, Proposals
-from tempering.tuning.rounds import flat_schedule
+from tempering.models.treed_gp.summary import active_of
 
 # beta ~ N(0, sigma^2 I), tau^2 = 1 and (a, q) fixed: p(d, g | Z) is then an integral over the plane.
 A, Q = 5.0, 10.0
@@ -142,10 +143,11 @@ def test_the_integrated_weight_is_the_mean_of_the_drawn_one(leaf):
     x = rng.random((15, 1))
     model = TreedGPModel(x, x.ravel() + 0.3 * rng.standard_normal(15), leaf=leaf, tree=False)
     state = model.initial(rng)
+    draw, log_weight, cold = map(twin.from_python, (draw_sigma2_beta, log_weight_of, log_marginals))
     rows = []
     for _ in range(20_000):
-        draw_sigma2_beta(rng, state, 0, 0.8)
-        rows.append(math.exp(0.2 * energy(state) - log_weight_of(state, 0.8)))
+        draw(rng, state, 0, 0.8)
+        rows.append(math.exp(0.2 * energy(state) - log_weight(state, 0.8, cold(state, 1.0))))
     assert_mean_is([1.0], rows)
     assert_mean_is_not([1.05], rows)
 
@@ -153,34 +155,33 @@ def test_the_integrated_weight_is_the_mean_of_the_drawn_one(leaf):
 def test_the_rung_walk_visits_flat_rungs_evenly_ends_included():
     rng = seeded_rng("flat walk")
     ladder = Ladder.geometric(7, 0.1)
+    move = twin.from_python(move_rung)
     runs = []
     for _ in range(24):
         walk, counts = np.array([0, 1]), np.zeros(7)
         for _ in range(3000):
             # An energy of another rung's law each time: independent of the walk, as for a flat target.
-            move_rung(rng, walk, ladder.inverse_temperatures.copy(), np.zeros(7), rng.standard_normal())
+            move(rng, walk, ladder.inverse_temperatures.copy(), np.zeros(7), rng.standard_normal())
             counts[walk[0]] += 1
         runs.append(counts / 3000)
     # With a symmetric energy around 0 the acceptances to and fro are equal in law: occupancies are even.
     assert_mean_is(np.full(7, 1 / 7), runs)
 
 
-def test_stochastic_approximation_learns_the_normalisers():
-    """On a ladder that reaches the prior, log Z(k) is also a one-dimensional integral over mean energies."""
+def test_tuning_learns_the_normalisers():
+    """The mean energies of runs at fixed rungs, integrated over k, give log Z(k) by another way."""
     x = np.linspace(0, 1, 30)[:, None]
     model = TreedGPModel(x, np.sin(5 * x.ravel()), leaf="linear", tree=False)
     ladder = Ladder.geometric(6, 0.3)
     k = ladder.inverse_temperatures
     engine = TreedGPEngine(model, 2, 1)
-    schedule = flat_schedule(ladder, ())
-    chains = engine.start(6)
-    log_p = engine.learn(chains, schedule, 0.5 / (1 + np.arange(20_000) / 200)).log_pseudo_prior
+    chains, schedule, _ = tune(engine, ladder, 20_000, lambda *_: None, is_ours=False)
     means = []
     for rung in range(6):
-        engine.on_rung(chains, rung)
-        means.append(np.mean([t.energy for t in engine.advance(chains, schedule, 4000, moving=False)]))
+        engine.on_rungs(chains, [rung, rung])
+        means.append(np.mean([t.energy for t in engine.advance(chains, schedule, 8000, moving=False)]))
     steps = -np.diff(k) * (np.array(means)[1:] + np.array(means)[:-1]) / 2
-    assert log_p[1:] - log_p[0] == pytest.approx(np.cumsum(steps), abs=0.7)
+    assert schedule.log_pseudo_prior == pytest.approx(np.append(0.0, np.cumsum(steps)), abs=0.2)
 
 
 def test_combined_sample_size_from_sums_is_that_of_the_weights():

@@ -8,9 +8,10 @@ inverse gamma of an inverse gamma, drawn exactly where (a, q) are fixed; the res
 import math
 
 import numpy as np
-from numba import njit
 
 from tempering.models.treed_gp.change_swap import change, swap_or_rotate
+from tempering.models.treed_gp.compiled import entry
+from tempering.models.treed_gp.factor import stride_of
 from tempering.models.treed_gp.grow_prune import grow, prune
 from tempering.models.treed_gp.hierarchy import draw_beta0, draw_precision, update_inverse_gamma
 from tempering.models.treed_gp.layout import (
@@ -26,6 +27,7 @@ from tempering.models.treed_gp.layout import (
     N_MEAN,
     N_ROWS,
     NUGGET,
+    P_INHERIT,
     Q_SIGMA,
     Q_TAU,
     RATE_A_SIGMA,
@@ -38,23 +40,17 @@ from tempering.models.treed_gp.layout import (
     TEMPER_TREE,
     VARIABLE,
 )
-from tempering.models.treed_gp.leaf import (
-    active_of,
-    beta_of,
-    draw_sigma2_beta,
-    is_linear,
-    ranges_of,
-    summarise,
-)
+from tempering.models.treed_gp.leaf import draw_sigma2_beta
 from tempering.models.treed_gp.leaf_moves import draw_tau2_given_beta, update_nugget, update_ranges
 from tempering.models.treed_gp.model import energy, step
 from tempering.models.treed_gp.reference import sample_reference
+from tempering.models.treed_gp.summary import active_of, beta_of, is_linear, ranges_of, summarise
 from tempering.models.treed_gp.tree import log_tree_prior
 
 N_STATISTICS = 21
 
 
-@njit(cache=True, error_model="numpy")
+@entry
 def draw_sigma2(rng, state, node, k):
     """Redraw sigma^2 from its prior times sigma^{2 n (1 - k) / 2}, beta given it; return the log weight."""
     n, a, q = state.leaf[node, N_ROWS], state.shared[A_SIGMA], state.shared[Q_SIGMA]
@@ -71,7 +67,7 @@ def draw_sigma2(rng, state, node, k):
     return log_weight + 0.5 * (1.0 - k) * state.leaf[node, LOG_DET]
 
 
-@njit(cache=True, error_model="numpy")
+@entry
 def draw_data(rng, state, node, k):
     """Draw the mean response and the sum of squares at the leaf's inputs from N(F beta, sigma^2 K / k)."""
     summarise(state, node)  # leaves the factor of K in the work space
@@ -79,7 +75,7 @@ def draw_data(rng, state, node, k):
     n = state.tree[node, END] - first
     sigma2 = state.leaf[node, SIGMA2] / k
     linear, nugget = is_linear(state, node), state.leaf[node, NUGGET]
-    factor = state.square[: n * n].reshape(n, n) if not linear else np.zeros((1, 1))
+    stride = stride_of(n, state.integer[N_MEAN] + 1)
     noise = rng.standard_normal(n)
     for i in range(n):
         row = state.order[first + i]
@@ -91,7 +87,7 @@ def draw_data(rng, state, node, k):
             value += math.sqrt(sigma2 * (1.0 + nugget) / replicates) * noise[i]
         else:
             for j in range(i + 1):
-                value += math.sqrt(sigma2) * factor[i, j] * noise[j]
+                value += math.sqrt(sigma2) * state.square[j * stride + i] * noise[j]
         state.y[row, 1] = value
         state.y[row, 2] = 0.0
         if replicates > 1.0:
@@ -100,7 +96,7 @@ def draw_data(rng, state, node, k):
     summarise(state, node)
 
 
-@njit(cache=True, error_model="numpy")
+@entry
 def draw_joint(rng, state, k):
     """Draw parameters and data; return the log weight. At k = 0 the data stay as they are."""
     sample_reference(rng, state)
@@ -115,7 +111,7 @@ def draw_joint(rng, state, k):
     return log_weight
 
 
-@njit(cache=True, error_model="numpy")
+@entry
 def statistics(state, out):
     """Fill ``out`` with bounded or light-tailed functions of all parameters, and of the data through the
     energy.
@@ -165,10 +161,11 @@ MOVES = (
     "step",
     "grow only",
     "tau2 of another prior",
+    "prune that forgets how children inherit",
 )
 
 
-@njit(cache=True, error_model="numpy")
+@entry
 def move_leaves(rng, state, k, move):
     """Apply a move that concerns one leaf to all of them."""
     for i in range(state.meta[N_LEAVES]):
@@ -183,10 +180,19 @@ def move_leaves(rng, state, k, move):
             draw_tau2_given_beta(rng, state, node)
 
 
-@njit(cache=True, error_model="numpy")
+@entry
 def apply_move(rng, state, k, move):
-    """Apply the move at this place of `MOVES`; the last two are broken on purpose."""
+    """Apply the move at this place of `MOVES`; the last three are broken on purpose."""
     real, shared = state.real, state.shared
+    if move == 13:
+        kept = real[P_INHERIT]
+        real[P_INHERIT] = 0.0 if rng.random() < 0.5 else kept
+        if real[P_INHERIT] == 0.0:
+            prune(rng, state, k)
+        else:
+            grow(rng, state, k)
+        real[P_INHERIT] = kept
+        return
     if move == 0 and rng.random() < 0.5:
         prune(rng, state, k)
     elif move in (0, 11):
@@ -212,7 +218,7 @@ def apply_move(rng, state, k, move):
         shared[A_TAU] /= 0.7
 
 
-@njit(cache=True, error_model="numpy")
+@entry
 def differences(rng, state, k, move, k_move, real_move, n_replicates):
     """Return weight times the change of the statistics under one move from an exact draw, one row a
     replicate.

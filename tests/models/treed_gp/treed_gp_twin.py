@@ -5,10 +5,21 @@ tuples.
 import math
 
 import numpy as np
+from numba import njit
 from scipy import special
 
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.settings import CORRELATIONS
+
+
+def from_python(function):
+    """Open a door from Python to a function that only compiled code can call."""
+
+    @njit(error_model="numpy")
+    def call(*arguments):
+        return function(*arguments)
+
+    return call
 
 
 def correlation_matrix(x, ranges, active, family):

@@ -24,11 +24,14 @@ from tempering.models.treed_gp.layout import (
     START,
     SWAP,
     TEMPER_TREE,
+    TREE_WIDTH,
     VARIABLE,
     State,
 )
-from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_marginal, summarise
-from tempering.models.treed_gp.tree import leaves_below, log_tree_prior, refresh_lists, restore, route, save
+from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_marginal
+from tempering.models.treed_gp.summary import summarise
+from tempering.models.treed_gp.tree import leaves_below, log_tree_prior, pick, refresh_lists, route
+from tempering.models.treed_gp.undo import restore, save
 
 
 @compiled
@@ -40,14 +43,28 @@ def _log_marginal_below(state: State, leaves: Ints, n_leaves: int, k: float) -> 
 
 
 @compiled
+def _size_changed(state: State, node: int) -> bool:
+    """Say whether a leaf holds more or fewer inputs than when `save` was called.
+
+    Where one cut has moved, a leaf on one side of it can only lose inputs, on the other only gain: as many as
+    before are the same ones.
+    """
+    at = node * TREE_WIDTH
+    return bool(
+        state.tree[node, END] - state.tree[node, START] != state.keep_int[at + END] - state.keep_int[at + START]
+    )
+
+
+@compiled
 def _settle(rng: np.random.Generator, state: State, top: int, k: float, move: int) -> None:
     """Route the data below ``top`` by its new rules, and accept or undo; `save` was called before."""
-    leaves = np.empty(state.tree.shape[0], np.int64)
+    leaves = state.lists[3]
     n_leaves = leaves_below(state, top, leaves)
     log_ratio = -_log_marginal_below(state, leaves, n_leaves, k)
     if route(state, top):
         for i in range(n_leaves):
-            summarise(state, leaves[i])
+            if move != CHANGE or _size_changed(state, leaves[i]):
+                summarise(state, leaves[i])
         log_ratio += _log_marginal_below(state, leaves, n_leaves, k)
     else:
         log_ratio = -math.inf
@@ -63,9 +80,9 @@ def change(rng: np.random.Generator, state: State, k: float) -> None:
     """Move the cut of an internal node to a nearby candidate of the same column; symmetric."""
     if state.meta[N_INTERNAL] == 0:
         return
-    node = state.lists[1, rng.integers(0, state.meta[N_INTERNAL])]
+    node = state.lists[1, pick(rng, state.meta[N_INTERNAL])]
     reach = state.integer[CHANGE_REACH]
-    distance = 1 if reach == 1 else 1 + rng.integers(0, reach)
+    distance = 1 if reach == 1 else 1 + pick(rng, reach)
     cut = state.tree[node, CUT] + (distance if rng.random() < 0.5 else -distance)
     if cut < 0 or cut >= state.n_cuts[state.tree[node, VARIABLE]]:
         accept(rng, state, CHANGE, -math.inf)
@@ -80,7 +97,7 @@ def swap_or_rotate(rng: np.random.Generator, state: State, k: float) -> None:
     """Exchange the rules of an internal node and its parent, or rotate them where they split one column."""
     if state.meta[N_INTERNAL] < 2:
         return
-    choice = rng.integers(0, state.meta[N_INTERNAL] - 1)
+    choice = pick(rng, state.meta[N_INTERNAL] - 1)
     node = state.lists[1, choice]
     if node == state.meta[ROOT]:
         node = state.lists[1, state.meta[N_INTERNAL] - 1]

@@ -30,8 +30,8 @@ def fit(
     correlation: Annotated[
         str, typer.Option(help="separable, isotropic, matern12, matern32 or matern52.")
     ] = "separable",
-    draws: Annotated[int, typer.Option(help="Rounds kept of each chain.")] = 4000,
-    tune: Annotated[int, typer.Option(help="Rounds before that.")] = 2000,
+    draws: Annotated[int, typer.Option(help="Rounds kept of each chain.")] = 20_000,
+    tune: Annotated[int, typer.Option(help="Rounds before that.")] = 10_000,
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 2,
     hottest: Annotated[float, typer.Option(help="Smallest inverse temperature; 1 does not temper.")] = 0.1,
     rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",
@@ -138,6 +138,8 @@ def _summarise(model: "TreedGP", file: Path, out: Path, quiet: bool) -> None:
     table.add_row(f"ESS of weights ({posterior.rule})", f"{posterior.combined_ess:.0f}")
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     if not quiet:
+        for sentence in model.diagnose().sentences:
+            typer.echo(f"Note: {sentence}", err=True)
         typer.echo(f"{posterior.seconds:.1f} s. Model: {out}")
 
 

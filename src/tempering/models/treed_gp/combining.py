@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError
-from tempering.estimators import rules
+from tempering.estimators import mbar, rules
 from tempering.estimators.autocorrelation import ess_of_autocorrelation_per_rung
 from tempering.estimators.pareto import pareto_k_per_rung
 from tempering.estimators.rung_sums import RungSums
@@ -19,13 +20,13 @@ from tempering.ladder import Ladder
 from tempering.models.treed_gp.layout import MAX_LEAVES, MOVES, State
 
 if TYPE_CHECKING:
-    from tempering.models.treed_gp.driver import Sums
     from tempering.models.treed_gp.engine import Chain
     from tempering.models.treed_gp.fitting import Remembered
+    from tempering.models.treed_gp.sums import Sums
 
 Floats = NDArray[np.float64]
 
-RULES = ("screened", "ess_optimal", "pooled", "equal", "cold_only", "autocorrelation_adjusted")
+RULES = ("screened", "ess_optimal", "mbar", "pooled", "equal", "cold_only", "autocorrelation_adjusted")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Posterior:
     rule: str
     sums: RungSums
     shares: Floats
-    """Share of each rung in every estimate, lambda_i."""
+    """Share of each rung in every estimate, lambda_i; by the rule mbar, of each stretch of energies."""
+    combined_ess: float
+    """Effective sample size of the combined weights, ESS(w^lambda), of Eq. 3."""
     rows: Floats
     map_row: Floats
     leaf_probabilities: Floats
@@ -62,11 +65,6 @@ class Posterior:
     n_round_trips: int
     seconds: float
 
-    @property
-    def combined_ess(self) -> float:
-        """Effective sample size of the combined weights, ESS(w^lambda), of Eq. 3."""
-        return combined_ess(self.sums, self.shares)
-
 
 def combined_ess(sums: RungSums, shares: Floats) -> float:
     """Return ESS(w^lambda) from sums alone: sum of squared weights = sum lambda_i^2 / l_i, then Eq. 3."""
@@ -78,12 +76,40 @@ def combined_ess(sums: RungSums, shares: Floats) -> float:
     return t / (1.0 + (t * t * squares - t) / (t - 1.0))
 
 
+def check_rule(rule: str) -> None:
+    """Refuse a name that means no rule."""
+    if rule not in RULES:
+        raise EstimatorError(f"rule must be one of {', '.join(RULES)}, but got {rule!r}. The default is 'screened'.")
+
+
+def mbar_shares(sums: RungSums, traces: Sequence[Remembered], schedule: Schedule, edges: Floats) -> Floats:
+    """Return the share of each stretch of energies by MBAR, normalisers from the remembered energies.
+
+    The sums are weighted as if the pseudo-prior were exactly 1 / Z and visits even. What MBAR finds instead is a
+    smooth factor of the energy near 1, taken at each stretch's mean energy.
+    """
+    energy = np.concatenate([t.energy for t in traces])
+    rung = np.concatenate([t.rung for t in traces])
+    k = schedule.ladder.inverse_temperatures
+    fit = mbar(energy, k, rung)
+    visits = np.bincount(rung, minlength=len(k))
+    with np.errstate(divide="ignore"):
+        offsets = np.log(visits) - fit.log_normalisers
+    where = np.searchsorted(edges, energy)
+    count = np.bincount(where, minlength=len(edges) + 1)
+    middle = np.append(edges, edges[-1])
+    centre = np.where(count > 0, np.bincount(where, energy, len(edges) + 1) / np.maximum(count, 1), middle)
+    log_joint = np.multiply.outer(centre, k)
+    factor = logsumexp(log_joint + schedule.log_pseudo_prior, axis=1) - logsumexp(log_joint + offsets, axis=1)
+    log_share = sums.log_sum + factor
+    return np.asarray(np.exp(log_share - logsumexp(log_share)))
+
+
 def shares_of(rule: str, sums: RungSums, traces: Sequence[Remembered], ladder: Ladder) -> Floats:
     """Return each rung's share by the named rule; what needs single draws takes them from the traces."""
-    if rule not in RULES:
-        raise EstimatorError(
-            f"rule must be one of {', '.join(RULES)}, but got {rule!r}: a treed GP keeps sums per rung."
-        )
+    check_rule(rule)
+    if rule == "mbar":
+        raise EstimatorError("The rule 'mbar' must be named before the draws are summed: TreedGP(rule='mbar').")
     if rule == "screened":
         log_weights = np.concatenate([t.log_weight for t in traces])
         rung = np.concatenate([t.rung for t in traces])
@@ -104,13 +130,24 @@ def shares_of(rule: str, sums: RungSums, traces: Sequence[Remembered], ladder: L
 
 def rung_sums(sums: Sequence[Sums]) -> RungSums:
     """Merge the sums of weights of several chains."""
-    merged = RungSums.empty(len(sums[0].n_draws))
+    n_strata = len(sums[0].total)
+    merged = RungSums.empty(n_strata)
     for one in sums:
         with np.errstate(divide="ignore"):
             log_sum = one.peak[:, 0] + np.log(one.total[:, 0])
             log_squares = 2 * one.peak[:, 0] + np.log(one.squares)
-        merged = merged.merge(RungSums(one.n_draws, log_sum, log_squares))
+        merged = merged.merge(RungSums(one.n_in_row, log_sum, log_squares))
     return merged
+
+
+def sums_of_traces(sums: Sequence[Sums], traces: Sequence[Remembered], n_rungs: int) -> RungSums:
+    """Return the sums of weights by rung of the remembered draws, with the number of all draws."""
+    log_weight = np.concatenate([t.log_weight for t in traces])
+    rung = np.concatenate([t.rung for t in traces])
+    seen = RungSums.from_log_weights(log_weight, rung, n_rungs)
+    n_draws = np.sum([one.n_draws for one in sums], axis=0)
+    log_scale = np.log(np.maximum(n_draws, 1) / np.maximum(seen.n_draws, 1))
+    return RungSums(n_draws, seen.log_sum + log_scale, seen.log_sum_of_squares + log_scale)
 
 
 def weighted_means(sums: Sequence[Sums], name: str, column: int, shares: Floats) -> Floats:
@@ -151,6 +188,7 @@ def combine(
     chains: Sequence[Chain],
     traces: Sequence[Remembered],
     schedule: Schedule,
+    edges: Floats,
     rule: str,
     n_kept: int,
     rng: np.random.Generator,
@@ -160,7 +198,10 @@ def combine(
     sums = [chain.sums for chain in chains]
     merged = rung_sums(sums)
     ladder = schedule.ladder
-    shares = shares_of(rule, merged, traces, ladder)
+    if edges.size:
+        shares, by_rung = mbar_shares(merged, traces, schedule, edges), sums_of_traces(sums, traces, len(ladder))
+    else:
+        shares, by_rung = shares_of("cold_only" if rule == "mbar" else rule, merged, traces, ladder), merged
     state = chains[0].state
     leaves, splits, linear, cuts = split_features(weighted_means(sums, "features", 0, shares), state)
     counters = np.sum([chain.state.counters for chain in chains], axis=0)
@@ -171,8 +212,9 @@ def combine(
         ladder=ladder,
         log_pseudo_prior=schedule.log_pseudo_prior,
         rule=rule,
-        sums=merged,
+        sums=by_rung,
         shares=shares,
+        combined_ess=combined_ess(merged, shares),
         rows=keep_trees(sums, merged, shares, n_kept, rng),
         map_row=best.best.copy(),
         leaf_probabilities=leaves,

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from tempering.engines.trace import Schedule
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import follow_the_parent
 from tempering.execution.workers import Workers
 from tempering.models.treed_gp import layout
-from tempering.models.treed_gp.driver import Sums, Trace, empty_sums, empty_trace, run_block
+from tempering.models.treed_gp.driver import FRESH, Trace, empty_trace, predict_draw, run_block
 from tempering.models.treed_gp.layout import State
-from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.model import LARGE, TreedGPModel
+from tempering.models.treed_gp.reference import start_balanced
+from tempering.models.treed_gp.sums import Sums, empty_sums
 from tempering.randomness import stream
+
+Floats = NDArray[np.float64]
+
+_NOTHING = np.zeros(0)
 
 
 @dataclass
@@ -31,6 +38,69 @@ class Chain:
     state: State
     walk: NDArray[np.int64]
     sums: Sums
+
+    def run(self, schedule: Schedule, n: int, *, moving: bool, edges: Floats = _NOTHING, thin: int = 0) -> Trace:
+        """Run ``n`` rounds, adding every ``thin``-th draw to the sums."""
+        k = schedule.ladder.inverse_temperatures.copy()
+        if len(self.state.counters) != len(k):  # a new ladder starts them at zero
+            self.state = self.state._replace(counters=_no_counts(len(k)))
+        log_p, trace = schedule.log_pseudo_prior.copy(), empty_trace(n)
+        moves = moving and len(k) > 1
+        run_block(self.rng, self.state, self.walk, k, log_p, moves, edges, trace, self.sums, thin)
+        return trace
+
+    def predict(self, schedule: Schedule, trace: Trace, edges: Floats, points: Floats) -> None:
+        """Add the predictions of the last draw of a trace to the sums."""
+        k, log_p = schedule.ladder.inverse_temperatures.copy(), schedule.log_pseudo_prior.copy()
+        predict_draw(self.state, self.sums, trace, k, log_p, edges, points)
+
+
+def _no_counts(n_rungs: int) -> NDArray[np.int64]:
+    return np.zeros((n_rungs, len(layout.MOVES), 2), np.int64)
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What a run keeps: every ``thin``-th draw; by stretches of energy between ``edges`` where there are any."""
+
+    thin: int
+    edges: Floats
+    points: Floats | None
+    predict_every: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One stretch of a chain: how it runs, for how long, and what is kept."""
+
+    schedule: Schedule
+    n: int
+    moving: bool = True
+    keep: Keep | None = None
+
+
+def run_stretch(chain: Chain, stretch: Stretch) -> Trace:
+    """Run one stretch of one chain, in place: a function of the chain alone, wherever it runs."""
+    schedule, n, keep = stretch.schedule, stretch.n, stretch.keep
+    if keep is None:
+        return chain.run(schedule, n, moving=stretch.moving)
+    if keep.points is None:
+        return chain.run(schedule, n, moving=True, edges=keep.edges, thin=keep.thin)
+    step = keep.thin * -(-keep.predict_every // keep.thin)
+    parts = []
+    for first in range(0, n, step):
+        parts.append(chain.run(schedule, min(step, n - first), moving=True, edges=keep.edges, thin=keep.thin))
+        chain.predict(schedule, parts[-1], keep.edges, keep.points)
+    return Trace(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def run_packed(chain: bytes, stretch: Stretch) -> bytes:
+    """Run one stretch of a chain that has been sent here, and send it back."""
+    follow_the_parent()
+    here: Chain = unpack(chain)
+    with one_blas_thread():
+        trace = run_stretch(here, stretch)
+    return pack((here, trace))
 
 
 @dataclass(frozen=True)
@@ -43,129 +113,66 @@ class TreedGPEngine:
     workers: Workers | None = None
 
     def start(self, n_rungs: int) -> list[Chain]:
-        """Return all chains on the cold rung, each with a stream of its own."""
+        """Return all chains on the cold rung, each with a stream of its own: a function of seed and index alone."""
 
         def one(index: int) -> Chain:
             rng = stream(self.seed, index)
-            state = self.model.initial(rng, n_rungs)
-            return Chain(rng, state, np.array([0, 1]), empty_sums(state, 1, 0, 0))
+            state = self.model.allocate(n_rungs)
+            chain = Chain(rng, state, np.array([0, 1]), empty_sums(state, 1, 1, 0, 0))
+            if self.model.is_large:
+                start_balanced(rng, state, LARGE // 4)
+            else:
+                fresh = np.full(1, FRESH)
+                run_block(rng, state, chain.walk, fresh, np.zeros(1), False, _NOTHING, empty_trace(1), chain.sums, 0)
+            return chain
 
         return self._map(one, range(self.n_chains))
 
-    def advance(
-        self,
-        states: list[Chain],
-        schedule: Schedule,
-        n: int,
-        *,
-        moving: bool = True,
-        thin: int = 0,
-        points: NDArray[np.float64] | None = None,
-        predict_every: int = 0,
-    ) -> list[Trace]:
-        """Advance all chains by ``n`` rounds, adding every ``thin``-th draw to their sums."""
-        log_p = [np.array(schedule.log_pseudo_prior, np.float64) for _ in states]
-        return self._run(
-            states, schedule, log_p, n, moving=moving, thin=thin, points=points, predict_every=predict_every
-        )
+    def advance(self, chains: list[Chain], schedule: Schedule, n: int, *, moving: bool = True) -> list[Trace]:
+        """Advance all chains by ``n`` rounds."""
+        return self._run(chains, Stretch(schedule, n, moving=moving))
 
-    def _run(
-        self,
-        states: list[Chain],
-        schedule: Schedule,
-        log_pseudo_priors: list[NDArray[np.float64]],
-        n: int,
-        *,
-        moving: bool = True,
-        gains: NDArray[np.float64] | None = None,
-        thin: int = 0,
-        points: NDArray[np.float64] | None = None,
-        predict_every: int = 0,
-    ) -> list[Trace]:
-        k = schedule.ladder.inverse_temperatures.copy()
-        steps = np.zeros(0) if gains is None else gains
-        where = np.zeros((0, 1)) if points is None else np.ascontiguousarray(points)
-        moves = moving and len(k) > 1
-        for chain in states:
-            self._fit_counters(chain, len(k))
-        rest: tuple[Any, ...] = (k, moves, steps, n, thin, where, predict_every)
-        if self.workers is not None:
-            return self._run_elsewhere(states, log_pseudo_priors, rest)
+    def draw(self, chains: list[Chain], schedule: Schedule, n: int, keep: Keep) -> list[Trace]:
+        """Advance all chains by ``n`` rounds, adding draws to their sums."""
+        return self._run(chains, Stretch(schedule, n, keep=keep))
 
-        def one(pair: tuple[Chain, NDArray[np.float64]]) -> Trace:
-            return run_chain(*pair, *rest)
-
-        return self._map(one, zip(states, log_pseudo_priors, strict=True))
-
-    def _run_elsewhere(self, states: list[Chain], log_pseudo_priors: list[Any], rest: tuple[Any, ...]) -> list[Trace]:
-        """Send the chains to the workers, and put what comes back in their place."""
-        assert self.workers is not None
-        blocks = [(pack(pair), rest) for pair in zip(states, log_pseudo_priors, strict=True)]
+    def _run(self, chains: list[Chain], stretch: Stretch) -> list[Trace]:
+        """Run a stretch of every chain: on threads, or sent to the workers and put back in its place."""
+        if self.workers is None:
+            return self._map(lambda chain: run_stretch(chain, stretch), chains)
+        blocks = [(pack(chain), stretch) for chain in chains]
         traces = []
-        for chain, log_p, result in zip(states, log_pseudo_priors, self.workers.run(run_packed, blocks), strict=True):
-            after, learnt, trace = unpack(result)
+        for chain, result in zip(chains, self.workers.run(run_packed, blocks), strict=True):
+            after, trace = unpack(result)
             chain.rng, chain.state, chain.walk, chain.sums = after.rng, after.state, after.walk, after.sums
-            log_p[:] = learnt
             traces.append(trace)
         return traces
 
-    def learn(self, states: list[Chain], schedule: Schedule, gains: NDArray[np.float64]) -> Schedule:
-        """Learn the pseudo-prior round by round in each chain, and return the schedule with their mean."""
-        learnt = [np.array(schedule.log_pseudo_prior, np.float64) for _ in states]
-        self._run(states, schedule, learnt, len(gains), gains=gains)
-        return replace(schedule, log_pseudo_prior=np.mean([p - p[0] for p in learnt], axis=0))
-
-    def _fit_counters(self, chain: Chain, n_rungs: int) -> None:
-        """Give the counters as many rows as there are rungs; a new ladder starts them at zero."""
-        if len(chain.state.counters) != n_rungs:
-            counters = np.zeros((n_rungs, len(layout.MOVES), 2), np.int64)
-            chain.state = chain.state._replace(counters=counters)
-
-    def on_rung(self, states: list[Chain], rung: int) -> None:
-        """Put every chain on a rung."""
-        for chain in states:
+    def on_rungs(self, chains: list[Chain], rungs: Sequence[int]) -> None:
+        """Put every chain on a rung of its own."""
+        for chain, rung in zip(chains, rungs, strict=True):
             chain.walk[0] = rung
 
-    def keep_sums(self, states: list[Chain], n_rungs: int, n_slots: int, n_points: int) -> None:
+    def keep_sums(self, chains: list[Chain], n_rungs: int, n_strata: int, n_slots: int, n_points: int) -> None:
         """Start the sums and the counters afresh."""
-        for chain in states:
-            chain.sums = empty_sums(chain.state, n_rungs, n_slots, n_points)
-            chain.state = chain.state._replace(counters=np.zeros((n_rungs, len(layout.MOVES), 2), np.int64))
+        for chain in chains:
+            chain.sums = empty_sums(chain.state, n_rungs, n_strata, n_slots, n_points)
+            chain.state = chain.state._replace(counters=_no_counts(n_rungs))
 
-    def _map(self, function: Any, items: Iterable[Any]) -> list[Any]:
-        with (
-            threadpool_limits(1, user_api="blas"),
-            ThreadPoolExecutor(max(1, n_workers(self.n_chains))) as threads,
-        ):
+    def _map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        with one_blas_thread(), ThreadPoolExecutor(max(1, n_workers(self.n_chains))) as threads:
             return list(threads.map(function, items))
 
 
-def run_chain(
-    chain: Chain,
-    log_p: NDArray[np.float64],
-    k: NDArray[np.float64],
-    moves: bool,
-    steps: NDArray[np.float64],
-    n: int,
-    thin: int,
-    points: NDArray[np.float64],
-    predict_every: int,
-) -> Trace:
-    """Advance one chain, in place."""
-    trace = empty_trace(n)
-    run_block(
-        chain.rng, chain.state, chain.walk, k, log_p, moves, steps, trace, chain.sums, thin, points, predict_every
-    )
-    return trace
+@cache
+def _controller() -> Any:
+    """Find the BLAS libraries, once: it means reading the process's whole map of memory."""
+    return ThreadpoolController()
 
 
-def run_packed(pair: bytes, rest: tuple[Any, ...]) -> bytes:
-    """Advance one chain that has been sent here, and send it back."""
-    follow_the_parent()
-    chain, log_p = unpack(pair)
-    with threadpool_limits(1, user_api="blas"):
-        trace = run_chain(chain, log_p, *rest)
-    return pack((chain, log_p, trace))
+def one_blas_thread() -> Any:
+    """Keep BLAS to one thread: the matrices are small, and the chains have threads of their own."""
+    return _controller().limit(limits=1, user_api="blas")
 
 
 def n_workers(n_chains: int) -> int:

@@ -18,17 +18,21 @@ from tempering.estimators import Estimate
 from tempering.ladder import Ladder
 from tempering.models.treed_gp import mixture, storage, surfaces
 from tempering.models.treed_gp.combining import Posterior
+from tempering.models.treed_gp.design import Design
+from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.evidence import log_evidence
-from tempering.models.treed_gp.fitting import Plan, first_ladder, fit
+from tempering.models.treed_gp.fitting import Plan, fit
+from tempering.models.treed_gp.learning import first_ladder
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.settings import Prior, Proposals
 from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
+from tempering.questions.diagnosis import Diagnosis
 
 Floats = NDArray[np.float64]
 
 
-class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TreedGP(Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian treed Gaussian process: nonstationary regression with full uncertainty.
 
     The input space is cut into rectangles by a tree, and each has a Gaussian process (or a linear or constant
@@ -51,8 +55,7 @@ class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What is raised to the power k.
     ladder : Ladder, sequence of float, "tuned" or None
         Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``; "tuned" chooses
-        rungs and their number from a pilot run, which must be long enough to have crossed the ladder; [1]
-        does not temper.
+        rungs and their number, at least 8, while tuning; [1] does not temper.
     hottest : float
         The smallest inverse temperature where ``ladder`` is None or "tuned".
     draws, tune, chains : int
@@ -62,7 +65,7 @@ class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     kept : int
         Number of trees kept for prediction: a weighted resample of all draws.
     rule : str
-        How the rungs are combined: "screened", "ess_optimal", "pooled", "equal", "cold_only" or
+        How the rungs are combined: "screened", "ess_optimal", "mbar", "pooled", "equal", "cold_only" or
         "autocorrelation_adjusted".
     predict_every : int
         Rounds from one prediction at ``X_predict`` to the next.
@@ -102,8 +105,8 @@ class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         temper: str = "likelihood",
         ladder: Ladder | Sequence[float] | str | None = None,
         hottest: float = 0.1,
-        draws: int = 4000,
-        tune: int = 2000,
+        draws: int = 20_000,
+        tune: int = 10_000,
         chains: int = 2,
         thin: int = 1,
         kept: int = 200,
@@ -289,45 +292,10 @@ class TreedGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return describe_tree(self.model_, self.posterior_.map_row)
 
-    def cut_probabilities(self, column: int = 0) -> tuple[Floats, Floats]:
-        """Return the split candidates of a column, and the expected number of splits at each."""
+    def diagnose(self) -> Diagnosis:
+        """Say in words whether the run can be trusted: rungs, journeys between them, weights, leaves."""
         check_is_fitted(self)
-        data = self.model_.data
-        if column not in data.columns:
-            return np.zeros(0), np.zeros(0)
-        j = int(np.flatnonzero(data.columns == column)[0])
-        values = data.cuts[j, : data.n_cuts[j]]
-        return data.low[j] + data.width[j] * values, self.posterior_.cut_probabilities[j]
-
-    def sobol(self, n: int = 1000, random_state: Any = None) -> tuple[Floats, Floats]:
-        """Return first-order and total Sobol indices, means over the kept trees, inputs uniform on their
-        box.
-        """
-        check_is_fitted(self)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        inputs = self._training[0]
-        box = np.stack([inputs.min(axis=0), inputs.max(axis=0)])
-        first, total = surfaces.sobol_indices(self.model_, self.posterior_.rows, box, n, rng)
-        return first.mean(axis=0), total.mean(axis=0)
-
-    def alm(self, X: ArrayLike) -> Floats:
-        """Return the predictive standard deviation at each candidate (active learning, MacKay)."""
-        return np.asarray(self.predict(X, return_std=True)[1])
-
-    def alc(self, X: ArrayLike, reference: ArrayLike | None = None) -> Floats:
-        """Return the mean fall of the variance over ``reference`` (the candidates themselves by default)."""
-        check_is_fitted(self)
-        candidates = self._inputs(X)
-        where = candidates if reference is None else self._inputs(reference)
-        return surfaces.active_learning_cohn(self.model_, self.posterior_.rows, candidates, where)
-
-    def expected_improvement(self, X: ArrayLike) -> Floats:
-        """Return the expected improvement on the lowest value known, for minimisation."""
-        check_is_fitted(self)
-        rows = self.posterior_.rows
-        known = surfaces.predict_each(self.model_, rows, np.unique(self._training[0], axis=0))[:, 0]
-        each = surfaces.predict_each(self.model_, rows, self._inputs(X))
-        return surfaces.expected_improvement(each, known.min(axis=1))
+        return diagnosis_of(self.posterior_)
 
     def log_evidence(self) -> Estimate:
         """Return the log marginal likelihood of y; the ladder must reach the prior, k = 0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,27 +13,26 @@ from numpy.typing import NDArray
 
 from tempering import progress as progress_bars
 from tempering.engines.trace import Schedule
+from tempering.errors import InputError
 from tempering.execution.workers import Workers
 from tempering.ladder import Ladder
-from tempering.models.treed_gp.combining import Posterior, combine
-from tempering.models.treed_gp.engine import Chain, TreedGPEngine, n_workers
+from tempering.models.treed_gp import layout
+from tempering.models.treed_gp.combining import Posterior, check_rule, combine
+from tempering.models.treed_gp.engine import Chain, Keep, TreedGPEngine, n_workers
+from tempering.models.treed_gp.learning import first_ladder, tune
 from tempering.models.treed_gp.model import LARGE, TreedGPModel
-from tempering.models.treed_gp.records import record_length
+from tempering.models.treed_gp.records import record_size
 from tempering.progress import Report
-from tempering.pseudo_prior import from_mean_energies
 from tempering.randomness import seed_of, stream
 from tempering.tuning.density_of_states import DensityOfStates
-from tempering.tuning.ladder_choice import choose_ladder
 from tempering.tuning.rounds import flat_schedule
 
 Floats = NDArray[np.float64]
 
 TRACE_LENGTH = 50_000  # draws a chain whose energy and rung are remembered; longer runs are thinned
-BLOCK = 512  # rounds between two strokes of the bar
+BLOCK = 2000  # rounds between two strokes of the bar
 SLOT_MEMORY = 64e6  # bytes for the resampled trees of a chain
-FIRST_RUNGS = 16
-SHARE_OF_START = 0.25  # of the tuning, for the runs at fixed rungs
-FIRST_GAIN = 0.1
+N_STRETCHES = 64  # of energy, for the rule mbar: equally many draws in each
 LONG_FIT = 60.0  # seconds from which the user is told beforehand
 
 
@@ -74,85 +73,47 @@ def fit(
     executor : Executor, optional
         Who runs the chains; the fit is the same whoever does.
     """
+    check_rule(plan.rule)
+    first = plan.ladder if plan.ladder is not None else first_ladder(plan.hottest)
+    check_flat(model, first)
     seed = seed_of(rng)
     workers = None if executor is None else Workers(executor)
     engine = TreedGPEngine(model, plan.chains, seed, workers)
     preflight(model, plan, seed)
     started = time.perf_counter()
-    first = plan.ladder if plan.ladder is not None else first_ladder(plan.hottest)
     with progress_bars.bar(plan.tune + plan.draws, show=progress, title="treed GP") as report:
-        chains, schedule = tune(engine, first, plan, report)
-        length = int(record_length(chains[0].state))
-        slots = int(np.clip(SLOT_MEMORY / (8 * length * len(schedule.ladder)), 8, plan.kept))
-        engine.keep_sums(chains, len(schedule.ladder), slots, 0 if plan.points is None else len(plan.points))
-        traces = draw(engine, chains, schedule, plan, report)
+        chains, schedule, states = tune(engine, first, plan.tune, report, is_ours=plan.ladder is None)
+        keep = Keep(plan.thin, edges_of(plan.rule, schedule, states), plan.points, plan.predict_every)
+        n_rungs = len(schedule.ladder)
+        n_strata = len(keep.edges) + 1 if keep.edges.size else n_rungs
+        slots = int(np.clip(SLOT_MEMORY / (8 * record_size(chains[0].state) * n_strata), 8, plan.kept))
+        n_points = 0 if plan.points is None else len(plan.points)
+        engine.keep_sums(chains, n_rungs, n_strata, slots, n_points)
+        traces = draw(engine, chains, schedule, plan, keep, report)
     if workers is not None:
         workers.close()
     seconds = time.perf_counter() - started
-    return combine(chains, traces, schedule, plan.rule, plan.kept, stream(seed, plan.chains), seconds)
+    return combine(chains, traces, schedule, keep.edges, plan.rule, plan.kept, stream(seed, plan.chains), seconds)
 
 
-def first_ladder(hottest: float) -> Ladder:
-    """Return the default ladder, from which tuning starts too."""
-    if hottest >= 1.0:
-        return Ladder([1.0])
-    if hottest > 0.0:
-        return Ladder.geometric(FIRST_RUNGS, hottest)
-    return Ladder([*Ladder.geometric(FIRST_RUNGS - 1, 1e-3), 0.0])
+def check_flat(model: TreedGPModel, ladder: Ladder) -> None:
+    """Refuse a ladder on which flat coefficients have no proper posterior in the smallest leaf."""
+    m, smallest = int(model.integer[layout.N_MEAN]), int(model.integer[layout.MIN_LEAF])
+    if model.prior.coefficients == "flat" and ladder.hottest * smallest < m:
+        raise InputError(
+            f"With flat coefficients the hottest k times the rows of the smallest leaf must reach the {m} "
+            f"coefficients, but {ladder.hottest:g} times {smallest} does not. Take coefficients='hierarchical', or "
+            f"hottest={min(1.0, m / smallest):.2g}."
+        )
 
 
-def tune(engine: TreedGPEngine, ladder: Ladder, plan: Plan, report: Report) -> tuple[list[Chain], Schedule]:
-    """Learn the pseudo-prior, and the ladder where none is given."""
-    chains = engine.start(len(ladder))
-    schedule = flat_schedule(ladder, ())
-    if len(ladder) == 1:
-        engine.advance(chains, schedule, plan.tune, moving=False)
-        report(plan.tune, "")
-        return chains, schedule
-    budget = plan.tune if plan.ladder is not None else plan.tune // 2
-    schedule = start_cold_to_hot(engine, chains, schedule, int(SHARE_OF_START * budget))
-    schedule = engine.learn(chains, schedule, gains(budget - int(SHARE_OF_START * budget)))
-    report(budget, "")
-    if plan.ladder is None:
-        schedule = choose(engine, chains, schedule, (plan.tune - budget) // 2)
-        rest = plan.tune - budget - (plan.tune - budget) // 2
-        schedule = engine.learn(chains, schedule, gains(rest) / 2)
-        report(plan.tune - budget, f"ladder: {schedule.ladder}")
-    return chains, schedule
-
-
-def gains(n: int) -> Floats:
-    """Return the steps of stochastic approximation: 0.1 nats at first, falling as 1 / t."""
-    return FIRST_GAIN / (1.0 + np.arange(n) / max(1.0, 0.05 * n))
-
-
-def start_cold_to_hot(engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, budget: int) -> Schedule:
-    """Start from thermodynamic integration of the mean energies of short runs at each rung, cold to hot."""
-    m = len(schedule.ladder)
-    each = max(2, budget // (2 * m))
-    engine.on_rung(chains, 0)
-    engine.advance(chains, schedule, max(2, budget - each * m), moving=False)  # away from the start, cold
-    mean_energy = np.zeros(m)
-    for rung in range(m):
-        engine.on_rung(chains, rung)
-        traces = engine.advance(chains, schedule, each, moving=False)
-        mean_energy[rung] = np.mean([np.mean(t.energy[each // 4 :]) for t in traces])
-    return replace(schedule, log_pseudo_prior=from_mean_energies(schedule.ladder, mean_energy))
-
-
-def choose(engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, n: int) -> Schedule:
-    """Choose the ladder, number of rungs and all, from the energies of a pilot run."""
-    traces = engine.advance(chains, schedule, max(n, 2))
-    energy = np.stack([t.energy for t in traces])
-    rung = np.stack([t.rung for t in traces])
-    old = schedule.ladder
-    states = DensityOfStates.from_draws(energy, old.inverse_temperatures, rung)
-    ladder = choose_ladder(states, old.hottest)
-    log_p = -states.log_normaliser(ladder.inverse_temperatures)
-    for chain in chains:
-        nearest = np.argmin(np.abs(ladder.inverse_temperatures - old[int(chain.walk[0])]))
-        chain.walk[0] = int(nearest)
-    return Schedule(ladder, log_p - log_p[0], ())
+def edges_of(rule: str, schedule: Schedule, states: DensityOfStates | None) -> Floats:
+    """Return the energies between which the sums of the rule ``mbar`` are kept: quantiles of all rungs' energies."""
+    if rule != "mbar" or states is None:
+        return np.zeros(0)
+    p = states.probabilities(schedule.ladder.inverse_temperatures).mean(axis=0)
+    levels = np.arange(1, N_STRETCHES) / N_STRETCHES
+    return np.unique(np.interp(levels, np.cumsum(p) - p / 2, states.energy))
 
 
 @dataclass(frozen=True)
@@ -168,18 +129,17 @@ class Remembered:
 
 
 def draw(
-    engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, plan: Plan, report: Report
+    engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, plan: Plan, keep: Keep, report: Report
 ) -> list[Remembered]:
     """Run with everything frozen, block by block."""
     block = plan.thin * max(1, BLOCK // plan.thin)
     every = max(1, -(-plan.draws // TRACE_LENGTH))
     parts: list[list[tuple[NDArray[Any], ...]]] = [[] for _ in chains]
     trips = [RoundTrips(len(schedule.ladder)) for _ in chains]
-    predict_every = plan.predict_every if plan.points is not None else 0
     done = 0
     while done < plan.draws:
         n = min(block, plan.draws - done)
-        traces = engine.advance(chains, schedule, n, thin=plan.thin, points=plan.points, predict_every=predict_every)
+        traces = engine.draw(chains, schedule, n, keep)
         first = -done % every
         for trace, kept, trip in zip(traces, parts, trips, strict=True):
             columns = (trace.energy, trace.log_weight, trace.rung, trace.n_leaves)

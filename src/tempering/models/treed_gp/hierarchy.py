@@ -11,8 +11,10 @@ from tempering.models.treed_gp.compiled import Array, compiled
 from tempering.models.treed_gp.layout import (
     A_SIGMA,
     A_TAU,
+    AROUND_LEAST_SQUARES,
     BETA0,
     BETA0_VARIANCE,
+    COEFFICIENTS,
     LOG_DET_PRECISION,
     N_LEAVES,
     N_MEAN,
@@ -30,8 +32,8 @@ from tempering.models.treed_gp.layout import (
     WISHART_SCALE,
     State,
 )
-from tempering.models.treed_gp.leaf import beta_of, factor_in_place
 from tempering.models.treed_gp.leaf_moves import propose_scaled
+from tempering.models.treed_gp.summary import beta_of, centre_of, factor_in_place
 
 
 @compiled
@@ -39,15 +41,18 @@ def draw_beta0(rng: np.random.Generator, state: State) -> None:
     """Draw beta0 given the leaves' coefficients and W."""
     m = state.integer[N_MEAN]
     precision = state.shared[BETA0 + m :]
-    factor = np.zeros((m, m))
-    side = np.zeros(m)
-    pooled = np.zeros(m)
+    factor, side, pooled = state.small, state.small[m], state.small[m + 1]
+    for a in range(m):
+        side[a] = 0.0
+        pooled[a] = 0.0
     weight = 0.0
     for i in range(state.meta[N_LEAVES]):
         node = state.lists[0, i]
         w = 1.0 / (state.leaf[node, SIGMA2] * state.leaf[node, TAU2])
         weight += w
-        pooled += w * beta_of(state, node)
+        beta = beta_of(state, node)
+        for a in range(m):
+            pooled[a] += w * beta[a]
     for a in range(m):
         for b in range(m):
             factor[a, b] = weight * precision[a * m + b]
@@ -66,6 +71,12 @@ def draw_beta0(rng: np.random.Generator, state: State) -> None:
 
 
 @compiled
+def samples_precision(state: State) -> bool:
+    """Say whether W is sampled: around beta0, or around each leaf's least squares."""
+    return bool(state.integer[SAMPLE_BETA0] != 0 or state.integer[COEFFICIENTS] == AROUND_LEAST_SQUARES)
+
+
+@compiled
 def draw_wishart(rng: np.random.Generator, state: State, inverse_scale: Array, dof: float) -> None:
     """Draw W^{-1} ~ Wishart(inverse_scale^{-1}, dof) by Bartlett's decomposition.
 
@@ -73,7 +84,10 @@ def draw_wishart(rng: np.random.Generator, state: State, inverse_scale: Array, d
     """
     m = state.integer[N_MEAN]
     factor_in_place(inverse_scale, m)
-    bartlett = np.zeros((m, m))
+    bartlett = state.small[m + 4 :]
+    for a in range(m):
+        for b in range(m):
+            bartlett[a, b] = 0.0
     log_det = 0.0
     for a in range(m):
         bartlett[a, a] = math.sqrt(2.0 * rng.standard_gamma(0.5 * (dof - a)))
@@ -87,24 +101,36 @@ def draw_wishart(rng: np.random.Generator, state: State, inverse_scale: Array, d
             bartlett[a, column] /= inverse_scale[a, a]
     for a in range(m):
         for b in range(m):
-            state.shared[BETA0 + m + a * m + b] = np.dot(bartlett[a], bartlett[b])
+            total = 0.0
+            for column in range(m):
+                total += bartlett[a, column] * bartlett[b, column]
+            state.shared[BETA0 + m + a * m + b] = total
     state.shared[LOG_DET_PRECISION] = log_det
+
+
+@compiled
+def start_inverse_scale(state: State, out: Array) -> None:
+    """Fill dof times the scale of W's prior."""
+    m = state.integer[N_MEAN]
+    for a in range(m):
+        for b in range(m):
+            out[a, b] = 0.0
+        out[a, a] = state.real[WISHART_DOF] * state.real[WISHART_SCALE]
 
 
 @compiled
 def draw_precision(rng: np.random.Generator, state: State) -> None:
     """Draw W^{-1} given the leaves' coefficients and beta0."""
     m = state.integer[N_MEAN]
-    inverse_scale = np.zeros((m, m))
-    for a in range(m):
-        inverse_scale[a, a] = state.real[WISHART_DOF] * state.real[WISHART_SCALE]
+    inverse_scale = state.small
+    start_inverse_scale(state, inverse_scale)
     for i in range(state.meta[N_LEAVES]):
         node = state.lists[0, i]
         w = 1.0 / (state.leaf[node, SIGMA2] * state.leaf[node, TAU2])
-        beta = beta_of(state, node)
+        beta, centre = beta_of(state, node), centre_of(state, node)
         for a in range(m):
             for b in range(m):
-                inverse_scale[a, b] += w * (beta[a] - state.shared[BETA0 + a]) * (beta[b] - state.shared[BETA0 + b])
+                inverse_scale[a, b] += w * (beta[a] - centre[a]) * (beta[b] - centre[b])
     draw_wishart(rng, state, inverse_scale, state.real[WISHART_DOF] + state.meta[N_LEAVES])
 
 
@@ -147,7 +173,25 @@ def update_shared(rng: np.random.Generator, state: State) -> None:
     real = state.real
     if state.integer[SAMPLE_BETA0] != 0:
         draw_beta0(rng, state)
+    if samples_precision(state):
         draw_precision(rng, state)
     if state.integer[SAMPLE_TAU2] != 0:
         update_inverse_gamma(rng, state, TAU2, A_TAU, Q_TAU, real[RATE_A_TAU], real[RATE_Q_TAU])
     update_inverse_gamma(rng, state, SIGMA2, A_SIGMA, Q_SIGMA, real[RATE_A_SIGMA], real[RATE_Q_SIGMA])
+
+
+@compiled
+def log_prior_of_shared(state: State) -> float:
+    """Return the log prior density of the hyper-parameters that are sampled, up to a constant."""
+    shared, real, m = state.shared, state.real, state.integer[N_MEAN]
+    total = -real[RATE_A_SIGMA] * shared[A_SIGMA] - real[RATE_Q_SIGMA] * shared[Q_SIGMA]
+    if state.integer[SAMPLE_TAU2] != 0:
+        total -= real[RATE_A_TAU] * shared[A_TAU] + real[RATE_Q_TAU] * shared[Q_TAU]
+    if state.integer[SAMPLE_BETA0] != 0:
+        for a in range(m):
+            total -= 0.5 * shared[BETA0 + a] ** 2 / real[BETA0_VARIANCE]
+    if samples_precision(state):
+        total += 0.5 * (real[WISHART_DOF] - m - 1.0) * shared[LOG_DET_PRECISION]
+        for a in range(m):
+            total -= 0.5 * real[WISHART_DOF] * real[WISHART_SCALE] * shared[BETA0 + m + a * m + a]
+    return float(total)

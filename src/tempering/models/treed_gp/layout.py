@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 LEFT, RIGHT, PARENT, VARIABLE, CUT, DEPTH, START, END, USED = range(9)
 TREE_WIDTH = 9
 
-# Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], beta[m], gram[(m + 1)^2].
+# Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], beta[m], centre[m], gram[(m + 1)^2].
 NUGGET, SIGMA2, TAU2, LOG_DET, N_ROWS, RANGES = range(6)
 
 # Entries of ``meta``.
@@ -38,11 +38,15 @@ A_SIGMA, Q_SIGMA, A_TAU, Q_TAU, LOG_DET_PRECISION, BETA0 = range(6)
     SAMPLE_BETA0,
     TEMPER_TREE,
     CHANGE_REACH,
-) = range(14)
+    FIRST_SPLIT,
+    COEFFICIENTS,
+) = range(16)
+INTEGER_LENGTH = 16
 
-# Values of ``integer[CORRELATION]`` and ``integer[LINEAR]``.
+# Values of ``integer[CORRELATION]``, ``integer[LINEAR]`` and ``integer[COEFFICIENTS]``.
 SEPARABLE, ISOTROPIC, MATERN_12, MATERN_32, MATERN_52 = range(5)
 NEVER_LINEAR, JUMPS_TO_LINEAR, ALWAYS_LINEAR = range(3)
+AROUND_BETA0, AROUND_LEAST_SQUARES, FLAT = range(3)
 
 # Entries of ``real``, the settings that are real numbers.
 (
@@ -74,8 +78,12 @@ NEVER_LINEAR, JUMPS_TO_LINEAR, ALWAYS_LINEAR = range(3)
     P_CHANGE,
     P_NUGGET,
     P_JOINT,
-) = (0, 1, 2, 3, 4, 5, 9, *range(13, 34))
-REAL_LENGTH = 34
+    P_INHERIT,
+    LOG_REACH,
+    RANGE_CONSTANTS,  # log of the constant of each gamma density
+    NUGGET_CONSTANTS,
+) = (0, 1, 2, 3, 4, 5, 9, *range(13, 36), 36, 38)
+REAL_LENGTH = 40
 
 NUGGET_FLOOR = 1e-10  # the prior of the nugget is shifted by it, so that the correlation matrix has a factor
 
@@ -94,19 +102,19 @@ class State(NamedTuple):
     order: NDArray[np.int64]
     """The distinct inputs, those of one leaf next to each other."""
     lists: NDArray[np.int64]
-    """Ids of the leaves (row 0) and of the internal nodes (row 1)."""
+    """Ids of the leaves (row 0) and of the internal nodes (row 1); two more rows are work space."""
     meta: NDArray[np.int64]
     """Root, number of leaves and internal nodes, and the rung to which ``counters`` are charged."""
     shared: NDArray[np.float64]
     """Hyper-parameters common to all leaves."""
     x: NDArray[np.float64]
-    """Distinct inputs that enter mean and correlation, scaled to [0, 1], shape (n_distinct, n_base)."""
+    """Distinct inputs, scaled to [0, 1], shape (n_distinct, n_columns); the first enter mean and correlation."""
     y: NDArray[np.float64]
     """Replicates, mean response and sum of squares about it, shape (n_distinct, 3)."""
     rank: NDArray[np.int64]
-    """Rank of each input among its column's distinct values, shape (n_distinct, n_split)."""
+    """Rank of each input among its column's distinct values, shape (n_distinct, n_columns)."""
     cuts: NDArray[np.float64]
-    """Split candidates, one row a column, shape (n_split, most candidates)."""
+    """Split candidates, one row a column, shape (n_columns, most candidates)."""
     n_cuts: NDArray[np.int64]
     """How many candidates each column has."""
     real: NDArray[np.float64]
@@ -114,13 +122,15 @@ class State(NamedTuple):
     integer: NDArray[np.int64]
     """Settings that are whole numbers."""
     square: NDArray[np.float64]
-    """Work space for one correlation matrix."""
+    """Work space for one correlation matrix and its right-hand sides, laid out by `factor`."""
     panel: NDArray[np.float64]
-    """Work space: the leaf's inputs, its right-hand sides."""
+    """Work space: the leaf's inputs, one row a column; or chances of cuts."""
     small: NDArray[np.float64]
-    """Work space of the size of the mean function."""
+    """Work space: rows of the size of the mean function."""
     keep: NDArray[np.float64]
     """Work space: what a rejected proposal restores."""
+    numbers: NDArray[np.int64]
+    """Work space: the sizes of the leaf whose matrix is factorised."""
     keep_int: NDArray[np.int64]
     """Work space: the tree and order that a rejected proposal restores."""
     counters: NDArray[np.int64]

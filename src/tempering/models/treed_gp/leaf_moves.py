@@ -28,20 +28,16 @@ from tempering.models.treed_gp.layout import (
     WINDOW,
     State,
 )
-from tempering.models.treed_gp.leaf import (
-    active_of,
-    beta_of,
-    draw_sigma2_beta,
-    log_marginal,
-    ranges_of,
-    summarise,
-)
+from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_fit
 from tempering.models.treed_gp.leaf_prior import (
     draw_active,
     draw_range,
     log_prior_of_nugget,
     log_prior_of_range,
 )
+from tempering.models.treed_gp.summary import active_of, beta_of, centre_of, ranges_of, summarise
+from tempering.models.treed_gp.tree import pick
+from tempering.models.treed_gp.undo import keep_leaf, restore_leaf
 
 
 @compiled
@@ -61,10 +57,9 @@ def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -
     n = state.integer[N_RANGES]
     first, last = 0, n
     if n > 1 and rng.random() >= state.real[P_JOINT]:
-        first = rng.integers(0, n)
+        first = pick(rng, n)
         last = first + 1
-    old = state.keep[: state.leaf.shape[1]]
-    old[:] = state.leaf[node]
+    keep_leaf(state, node)
     log_ratio = 0.0
     changed = False
     for j in range(first, last):
@@ -77,11 +72,11 @@ def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -
         active_of(state, node)[j] = draw_active(rng, state, ranges_of(state, node)[j])
         changed = changed or was_active != 0.0 or active_of(state, node)[j] != 0.0
     if changed:
-        before_marginal = log_marginal(state, node, k)
+        before_marginal = log_fit(state, node, k)
         summarise(state, node)
-        log_ratio += log_marginal(state, node, k) - before_marginal
+        log_ratio += log_fit(state, node, k) - before_marginal
     if not accept(rng, state, RANGE_MOVE, log_ratio):
-        state.leaf[node] = old
+        restore_leaf(state, node)
 
 
 @compiled
@@ -89,26 +84,25 @@ def update_nugget(rng: np.random.Generator, state: State, node: int, k: float) -
     """Move the nugget; beta and sigma^2 integrated out."""
     before = state.leaf[node, NUGGET]
     after = NUGGET_FLOOR + propose_scaled(rng, state, before - NUGGET_FLOOR)
-    old = state.keep[: state.leaf.shape[1]]
-    old[:] = state.leaf[node]
+    keep_leaf(state, node)
     log_ratio = log_prior_of_nugget(state, after) - log_prior_of_nugget(state, before)
-    log_ratio += math.log((before - NUGGET_FLOOR) / (after - NUGGET_FLOOR)) - log_marginal(state, node, k)
+    log_ratio += math.log((before - NUGGET_FLOOR) / (after - NUGGET_FLOOR)) - log_fit(state, node, k)
     state.leaf[node, NUGGET] = after
     summarise(state, node)
-    log_ratio += log_marginal(state, node, k)
+    log_ratio += log_fit(state, node, k)
     if not accept(rng, state, NUGGET_MOVE, log_ratio):
-        state.leaf[node] = old
+        restore_leaf(state, node)
 
 
 @compiled
 def scaled_distance(state: State, node: int) -> float:
     """Return (beta - beta0)' W^{-1} (beta - beta0) / sigma^2."""
     m = state.integer[N_MEAN]
-    beta = beta_of(state, node)
+    beta, centre = beta_of(state, node), centre_of(state, node)
     total = 0.0
     for a in range(m):
         for b in range(m):
-            left, right = beta[a] - state.shared[BETA0 + a], beta[b] - state.shared[BETA0 + b]
+            left, right = beta[a] - centre[a], beta[b] - centre[b]
             total += left * state.shared[BETA0 + m + a * m + b] * right
     return float(total / state.leaf[node, SIGMA2])
 

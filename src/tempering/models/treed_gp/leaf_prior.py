@@ -6,31 +6,40 @@ import numpy as np
 
 from tempering.models.treed_gp.compiled import Array, compiled
 from tempering.models.treed_gp.layout import (
+    A_TAU,
     ALWAYS_LINEAR,
     GAMMA1,
     GAMMA2,
     GAMMA3,
+    JUMPS_TO_LINEAR,
     LINEAR,
+    N_RANGES,
     NEVER_LINEAR,
+    NUGGET,
+    NUGGET_CONSTANTS,
     NUGGET_FLOOR,
     NUGGET_PRIOR,
+    Q_TAU,
+    RANGE_CONSTANTS,
     RANGE_PRIOR,
     SAMPLE_NUGGET,
     SAMPLE_RANGE,
+    SAMPLE_TAU2,
     START_NUGGET,
     START_RANGE,
+    TAU2,
     State,
 )
+from tempering.models.treed_gp.summary import active_of, ranges_of
 
 
 @compiled
-def _log_gamma_mixture(x: float, prior: Array) -> float:
-    """Return the log density of an equal mixture of two gammas, (shape, rate) twice."""
-    density = 0.0
-    for i in range(0, 4, 2):
-        shape, rate = prior[i], prior[i + 1]
-        density += 0.5 * math.exp(shape * math.log(rate) + (shape - 1.0) * math.log(x) - rate * x - math.lgamma(shape))
-    return math.log(density)
+def _log_gamma_mixture(x: float, prior: Array, constants: Array) -> float:
+    """Return the log density of an equal mixture of two gammas, (shape, rate) twice, given their constants."""
+    log_x = math.log(x)
+    first = constants[0] + (prior[0] - 1.0) * log_x - prior[1] * x
+    second = constants[1] + (prior[2] - 1.0) * log_x - prior[3] * x
+    return float(max(first, second) + math.log1p(math.exp(-abs(first - second))))
 
 
 @compiled
@@ -42,7 +51,7 @@ def _draw_gamma_mixture(rng: np.random.Generator, prior: Array) -> float:
 @compiled
 def log_prior_of_range(state: State, value: float) -> float:
     """Return the log prior density of one range."""
-    return _log_gamma_mixture(value, state.real[RANGE_PRIOR : RANGE_PRIOR + 4])
+    return _log_gamma_mixture(value, state.real[RANGE_PRIOR:], state.real[RANGE_CONSTANTS:])
 
 
 @compiled
@@ -56,7 +65,7 @@ def draw_range(rng: np.random.Generator, state: State) -> float:
 @compiled
 def log_prior_of_nugget(state: State, value: float) -> float:
     """Return the log prior density of the nugget."""
-    return _log_gamma_mixture(value - NUGGET_FLOOR, state.real[NUGGET_PRIOR : NUGGET_PRIOR + 4])
+    return _log_gamma_mixture(value - NUGGET_FLOOR, state.real[NUGGET_PRIOR:], state.real[NUGGET_CONSTANTS:])
 
 
 @compiled
@@ -82,3 +91,22 @@ def probability_linear(state: State, value: float) -> float:
 def draw_active(rng: np.random.Generator, state: State, value: float) -> float:
     """Draw the Boolean b of a dimension given its range."""
     return 0.0 if rng.random() < probability_linear(state, value) else 1.0
+
+
+@compiled
+def log_prior_of_leaf(state: State, node: int) -> float:
+    """Return the log prior density of a leaf's ranges, Booleans, nugget and tau^2, those that are sampled."""
+    total = 0.0
+    for j in range(state.integer[N_RANGES]):
+        value = ranges_of(state, node)[j]
+        if state.integer[SAMPLE_RANGE] != 0:
+            total += log_prior_of_range(state, value)
+        if state.integer[LINEAR] == JUMPS_TO_LINEAR:
+            off = probability_linear(state, value)
+            total += math.log(1.0 - off if active_of(state, node)[j] != 0.0 else off)
+    if state.integer[SAMPLE_NUGGET] != 0:
+        total += log_prior_of_nugget(state, state.leaf[node, NUGGET])
+    if state.integer[SAMPLE_TAU2] != 0:
+        shape, scale, tau2 = 0.5 * state.shared[A_TAU], 0.5 * state.shared[Q_TAU], state.leaf[node, TAU2]
+        total += shape * math.log(scale) - math.lgamma(shape) - (shape + 1.0) * math.log(tau2) - scale / tau2
+    return total

@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from tempering.errors import InputError
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.change_swap import change, swap_or_rotate
-from tempering.models.treed_gp.compiled import compiled, inlined
+from tempering.models.treed_gp.compiled import compiled, entry
+from tempering.models.treed_gp.correlation import LANES
+from tempering.models.treed_gp.factor import work_length
 from tempering.models.treed_gp.grow_prune import grow, prune
 from tempering.models.treed_gp.hierarchy import update_shared
 from tempering.models.treed_gp.layout import (
@@ -28,7 +30,7 @@ from tempering.models.treed_gp.layout import (
 )
 from tempering.models.treed_gp.leaf import log_likelihood
 from tempering.models.treed_gp.leaf_moves import update_leaf
-from tempering.models.treed_gp.records import record, record_length
+from tempering.models.treed_gp.records import record
 from tempering.models.treed_gp.reference import sample_reference, start_balanced
 from tempering.models.treed_gp.settings import (
     CORRELATIONS,
@@ -40,13 +42,14 @@ from tempering.models.treed_gp.settings import (
     pack_reals,
     smallest_leaf,
 )
+from tempering.models.treed_gp.system import N_NUMBERS
 from tempering.models.treed_gp.training import TrainingData, prepare
 from tempering.models.treed_gp.tree import log_tree_prior
 
 LARGE = 800  # distinct inputs from which the first tree is cut into small leaves: one factor takes 5 ms
 
 
-@inlined
+@compiled
 def move_tree(rng: np.random.Generator, state: State, k: float) -> None:
     """Propose one change of the tree."""
     u = rng.random()
@@ -61,7 +64,7 @@ def move_tree(rng: np.random.Generator, state: State, k: float) -> None:
 
 
 @compiled
-def step(rng: np.random.Generator, state: State, k: float) -> State:
+def run_round(rng: np.random.Generator, state: State, k: float) -> None:
     """Run one round at inverse temperature k, in place: tree moves, then all leaves, then the rest."""
     expected = state.real[P_TREE]
     n_moves = int(expected) + (1 if rng.random() < expected - int(expected) else 0)
@@ -70,11 +73,17 @@ def step(rng: np.random.Generator, state: State, k: float) -> State:
     for i in range(state.meta[N_LEAVES]):
         update_leaf(rng, state, state.lists[0, i], k)
     update_shared(rng, state)
+
+
+@entry
+def step(rng: np.random.Generator, state: State, k: float) -> State:
+    """Run one round at inverse temperature k, in place, and return the state."""
+    run_round(rng, state, k)
     return state
 
 
 @compiled
-def energy(state: State) -> float:
+def energy_of(state: State) -> float:
     """Return what is tempered: the log likelihood (5.4), with the tree prior where that is tempered too."""
     total = 0.0
     for i in range(state.meta[N_LEAVES]):
@@ -82,6 +91,12 @@ def energy(state: State) -> float:
     if state.integer[TEMPER_TREE] != 0:
         total += log_tree_prior(state)
     return total
+
+
+@entry
+def energy(state: State) -> float:
+    """Return what is tempered, called from Python."""
+    return energy_of(state)
 
 
 @dataclass(frozen=True)
@@ -136,13 +151,15 @@ class TreedGPModel:
         _one_of("correlation", self.correlation, tuple(CORRELATIONS))
         _one_of("temper", self.temper, ("likelihood", "likelihood_and_tree"))
         data = prepare(self.inputs, self.response)
+        n_base = base_columns(self.prior, data)
         if self.tree:
-            check_size(self.prior, data)
+            check_size(self.prior, data, n_base)
         integer = pack_integers(
             self.prior,
             self.proposals,
             n_rows=data.n_rows,
-            n_base=data.x.shape[1],
+            n_base=n_base,
+            first_split=int(np.sum(data.columns < self.prior.first_split)),
             leaf=self.leaf,
             mean=self.mean,
             correlation=self.correlation,
@@ -166,11 +183,16 @@ class TreedGPModel:
     def initial(self, rng: np.random.Generator, n_rungs: int = 1) -> State:
         """Return a state drawn from the prior, or one of many small leaves where one leaf would be dear."""
         state = self.allocate(n_rungs)
-        if self.tree and len(self.data.x) > LARGE and self.integer[layout.LINEAR] != layout.ALWAYS_LINEAR:
+        if self.is_large:
             start_balanced(rng, state, LARGE // 4)
         else:
             sample_reference(rng, state)
         return state
+
+    @property
+    def is_large(self) -> bool:
+        """Whether one leaf of all data would be dear."""
+        return self.tree and len(self.data.x) > LARGE and self.integer[layout.LINEAR] != layout.ALWAYS_LINEAR
 
     def sample_reference(self, rng: np.random.Generator) -> State:
         """Return an exact draw of the distribution at k = 0."""
@@ -183,9 +205,22 @@ class TreedGPModel:
         return state
 
 
-def check_size(prior: Prior, data: TrainingData) -> None:
+def base_columns(prior: Prior, data: TrainingData) -> int:
+    """Return how many of the columns that vary enter mean and correlation; check that splits have a column."""
+    most = data.columns[-1] + 1 if prior.base_columns is None else prior.base_columns
+    n_base = int(np.sum(data.columns < most))
+    if n_base == 0 or prior.first_split > data.columns[-1]:
+        raise InputError(
+            f"Some column that varies must enter the mean and some must be free for splits, but base_columns = "
+            f"{prior.base_columns} and first_split = {prior.first_split} leave the columns {data.columns.tolist()} "
+            f"out. Leave them at their defaults."
+        )
+    return n_base
+
+
+def check_size(prior: Prior, data: TrainingData, n_base: int) -> None:
     """Compare the number of rows with the smallest leaf."""
-    smallest = smallest_leaf(prior, data.x.shape[1])
+    smallest = smallest_leaf(prior, n_base)
     if prior.min_leaf is not None and data.n_rows < smallest:
         raise InputError(
             f"The data must have as many rows as the smallest leaf, {smallest}, but have {data.n_rows}. Lower min_leaf."
@@ -210,13 +245,13 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
     m, n_base = int(integer[layout.N_MEAN]), int(integer[layout.N_BASE])
     n = len(data.x)
     nodes = 2 * int(integer[layout.MAX_LEAVES]) + 1
-    width = RANGES + 2 * int(integer[layout.N_RANGES]) + m + (m + 1) ** 2
+    width = RANGES + 2 * int(integer[layout.N_RANGES]) + 2 * m + (m + 1) ** 2
     is_process = integer[layout.LINEAR] != layout.ALWAYS_LINEAR
     return State(
         tree=np.zeros((nodes, layout.TREE_WIDTH), np.int64),
         leaf=np.zeros((nodes, width)),
         order=np.arange(n),
-        lists=np.zeros((2, nodes), np.int64),
+        lists=np.zeros((4, nodes), np.int64),
         meta=np.zeros(4, np.int64),
         shared=np.zeros(layout.BETA0 + m + m * m),
         x=data.x,
@@ -226,14 +261,15 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         n_cuts=data.n_cuts,
         real=real,
         integer=integer,
-        square=np.empty(n * n if is_process else 1),
-        panel=np.empty((n_base + m + 1) * n),
-        small=np.zeros((m + 4, max(m, n_base) + 1)),
+        square=np.empty(work_length(n, m + 1) if is_process else 1),
+        panel=np.empty(max(n_base * (n + LANES), data.cuts.shape[1])),
+        small=np.zeros((2 * m + 4, 2 * max(m, n_base) + 1)),
         keep=np.zeros(nodes * width),
+        numbers=np.zeros(N_NUMBERS, np.int64),
         keep_int=np.zeros(nodes * layout.TREE_WIDTH + n, np.int64),
         counters=np.zeros((n_rungs, len(layout.MOVES), 2), np.int64),
         log_ratio=np.zeros(2),
     )
 
 
-__all__ = ["TreedGPModel", "allocate", "energy", "record_length", "step"]
+__all__ = ["TreedGPModel", "allocate", "energy", "step"]

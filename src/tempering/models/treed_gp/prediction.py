@@ -6,8 +6,9 @@ weight makes the other parameters a draw from the posterior, and beta's conditio
 
 import numpy as np
 
-from tempering.models.treed_gp.compiled import Array, Ints, compiled
-from tempering.models.treed_gp.correlation import correlate, inverse_scales
+from tempering.models.treed_gp.compiled import Array, Ints, allocating, compiled, entry
+from tempering.models.treed_gp.correlation import correlate, inverse_scales, row_stride
+from tempering.models.treed_gp.factor import rows_of, stride_of
 from tempering.models.treed_gp.lapack import solve_lower
 from tempering.models.treed_gp.layout import (
     CORRELATION,
@@ -25,8 +26,9 @@ from tempering.models.treed_gp.layout import (
     VARIABLE,
     State,
 )
-from tempering.models.treed_gp.leaf import active_of, is_linear, posterior_of_beta, ranges_of, summarise
-from tempering.models.treed_gp.records import load_record
+from tempering.models.treed_gp.leaf import posterior_of_beta
+from tempering.models.treed_gp.records import unpack_record
+from tempering.models.treed_gp.summary import active_of, is_linear, ranges_of, summarise
 
 _BLOCK = 64  # points whitened at a time: enough for the matrix product, little memory
 
@@ -54,7 +56,7 @@ def coefficients(state: State, node: int, beta: Array) -> None:
         beta[a] = total / state.small[a, a]
 
 
-@compiled
+@allocating
 def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Array, means: Array) -> None:
     """Reduce points of one summarised leaf to what their predictions need.
 
@@ -67,16 +69,21 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
     n_base, m = state.integer[N_BASE], state.integer[N_MEAN]
     beta = np.empty(m)
     coefficients(state, node, beta)
-    inputs = state.panel[: n_base * n].reshape(n_base, n)
-    sides = state.panel[n_base * n : (n_base + m + 1) * n].reshape(m + 1, n)
     linear = is_linear(state, node)
     if not linear:
+        n_rows, stride = rows_of(n), stride_of(n, m + 1)
+        sides = np.empty((m + 1, n))
+        for i in range(n):
+            for a in range(m + 1):
+                sides[a, i] = state.square[i * stride + n_rows + a]
         scales = np.empty(n_base)
         family = state.integer[CORRELATION]
         divisor = inverse_scales(ranges_of(state, node), active_of(state, node), family, scales)
+        row = np.empty(row_stride(n))
         for i in range(points.shape[0]):
-            correlate(points[i], inputs, n, scales, divisor, family, whitened[i])
-        solve_lower(state.square[: n * n].reshape(n, n), whitened, n, points.shape[0], False)
+            correlate(points[i], state.panel, 0, n, scales, divisor, family, row)
+            whitened[i] = row[:n]
+        solve_lower(state.square, n, stride, whitened, points.shape[0], n_rows * stride)
         residual = sides[m].copy()
         for a in range(m):
             residual -= beta[a] * sides[a]
@@ -94,7 +101,7 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
             slopes[i, a] /= state.small[a, a]
 
 
-@compiled
+@allocating
 def predict_tree(state: State, points: Array, mean: Array, surface: Array, noise: Array) -> None:
     """Fill mean, variance of the surface and variance of the noise at scaled points, of the state's tree.
 
@@ -128,7 +135,7 @@ def predict_tree(state: State, points: Array, mean: Array, surface: Array, noise
                 size = 0
 
 
-@compiled
+@allocating
 def _spread(
     state: State,
     node: int,
@@ -152,15 +159,15 @@ def _spread(
         noise[chosen[i]] = sigma2 * (1.0 + nugget if linear else nugget)
 
 
-@compiled
+@entry
 def predict_records(state: State, rows: Array, points: Array, out: Array) -> None:
     """Fill ``out[j]``, shape (3, n_points), with mean, surface and noise variance of recorded tree j."""
     for j in range(rows.shape[0]):
-        load_record(state, rows[j])
+        unpack_record(state, rows[j])
         predict_tree(state, points, out[j, 0], out[j, 1], out[j, 2])
 
 
-@compiled
+@entry
 def joint_of_tree(state: State, points: Array, mean: Array, covariance: Array) -> None:
     """Fill the joint mean and covariance of the surface at scaled points, for the tree in the state.
 
@@ -190,18 +197,20 @@ def joint_of_tree(state: State, points: Array, mean: Array, covariance: Array) -
         if not linear:
             family = state.integer[CORRELATION]
             divisor = inverse_scales(ranges_of(state, node), active_of(state, node), family, scales)
-            columns = np.ascontiguousarray(block.T)
-            row = np.empty(mine.size)
+            width = row_stride(mine.size)
+            columns, row = np.zeros(n_base * width), np.empty(width)
+            for j in range(n_base):
+                columns[j * width : j * width + mine.size] = block[:, j]
             products -= whitened @ whitened.T
             for i in range(mine.size):
-                correlate(block[i], columns, mine.size, scales, divisor, family, row)
-                products[i] += row
+                correlate(block[i], columns, 0, mine.size, scales, divisor, family, row)
+                products[i] += row[: mine.size]
         for i in range(mine.size):
             for j in range(mine.size):
                 covariance[mine[i], mine[j]] = state.leaf[node, SIGMA2] * products[i, j]
 
 
-@compiled
+@entry
 def noise_of_tree(state: State, points: Array, noise: Array) -> None:
     """Fill the variance of the noise at scaled points."""
     for i in range(points.shape[0]):

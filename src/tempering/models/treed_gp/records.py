@@ -6,7 +6,7 @@ The row ends with the hyper-parameters.
 
 import numpy as np
 
-from tempering.models.treed_gp.compiled import Array, Ints, compiled
+from tempering.models.treed_gp.compiled import Array, Ints, compiled, entry
 from tempering.models.treed_gp.layout import (
     CUT,
     LEFT,
@@ -40,13 +40,20 @@ def record_length(state: State) -> int:
     return int((2 * state.integer[MAX_LEAVES] - 1) * node_width(state.integer) + state.shared.shape[0])
 
 
+def record_size(state: State) -> int:
+    """Return how many numbers one draw takes, in Python."""
+    nodes = 2 * int(state.integer[MAX_LEAVES]) - 1
+    return nodes * (_FIXED + 2 * int(state.integer[N_RANGES]) + int(state.integer[N_MEAN])) + len(state.shared)
+
+
 @compiled
 def record_into(state: State, out: Array) -> None:
     """Write the tree, its leaves and the hyper-parameters into one row."""
-    out[:] = 0.0
+    for i in range(out.shape[0]):
+        out[i] = 0.0
     width = node_width(state.integer)
     n_parameters = 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
-    stack = np.empty(state.tree.shape[0], np.int64)
+    stack = state.lists[2]
     stack[0] = state.meta[ROOT]
     size, at = 1, 0
     while size > 0:
@@ -63,12 +70,15 @@ def record_into(state: State, out: Array) -> None:
             out[at + 2] = state.leaf[node, NUGGET]
             out[at + 3] = state.leaf[node, SIGMA2]
             out[at + 4] = state.leaf[node, TAU2]
-            out[at + _FIXED : at + width] = state.leaf[node, RANGES : RANGES + n_parameters]
+            for i in range(n_parameters):
+                out[at + _FIXED + i] = state.leaf[node, RANGES + i]
         at += width
-    out[out.shape[0] - state.shared.shape[0] :] = state.shared
+    first = out.shape[0] - state.shared.shape[0]
+    for i in range(state.shared.shape[0]):
+        out[first + i] = state.shared[i]
 
 
-@compiled
+@entry
 def record(state: State) -> Array:
     """Return the draw as one row of numbers."""
     out = np.empty(record_length(state))
@@ -77,13 +87,15 @@ def record(state: State) -> Array:
 
 
 @compiled
-def load_record(state: State, row: Array) -> None:
+def unpack_record(state: State, row: Array) -> None:
     """Overwrite the tree and parameters by a recorded draw; `summarise` the leaves whose data are needed."""
     width = node_width(state.integer)
     n_parameters = 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
     plant_root(state)
-    state.shared[:] = row[row.shape[0] - state.shared.shape[0] :]
-    stack = np.empty(state.tree.shape[0], np.int64)
+    first = row.shape[0] - state.shared.shape[0]
+    for i in range(state.shared.shape[0]):
+        state.shared[i] = row[first + i]
+    stack = state.lists[2]
     stack[0] = state.meta[ROOT]
     size, at = 1, 0
     while size > 0:
@@ -100,6 +112,13 @@ def load_record(state: State, row: Array) -> None:
             state.leaf[node, NUGGET] = row[at + 2]
             state.leaf[node, SIGMA2] = row[at + 3]
             state.leaf[node, TAU2] = row[at + 4]
-            state.leaf[node, RANGES : RANGES + n_parameters] = row[at + _FIXED : at + width]
+            for i in range(n_parameters):
+                state.leaf[node, RANGES + i] = row[at + _FIXED + i]
         at += width
     refresh_lists(state)
+
+
+@entry
+def load_record(state: State, row: Array) -> None:
+    """Do the same, called from Python."""
+    unpack_record(state, row)

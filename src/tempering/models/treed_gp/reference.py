@@ -1,10 +1,12 @@
 """Exact draws from the prior, the distribution at k = 0, and the starting state."""
 
+import math
+
 import numpy as np
 
-from tempering.models.treed_gp.compiled import compiled
+from tempering.models.treed_gp.compiled import allocating, compiled, entry
 from tempering.models.treed_gp.grow_prune import draw_block, draw_booleans
-from tempering.models.treed_gp.hierarchy import draw_wishart
+from tempering.models.treed_gp.hierarchy import draw_wishart, samples_precision, start_inverse_scale
 from tempering.models.treed_gp.layout import (
     A_SIGMA,
     A_TAU,
@@ -12,9 +14,11 @@ from tempering.models.treed_gp.layout import (
     BETA,
     BETA0,
     BETA0_VARIANCE,
+    COEFFICIENTS,
     CUT,
     DEPTH,
     END,
+    FLAT,
     LEFT,
     LOG_DET_PRECISION,
     MAX_LEAVES,
@@ -26,6 +30,7 @@ from tempering.models.treed_gp.layout import (
     RATE_A_TAU,
     RATE_Q_SIGMA,
     RATE_Q_TAU,
+    REAL_LENGTH,
     RIGHT,
     ROOT,
     SAMPLE_BETA0,
@@ -39,11 +44,19 @@ from tempering.models.treed_gp.layout import (
     USED,
     VARIABLE,
     WISHART_DOF,
-    WISHART_SCALE,
     State,
 )
-from tempering.models.treed_gp.leaf import draw_sigma2_beta, summarise
-from tempering.models.treed_gp.tree import close_children, new_node, open_children, refresh_lists, well_sized
+from tempering.models.treed_gp.leaf import draw_sigma2_beta
+from tempering.models.treed_gp.summary import summarise
+from tempering.models.treed_gp.tree import (
+    close_children,
+    new_node,
+    open_children,
+    pick,
+    pick_column,
+    refresh_lists,
+    well_sized,
+)
 
 
 @compiled
@@ -61,7 +74,7 @@ def plant_root(state: State) -> None:
 def _draw_tree_once(rng: np.random.Generator, state: State) -> bool:
     """Run the branching process; say whether every leaf is large enough."""
     plant_root(state)
-    queue = np.empty(state.tree.shape[0], np.int64)
+    queue = state.lists[2]
     queue[0] = state.meta[ROOT]
     taken, size, n_leaves = 0, 1, 1
     while taken < size:
@@ -71,9 +84,9 @@ def _draw_tree_once(rng: np.random.Generator, state: State) -> bool:
             continue
         if n_leaves >= state.integer[MAX_LEAVES]:
             return False
-        variable = rng.integers(0, state.n_cuts.shape[0])
+        variable = pick_column(rng, state)
         state.tree[node, VARIABLE] = variable
-        state.tree[node, CUT] = rng.integers(0, state.n_cuts[variable])
+        state.tree[node, CUT] = pick(rng, state.n_cuts[variable])
         open_children(state, node)
         for child in (state.tree[node, LEFT], state.tree[node, RIGHT]):
             if not well_sized(state, child):
@@ -106,24 +119,24 @@ def draw_shared(rng: np.random.Generator, state: State) -> None:
     shared[Q_SIGMA] = _draw_above(rng, 0.0, real[RATE_Q_SIGMA], real[START_Q_SIGMA])
     shared[A_TAU] = _draw_above(rng, 2.0, real[RATE_A_TAU], real[START_A_TAU])
     shared[Q_TAU] = _draw_above(rng, 0.0, real[RATE_Q_TAU], real[START_Q_TAU])
-    if state.integer[SAMPLE_BETA0] == 0:
-        fix_beta0(state)
+    fix_beta0(state)
+    if not samples_precision(state):
         return
-    inverse_scale = np.zeros((m, m))
-    for a in range(m):
-        inverse_scale[a, a] = real[WISHART_DOF] * real[WISHART_SCALE]
-        shared[BETA0 + a] = np.sqrt(real[BETA0_VARIANCE]) * rng.standard_normal()
+    inverse_scale = state.small
+    start_inverse_scale(state, inverse_scale)
+    if state.integer[SAMPLE_BETA0] != 0:
+        for a in range(m):
+            shared[BETA0 + a] = math.sqrt(real[BETA0_VARIANCE]) * rng.standard_normal()
     draw_wishart(rng, state, inverse_scale, real[WISHART_DOF])
 
 
 @compiled
 def fix_beta0(state: State) -> None:
-    """Set beta0 = 0 and W = I."""
+    """Set beta0 and W^{-1} to the values they have where they are not sampled."""
     m = state.integer[N_MEAN]
-    state.shared[BETA0:] = 0.0
-    for a in range(m):
-        state.shared[BETA0 + m + a * m + a] = 1.0
-    state.shared[LOG_DET_PRECISION] = 0.0
+    for i in range(m + m * m):
+        state.shared[BETA0 + i] = state.real[REAL_LENGTH + i]
+    state.shared[LOG_DET_PRECISION] = state.real[REAL_LENGTH + m + m * m]
 
 
 @compiled
@@ -136,19 +149,25 @@ def draw_leaves(rng: np.random.Generator, state: State) -> None:
             draw_block(rng, state, node, block)
         draw_booleans(rng, state, node)
         summarise(state, node)
-        draw_sigma2_beta(rng, state, node, 0.0)
+        draw_sigma2_beta(rng, state, node, 1.0 if state.integer[COEFFICIENTS] == FLAT else 0.0)
 
 
 @compiled
-def sample_reference(rng: np.random.Generator, state: State) -> State:
+def fill_reference(rng: np.random.Generator, state: State) -> None:
     """Overwrite the state by an exact draw from the prior."""
     draw_tree(rng, state)
     draw_shared(rng, state)
     draw_leaves(rng, state)
+
+
+@entry
+def sample_reference(rng: np.random.Generator, state: State) -> State:
+    """Overwrite the state by an exact draw from the prior, and return it."""
+    fill_reference(rng, state)
     return state
 
 
-@compiled
+@entry
 def start_balanced(rng: np.random.Generator, state: State, most_rows: int) -> State:
     """Start from a tree cut at medians until leaves are small: a cheap start where n^3 is dear.
 
@@ -170,7 +189,7 @@ def start_balanced(rng: np.random.Generator, state: State, most_rows: int) -> St
     return state
 
 
-@compiled
+@allocating
 def _halve(state: State, node: int, most_rows: int) -> bool:
     """Split a leaf with too many distinct inputs at the median of its longest side; say if it was done."""
     rows = state.order[state.tree[node, START] : state.tree[node, END]]

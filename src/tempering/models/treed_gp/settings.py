@@ -1,5 +1,6 @@
 """Every prior and proposal constant of the treed GP, by name, with the specification's default."""
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,7 +12,7 @@ from tempering.models.treed_gp import layout
 
 LEAVES = ("constant", "linear", "gp", "gp_linear")
 MEANS = ("linear", "constant")
-COEFFICIENTS = ("hierarchical", "zero_mean", "fixed")
+COEFFICIENTS = ("hierarchical", "least_squares", "zero_mean", "fixed", "flat")
 CORRELATIONS = {
     "separable": layout.SEPARABLE,
     "isotropic": layout.ISOTROPIC,
@@ -36,9 +37,12 @@ class Prior:
     max_leaves
         Most leaves of a tree; None is as many as the rows allow, at most 128.
     coefficients
-        ``"hierarchical"`` (b0: beta0, W and tau^2 sampled), ``"zero_mean"`` (bmzt: beta0 = 0, W = I, tau^2
-        sampled) or ``"fixed"`` (b0not: tau^2 fixed too). Flat coefficients (bflat) are not offered: their
-        tempered posterior is improper and the number of leaves has no posterior.
+        ``"hierarchical"`` (b0: beta0, W and tau^2 sampled), ``"least_squares"`` (bmle: the same around each
+        leaf's least squares), ``"zero_mean"`` (bmzt: beta0 and W fixed, tau^2 sampled), ``"fixed"`` (b0not,
+        bmznot: tau^2 fixed too) or ``"flat"`` (bflat: improper, so that the number of leaves has no posterior of
+        its own, and a ladder may not go far down).
+    beta0, scale
+        beta0 and W where they are fixed; 0 and the identity by default.
     beta0_variance, wishart_dof, wishart_scale
         beta0 ~ N(0, beta0_variance I); W^{-1} ~ Wishart((dof scale I)^{-1}, dof), where dof None is m + 1.
     sigma2, tau2
@@ -51,6 +55,9 @@ class Prior:
         (shape, rate, shape, rate) of an equal mixture of two gammas.
     range_fixed, nugget_fixed
         A value instead of a prior.
+    base_columns, first_split
+        Only the first so many columns enter mean and correlation (basemax); splits are on columns from this one
+        on, counted from 0 (splitmin).
     linear
         gamma of P(b = 0 | d) = gamma2 + gamma3 / (1 + exp(-gamma1 (d - 1/2))), for leaves ``"gp_linear"``.
 
@@ -65,6 +72,8 @@ class Prior:
     min_leaf: int | None = None
     max_leaves: int | None = None
     coefficients: str = "hierarchical"
+    beta0: tuple[float, ...] | None = None
+    scale: tuple[tuple[float, ...], ...] | None = None
     beta0_variance: float = 1.0
     wishart_dof: float | None = None
     wishart_scale: float = 2.0
@@ -78,6 +87,8 @@ class Prior:
     range_fixed: float | None = None
     nugget_fixed: float | None = None
     linear: tuple[float, float, float] = (10.0, 0.2, 0.7)
+    base_columns: int | None = None
+    first_split: int = 0
 
     def __post_init__(self) -> None:
         _require(
@@ -97,9 +108,10 @@ class Prior:
             _require(min(getattr(self, name)) >= 0.0, f"{name} must not be negative", getattr(self, name))
         for name in ("beta0_variance", "wishart_scale", "tau2_start"):
             _require(getattr(self, name) > 0.0, f"{name} must be positive", getattr(self, name))
-        for name in ("min_leaf", "max_leaves", "range_fixed", "nugget_fixed", "wishart_dof"):
+        for name in ("min_leaf", "max_leaves", "range_fixed", "nugget_fixed", "wishart_dof", "base_columns"):
             value = getattr(self, name)
             _require(value is None or value > 0, f"{name} must be positive or None", value)
+        _require(self.first_split >= 0, "first_split must not be negative", self.first_split)
         _, low, height = self.linear
         _require(
             low >= 0.0 and height >= 0.0 and low + height <= 1.0,
@@ -126,6 +138,10 @@ class Proposals:
         Probability that a leaf's nugget is updated in a round.
     joint_range_move
         Probability that all ranges of a leaf move together, rather than one of them.
+    inherit, inherit_reach
+        Of the two leaves that grow makes one has its parent's ranges and nugget, the other draws from the prior (the
+        specification) or, with probability ``inherit`` each, takes the parent's up to a factor of
+        ``inherit_reach``. Where there is little noise, a nugget from the prior hardly ever fits: then 0.5 is better.
     """
 
     window: float = 4.0 / 3.0
@@ -136,13 +152,16 @@ class Proposals:
     change_reach: int = 1
     nugget_move: float = 0.5
     joint_range_move: float = 1.0 / 3.0
+    inherit: float = 0.0
+    inherit_reach: float = 4.0
 
     def __post_init__(self) -> None:
         _require(self.window > 1.0, "window must be above 1", self.window)
+        _require(self.inherit_reach > 1.0, "inherit_reach must be above 1", self.inherit_reach)
         _require(self.change_reach >= 1, "change_reach must be at least 1", self.change_reach)
         _require(self.tree_moves >= 0.0, "tree_moves must not be negative", self.tree_moves)
         for field in fields(self):
-            if field.name not in ("window", "change_reach", "tree_moves"):
+            if field.name not in ("window", "change_reach", "tree_moves", "inherit_reach"):
                 value = getattr(self, field.name)
                 _require(0.0 <= value <= 1.0, f"{field.name} must lie in [0, 1]", value)
         _require(self.grow == self.prune, "grow and prune must have one probability", (self.grow, self.prune))
@@ -160,6 +179,7 @@ def pack_integers(
     *,
     n_rows: int,
     n_base: int,
+    first_split: int,
     leaf: str,
     mean: str,
     correlation: str,
@@ -169,7 +189,7 @@ def pack_integers(
     constant_mean = leaf == "constant" or mean == "constant"
     smallest = smallest_leaf(prior, n_base)
     most = max(1, min(n_rows // smallest, 128))
-    out = np.zeros(layout.CHANGE_REACH + 1, np.int64)
+    out = np.zeros(layout.INTEGER_LENGTH, np.int64)
     out[layout.N_BASE] = n_base
     out[layout.N_MEAN] = 1 if constant_mean else n_base + 1
     out[layout.N_RANGES] = n_base if correlation == "separable" else 1
@@ -182,11 +202,35 @@ def pack_integers(
     out[layout.CHECK_LEAF] = leaf != "constant"
     out[layout.SAMPLE_RANGE] = prior.range_fixed is None and leaf in ("gp", "gp_linear")
     out[layout.SAMPLE_NUGGET] = prior.nugget_fixed is None and leaf in ("gp", "gp_linear")
-    out[layout.SAMPLE_TAU2] = prior.coefficients != "fixed"
+    out[layout.SAMPLE_TAU2] = prior.coefficients not in ("fixed", "flat")
     out[layout.SAMPLE_BETA0] = prior.coefficients == "hierarchical"
+    out[layout.COEFFICIENTS] = {"least_squares": layout.AROUND_LEAST_SQUARES, "flat": layout.FLAT}.get(
+        prior.coefficients, layout.AROUND_BETA0
+    )
+    out[layout.FIRST_SPLIT] = first_split
     out[layout.TEMPER_TREE] = temper_tree
     out[layout.CHANGE_REACH] = proposals.change_reach
     return out
+
+
+def _log_constants(mixture: GammaMixture) -> tuple[float, float]:
+    """Return log of half of rate^shape / Gamma(shape), for both gammas."""
+    parts = [shape * math.log(rate) - math.lgamma(shape) for shape, rate in (mixture[:2], mixture[2:])]
+    return parts[0] - math.log(2.0), parts[1] - math.log(2.0)
+
+
+def _fixed_coefficients(prior: Prior, n_mean: int) -> NDArray[np.float64]:
+    """Return beta0, W^{-1} and log |W^{-1}| as they are where nobody samples them."""
+    beta0 = np.zeros(n_mean) if prior.beta0 is None else np.asarray(prior.beta0, np.float64)
+    scale = np.eye(n_mean) if prior.scale is None else np.asarray(prior.scale, np.float64)
+    _require(beta0.shape == (n_mean,), f"beta0 must have {n_mean} entries", prior.beta0)
+    is_covariance = scale.shape == (n_mean, n_mean) and np.array_equal(scale, scale.T)
+    _require(
+        is_covariance and np.linalg.eigvalsh(scale)[0] > 0, f"scale must be a {n_mean} x {n_mean} covariance", scale
+    )
+    if prior.coefficients == "flat":
+        return np.zeros(n_mean + n_mean**2 + 1)
+    return np.concatenate([beta0, np.linalg.inv(scale).ravel(), [-np.linalg.slogdet(scale)[1]]])
 
 
 def smallest_leaf(prior: Prior, n_base: int) -> int:
@@ -196,17 +240,19 @@ def smallest_leaf(prior: Prior, n_base: int) -> int:
 
 def pack_reals(prior: Prior, proposals: Proposals, *, n_mean: int, tree: bool, has_nugget: bool) -> NDArray[np.float64]:
     """Lay out the real-valued settings for the compiled code."""
-    out = np.zeros(layout.REAL_LENGTH)
+    out = np.concatenate([np.zeros(layout.REAL_LENGTH), _fixed_coefficients(prior, n_mean)])
     out[layout.ALPHA] = prior.split_probability if tree else 0.0
     out[layout.BETA] = prior.split_decay
     out[layout.GAMMA1 : layout.GAMMA3 + 1] = prior.linear
     out[layout.RANGE_PRIOR : layout.RANGE_PRIOR + 4] = prior.range_
     out[layout.NUGGET_PRIOR : layout.NUGGET_PRIOR + 4] = prior.nugget
+    out[layout.RANGE_CONSTANTS : layout.RANGE_CONSTANTS + 2] = _log_constants(prior.range_)
+    out[layout.NUGGET_CONSTANTS : layout.NUGGET_CONSTANTS + 2] = _log_constants(prior.nugget)
     out[layout.RATE_A_SIGMA : layout.RATE_Q_SIGMA + 1] = prior.sigma2_rates
     out[layout.RATE_A_TAU : layout.RATE_Q_TAU + 1] = prior.tau2_rates
     out[layout.START_A_SIGMA : layout.START_Q_SIGMA + 1] = prior.sigma2
     out[layout.START_A_TAU : layout.START_Q_TAU + 1] = prior.tau2
-    out[layout.START_TAU2] = prior.tau2_start
+    out[layout.START_TAU2] = 1.0 if prior.coefficients == "flat" else prior.tau2_start
     out[layout.START_RANGE] = 0.5 if prior.range_fixed is None else prior.range_fixed
     fixed = 0.1 if has_nugget else 0.0  # a linear leaf without a nugget is ordinary regression
     out[layout.START_NUGGET] = fixed if prior.nugget_fixed is None else prior.nugget_fixed
@@ -220,4 +266,6 @@ def pack_reals(prior: Prior, proposals: Proposals, *, n_mean: int, tree: bool, h
     out[layout.P_CHANGE] = proposals.change
     out[layout.P_NUGGET] = proposals.nugget_move
     out[layout.P_JOINT] = proposals.joint_range_move
+    out[layout.P_INHERIT] = proposals.inherit
+    out[layout.LOG_REACH] = np.log(proposals.inherit_reach)
     return out

@@ -19,7 +19,7 @@ from tempering.models.treed_gp.settings import Prior, Proposals
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedGP
 
-FORMAT = "tempering treed GP 1"
+FORMAT = "tempering treed GP 2"
 
 
 def save(model: TreedGP, path: str | Path) -> None:
@@ -37,13 +37,14 @@ def save(model: TreedGP, path: str | Path) -> None:
         "format": FORMAT,
         "settings": settings,
         "rule": posterior.rule,
+        "combined_ess": posterior.combined_ess,
         "linear_share": posterior.linear_share,
         "n_round_trips": posterior.n_round_trips,
         "seconds": posterior.seconds,
         "feature_names": None if names is None else [str(name) for name in names],
         "response": getattr(model, "response_name_", None),
     }
-    arrays = {
+    arrays: dict[str, Any] = {
         "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
         "inputs": model._training[0],
         "responses": model._training[1],
@@ -134,6 +135,7 @@ def _posterior(facts: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
         rule=facts["rule"],
         sums=RungSums(arrays["n_draws"], arrays["log_sum"], arrays["log_sum_of_squares"]),
         shares=arrays["shares"],
+        combined_ess=facts["combined_ess"],
         rows=arrays["rows"],
         map_row=arrays["map_row"],
         leaf_probabilities=arrays["leaf_probabilities"],

@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from tempering.models.treed_gp.engine import n_workers
+from tempering.models.treed_gp.engine import n_workers, one_blas_thread
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.prediction import joint_of_tree, noise_of_tree, predict_records
 from tempering.models.treed_gp.records import load_record
@@ -43,7 +42,7 @@ def predict_each(model: TreedGPModel, rows: Floats, inputs: Floats) -> Floats:
             predict_records(state, rows[part], block, part_out)
             out[part, :, first : first + _POINTS_AT_ONCE] = part_out
 
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(len(parts)) as threads:
+    with one_blas_thread(), ThreadPoolExecutor(len(parts)) as threads:
         list(threads.map(one, parts))
     out[:, 0] = model.data.centre + model.data.spread * out[:, 0]
     out[:, 1:] *= model.data.spread**2

@@ -16,6 +16,7 @@ from tempering.models.treed_gp.layout import (
     CUT,
     DEPTH,
     END,
+    FIRST_SPLIT,
     LEFT,
     MIN_LEAF,
     N_BASE,
@@ -25,11 +26,28 @@ from tempering.models.treed_gp.layout import (
     RIGHT,
     ROOT,
     START,
-    TREE_WIDTH,
     USED,
     VARIABLE,
     State,
 )
+
+
+@compiled
+def pick(rng: np.random.Generator, n: int) -> int:
+    """Draw one of 0 to n - 1."""
+    return min(int(rng.random() * n), n - 1)
+
+
+@compiled
+def n_split_columns(state: State) -> int:
+    """Return how many columns a split may be on."""
+    return int(state.n_cuts.shape[0] - state.integer[FIRST_SPLIT])
+
+
+@compiled
+def pick_column(rng: np.random.Generator, state: State) -> int:
+    """Draw the column of a split."""
+    return int(state.integer[FIRST_SPLIT] + pick(rng, n_split_columns(state)))
 
 
 @compiled
@@ -61,7 +79,7 @@ def log_places_prior(state: State) -> float:
     total = 0.0
     for i in range(state.meta[N_INTERNAL]):
         variable = state.tree[state.lists[1, i], VARIABLE]
-        total -= math.log(state.n_cuts.shape[0] * state.n_cuts[variable])
+        total -= math.log(n_split_columns(state) * state.n_cuts[variable])
     return total
 
 
@@ -123,7 +141,7 @@ def close_children(state: State, node: int) -> None:
 @compiled
 def route(state: State, top: int) -> bool:
     """Send the inputs below ``top`` down its rules again; say whether every leaf is large enough."""
-    stack = np.empty(state.tree.shape[0], np.int64)
+    stack = state.lists[2]
     stack[0] = top
     size = 1
     while size > 0:
@@ -173,7 +191,7 @@ def well_sized(state: State, node: int) -> bool:
 @compiled
 def leaves_below(state: State, top: int, out: Ints) -> int:
     """List the leaves below ``top``, left to right; return how many."""
-    stack = np.empty(state.tree.shape[0], np.int64)
+    stack = state.lists[2]
     stack[0] = top
     size, found = 1, 0
     while size > 0:
@@ -192,7 +210,7 @@ def leaves_below(state: State, top: int, out: Ints) -> int:
 @compiled
 def refresh_lists(state: State) -> None:
     """List leaves and internal nodes afresh, and set the depths."""
-    stack = np.empty(state.tree.shape[0], np.int64)
+    stack = state.lists[2]
     root = state.meta[ROOT]
     stack[0] = root
     state.tree[root, DEPTH] = 0
@@ -280,21 +298,3 @@ def split_probabilities(state: State, node: int, variable: int, out: Array) -> t
     for i in range(low + 1, high):
         out[i] *= half / (below if i < first_right else above)
     return low, high
-
-
-@compiled
-def save(state: State) -> None:
-    """Keep the tree, the order and the leaves, for a proposal that may be rejected."""
-    nodes = state.tree.shape[0]
-    state.keep_int[: nodes * TREE_WIDTH] = state.tree.reshape(-1)
-    state.keep_int[nodes * TREE_WIDTH :] = state.order
-    state.keep[:] = state.leaf.reshape(-1)
-
-
-@compiled
-def restore(state: State) -> None:
-    """Undo everything since `save`."""
-    nodes = state.tree.shape[0]
-    state.tree.reshape(-1)[:] = state.keep_int[: nodes * TREE_WIDTH]
-    state.order[:] = state.keep_int[nodes * TREE_WIDTH :]
-    state.leaf.reshape(-1)[:] = state.keep

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.models.treed_gp import layout
-from tempering.models.treed_gp.leaf import active_of, is_linear, ranges_of
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.records import load_record
 
@@ -59,14 +58,16 @@ def describe_tree(model: TreedGPModel, row: Floats) -> list[Leaf]:
 def _leaf(model: TreedGPModel, state: layout.State, node: int, low: Floats, high: Floats) -> Leaf:
     data = model.data
     inside = state.order[state.tree[node, layout.START] : state.tree[node, layout.END]]
-    linear = is_linear(state, node)
+    n_ranges = int(state.integer[layout.N_RANGES])
+    ranges, active = np.split(state.leaf[node, layout.RANGES : layout.RANGES + 2 * n_ranges], 2)
+    linear = state.integer[layout.LINEAR] != layout.NEVER_LINEAR and not active.any()
     nugget = state.leaf[node, layout.NUGGET] + (1.0 if linear else 0.0)
     return Leaf(
         low=data.low + data.width * low,
         high=data.low + data.width * high,
         n_rows=int(state.y[inside, 0].sum()),
         noise=float(data.spread * np.sqrt(state.leaf[node, layout.SIGMA2] * nugget)),
-        ranges=ranges_of(state, node).copy(),
-        active=active_of(state, node).copy(),
+        ranges=ranges.copy(),
+        active=active.copy(),
         is_linear=bool(linear),
     )

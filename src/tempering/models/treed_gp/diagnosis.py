@@ -1,0 +1,97 @@
+"""A verdict on a fit in words: journeys between the rungs, visits, weights, and the number of leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.estimators import ess_of_autocorrelation, mbar
+from tempering.models.treed_gp.combining import Posterior
+from tempering.questions.diagnosis import FEW_EFFECTIVE, FEW_ROUND_TRIPS, LARGE_R_HAT, UNEVEN, Diagnosis
+from tempering.tuning.density_of_states import DensityOfStates
+
+Floats = NDArray[np.float64]
+
+
+def diagnosis_of(posterior: Posterior) -> Diagnosis:
+    """Look at a fit from every side."""
+    ladder, traces = posterior.ladder, posterior.trace
+    energy = np.concatenate([t.energy for t in traces])
+    rung = np.concatenate([t.rung for t in traces])
+    fit = mbar(energy, ladder.inverse_temperatures, rung)
+    is_tempered = len(ladder) > 1
+    states = DensityOfStates.from_draws(energy, ladder.inverse_temperatures, rung)
+    leaves = [t.n_leaves.astype(np.float64) for t in traces]
+    moving = [x for x in leaves if np.ptp(x) > 0]
+    ess = float(sum(ess_of_autocorrelation(x) for x in moving)) if moving else float("nan")
+    r_hat = _r_hat(posterior)
+    sentences = [
+        *(_about_journeys(posterior) if is_tempered else []),
+        *(_about_visits(posterior) if is_tempered else []),
+        *_about_weights(posterior),
+        *_about_leaves(ess, r_hat),
+    ]
+    return Diagnosis(
+        is_good=not sentences,
+        sentences=tuple(sentences),
+        n_round_trips=posterior.n_round_trips,
+        barrier=states.barrier(ladder) if is_tempered else 0.0,
+        index_ess=float(sum(ess_of_autocorrelation(t.rung.astype(float)) for t in traces if np.ptp(t.rung) > 0)),
+        ess_by_quantity={"leaves": ess},
+        r_hat_by_quantity={"leaves": r_hat},
+        overlap=fit.overlap,
+        second_eigenvalue=fit.second_eigenvalue,
+        evidence_agrees=True,
+    )
+
+
+def _about_journeys(posterior: Posterior) -> list[str]:
+    trips = posterior.n_round_trips
+    if trips >= FEW_ROUND_TRIPS:
+        return []
+    known = "never" if trips == 0 else f"only {trips} times"
+    return [
+        f"chains went from cold to hot and back {known} in all: leaf probabilities rest on where the chains "
+        "happened to be. Raise draws and tune, or tree_moves and inherit of the Proposals."
+    ]
+
+
+def _about_visits(posterior: Posterior) -> list[str]:
+    visits = posterior.sums.n_draws
+    share = visits / visits.mean()
+    odd = np.flatnonzero((share > UNEVEN) | (share < 1 / UNEVEN))
+    if odd.size == 0:
+        return []
+    worst = odd[np.argmax(np.abs(np.log(np.maximum(share[odd], 1e-9))))]
+    return [
+        f"rung {worst} (k = {posterior.ladder[int(worst)]:.2g}) was visited {share[worst]:.2g} times as often as it "
+        "should be: the pseudo-prior is not settled; raise tune."
+    ]
+
+
+def _about_weights(posterior: Posterior) -> list[str]:
+    if posterior.combined_ess >= FEW_EFFECTIVE:
+        return []
+    return [f"all draws together weigh as much as {posterior.combined_ess:.0f} cold ones: draw more."]
+
+
+def _about_leaves(ess: float, r_hat: float) -> list[str]:
+    said = []
+    if ess < FEW_EFFECTIVE:
+        said.append(f"the number of leaves has only {ess:.0f} effective draws: draw more.")
+    if r_hat > LARGE_R_HAT:
+        said.append(f"chains disagree about the number of leaves (R-hat {r_hat:.2f}): draw more.")
+    return said
+
+
+def _r_hat(posterior: Posterior) -> float:
+    """Return the split R-hat of the number of leaves on the cold rung; NaN where halves have too few cold draws."""
+    halves = []
+    for trace in posterior.trace:
+        cold = trace.n_leaves[trace.rung == 0].astype(np.float64)
+        halves += [part for part in np.array_split(cold, 2) if part.size >= 10]
+    if len(halves) < 2:
+        return float("nan")
+    between = np.var([part.mean() for part in halves], ddof=1)
+    within = np.mean([part.var() for part in halves])
+    return float(np.sqrt(1.0 + between / within)) if within > 0 else (1.0 if between == 0 else float("inf"))

@@ -1,0 +1,119 @@
+"""Before draws are kept: learn the pseudo-prior, and the ladder where none is given, from energies of all rungs.
+
+Chains first run through the rungs one by one, half of them from cold to hot and half the other way, so that every
+rung's energies are seen. Then they travel, in rounds that double. After each round MBAR makes one density of states
+of all energies so far, and that gives the pseudo-prior of any ladder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.engines.trace import Schedule
+from tempering.errors import EstimatorError, SamplerError
+from tempering.ladder import Ladder
+from tempering.models.treed_gp.driver import Trace
+from tempering.models.treed_gp.engine import Chain, TreedGPEngine
+from tempering.progress import Report
+from tempering.tuning.density_of_states import DensityOfStates, Energies
+from tempering.tuning.ladder_choice import choose_ladder
+from tempering.tuning.rounds import doubling_lengths, flat_schedule
+
+Floats = NDArray[np.float64]
+
+FIRST_RUNGS = 16
+SHARE_OF_SWEEP = 0.3  # of the tuning, for the runs at fixed rungs
+FEWEST_RUNGS = 8  # of a ladder of ours: a chain that changes its tree on the way must find a rung to do so
+
+
+def first_ladder(hottest: float) -> Ladder:
+    """Return the default ladder, from which tuning starts too."""
+    if hottest >= 1.0:
+        return Ladder([1.0])
+    if hottest > 0.0:
+        return Ladder.geometric(FIRST_RUNGS, hottest)
+    return Ladder([*Ladder.geometric(FIRST_RUNGS - 1, 1e-3), 0.0])
+
+
+def tune(
+    engine: TreedGPEngine, ladder: Ladder, n_rounds: int, report: Report, *, is_ours: bool
+) -> tuple[list[Chain], Schedule, DensityOfStates | None]:
+    """Run ``n_rounds`` rounds of each chain to learn how to run the rest.
+
+    Parameters
+    ----------
+    is_ours : bool
+        Whether the rungs between the ends, and their number, are ours to choose.
+    """
+    chains = engine.start(len(ladder))
+    schedule = flat_schedule(ladder, ())
+    if len(ladder) == 1:
+        engine.advance(chains, schedule, n_rounds, moving=False)
+        report(n_rounds, "")
+        return chains, schedule, None
+    n_sweep = int(SHARE_OF_SWEEP * n_rounds)
+    known = sweep(engine, chains, schedule, n_sweep)
+    schedule, states = relearnt(schedule, known, is_ours=False)
+    report(n_sweep, "")
+    for length in doubling_lengths(n_rounds - n_sweep):
+        traces = engine.advance(chains, schedule, length)
+        known = known.with_newer(energies_of(traces, schedule.ladder))
+        before = schedule.ladder
+        schedule, states = relearnt(schedule, known, is_ours=is_ours)
+        put_on_nearest(chains, before, schedule.ladder)
+        report(length, f"{len(schedule.ladder)} rungs")
+    return chains, schedule, states
+
+
+def sweep(engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, budget: int) -> Energies:
+    """Run every chain on every rung, even ones from cold to hot, odd ones from hot to cold; return the energies."""
+    m = len(schedule.ladder)
+    each = max(2, budget // (2 * m))
+    engine.on_rungs(chains, [0 if i % 2 == 0 else m - 1 for i in range(len(chains))])
+    engine.advance(chains, schedule, max(2, budget - each * m), moving=False)  # away from the start
+    k, energy = [], []
+    for step in range(m):
+        rungs = [step if i % 2 == 0 else m - 1 - step for i in range(len(chains))]
+        engine.on_rungs(chains, rungs)
+        for rung, trace in zip(rungs, engine.advance(chains, schedule, each, moving=False), strict=True):
+            seen = trace.energy[each // 4 :]
+            energy.append(seen)
+            k.append(np.full(len(seen), schedule.ladder[rung]))
+    return Energies(np.concatenate(k), np.concatenate(energy))
+
+
+def energies_of(traces: list[Trace], ladder: Ladder) -> Energies:
+    """Take the energies of a round."""
+    energy = np.stack([trace.energy for trace in traces])
+    return Energies.of_trace(energy, np.stack([trace.rung for trace in traces]), ladder)
+
+
+def relearnt(schedule: Schedule, known: Energies, *, is_ours: bool) -> tuple[Schedule, DensityOfStates | None]:
+    """Take the pseudo-prior, and the ladder where it is ours to choose, from the density of states."""
+    try:
+        states = known.density_of_states()
+        ladder = _chosen(states, schedule.ladder) if is_ours else schedule.ladder
+    except (EstimatorError, SamplerError):  # rungs that do not overlap yet: the next round knows more
+        return schedule, None
+    log_z = states.log_normaliser(ladder.inverse_temperatures)
+    return replace(schedule, ladder=ladder, log_pseudo_prior=log_z[0] - log_z), states
+
+
+def _chosen(states: DensityOfStates, old: Ladder) -> Ladder:
+    """Choose the ladder of most ESS times round trips, but one with rungs enough for the tree to change on."""
+    chosen = choose_ladder(states, old.hottest)
+    if len(chosen) >= FEWEST_RUNGS:
+        return chosen
+    places = np.linspace(0, len(chosen) - 1, FEWEST_RUNGS)
+    return Ladder(np.interp(places, np.arange(len(chosen)), chosen.inverse_temperatures))
+
+
+def put_on_nearest(chains: list[Chain], old: Ladder, new: Ladder) -> None:
+    """Put chains on the rungs of a new ladder that are nearest to where they were on the old one."""
+    if new is old:
+        return
+    for chain in chains:
+        chain.walk[0] = int(np.argmin(np.abs(new.inverse_temperatures - old[int(chain.walk[0])])))

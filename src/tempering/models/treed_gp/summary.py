@@ -1,0 +1,228 @@
+"""What a leaf's data say: the Gram matrix of L^{-1} [F, Z], where K = L L', and log |K|.
+
+Replicated inputs are collapsed exactly: r responses at one input count as their mean with nugget g / r, and
+the sum of squares about the mean enters on its own.
+"""
+
+import math
+
+from tempering.models.treed_gp.compiled import Array, compiled, inlined
+from tempering.models.treed_gp.factor import rows_of, stride_of
+from tempering.models.treed_gp.layout import (
+    AROUND_LEAST_SQUARES,
+    BETA0,
+    COEFFICIENTS,
+    CORRELATION,
+    END,
+    LINEAR,
+    LOG_DET,
+    N_BASE,
+    N_MEAN,
+    N_RANGES,
+    N_ROWS,
+    NEVER_LINEAR,
+    NUGGET,
+    RANGES,
+    START,
+    State,
+)
+from tempering.models.treed_gp.system import (
+    BASE,
+    FAMILY,
+    FIRST,
+    MEAN,
+    N_COLUMNS,
+    RANGE_COUNT,
+    SIZE,
+    solve_leaf,
+)
+
+_RIDGE = 1e-10  # of least squares in a leaf whose columns are collinear
+
+
+@inlined
+def ranges_of(state: State, node: int) -> Array:
+    """Return the ranges d of a leaf, a view."""
+    return state.leaf[node, RANGES : RANGES + state.integer[N_RANGES]]
+
+
+@inlined
+def active_of(state: State, node: int) -> Array:
+    """Return the Booleans b of a leaf, a view."""
+    first = RANGES + state.integer[N_RANGES]
+    return state.leaf[node, first : first + state.integer[N_RANGES]]
+
+
+@inlined
+def beta_of(state: State, node: int) -> Array:
+    """Return the coefficients of a leaf, a view."""
+    first = RANGES + 2 * state.integer[N_RANGES]
+    return state.leaf[node, first : first + state.integer[N_MEAN]]
+
+
+@inlined
+def centre_of(state: State, node: int) -> Array:
+    """Return the prior mean of the coefficients of a leaf, a view."""
+    if state.integer[COEFFICIENTS] == AROUND_LEAST_SQUARES:
+        first = RANGES + 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
+        out = state.leaf[node, first : first + state.integer[N_MEAN]]
+    else:
+        out = state.shared[BETA0 : BETA0 + state.integer[N_MEAN]]
+    return out
+
+
+@inlined
+def gram_of(state: State, node: int) -> Array:
+    """Return the flat Gram matrix of a leaf, a view."""
+    m = state.integer[N_MEAN]
+    first = RANGES + 2 * state.integer[N_RANGES] + 2 * m
+    return state.leaf[node, first : first + (m + 1) * (m + 1)]
+
+
+@compiled
+def is_linear(state: State, node: int) -> bool:
+    """Say whether every dimension of the leaf is switched off: K = (1 + g) I."""
+    if state.integer[LINEAR] == NEVER_LINEAR:
+        return False
+    active = active_of(state, node)
+    for j in range(active.shape[0]):
+        if active[j] != 0.0:
+            return False
+    return True
+
+
+@compiled
+def _regressors_into(state: State, row: int, out: Array) -> None:
+    """Write (1, x, mean response) of one distinct input."""
+    m = state.integer[N_MEAN]
+    out[0] = 1.0
+    for j in range(1, m):
+        out[j] = state.x[row, j - 1]
+    out[m] = state.y[row, 1]
+
+
+@compiled
+def _add_products(values: Array, m: int, weight: float, gram: Array) -> None:
+    """Add the lower triangle of weight * values values' to a flat Gram matrix."""
+    for a in range(m + 1):
+        scaled = weight * values[a]
+        for b in range(a + 1):
+            gram[a * (m + 1) + b] += scaled * values[b]
+
+
+@compiled
+def _fill_plain_gram(state: State, node: int, precision: float) -> None:
+    """Fill the Gram matrix of a leaf whose responses are independent, of one precision."""
+    m = state.integer[N_MEAN]
+    gram = gram_of(state, node)
+    values = state.small[m + 2]
+    for i in range((m + 1) * (m + 1)):
+        gram[i] = 0.0
+    for i in range(state.tree[node, START], state.tree[node, END]):
+        row = state.order[i]
+        _regressors_into(state, row, values)
+        _add_products(values, m, state.y[row, 0] * precision, gram)
+        gram[m * (m + 1) + m] += state.y[row, 2] * precision
+
+
+@compiled
+def _centre_by_least_squares(state: State, node: int) -> None:
+    """Put the prior mean of the leaf's coefficients at their least-squares estimate (bmle)."""
+    m = state.integer[N_MEAN]
+    _fill_plain_gram(state, node, 1.0)
+    gram, matrix, centre = gram_of(state, node), state.small, centre_of(state, node)
+    for a in range(m):
+        centre[a] = gram[m * (m + 1) + a]
+        for b in range(a + 1):
+            matrix[a, b] = gram[a * (m + 1) + b]
+        matrix[a, a] += _RIDGE * gram[0]
+    factor_in_place(matrix, m)
+    for a in range(m):
+        for b in range(a):
+            centre[a] -= matrix[a, b] * centre[b]
+        centre[a] /= matrix[a, a]
+    for a in range(m - 1, -1, -1):
+        for b in range(a + 1, m):
+            centre[a] -= matrix[b, a] * centre[b]
+        centre[a] /= matrix[a, a]
+
+
+@compiled
+def _solve_process(state: State, node: int) -> float:
+    """Factorise the leaf's matrix, the right-hand sides [F, Z] carried along, in the work space; return log |K|."""
+    numbers = state.numbers
+    numbers[FIRST] = state.tree[node, START]
+    numbers[SIZE] = state.tree[node, END] - state.tree[node, START]
+    numbers[N_COLUMNS] = state.x.shape[1]
+    numbers[BASE] = state.integer[N_BASE]
+    numbers[MEAN] = state.integer[N_MEAN]
+    numbers[RANGE_COUNT] = state.integer[N_RANGES]
+    numbers[FAMILY] = state.integer[CORRELATION]
+    return float(
+        solve_leaf(
+            numbers.ctypes.data,
+            state.order.ctypes.data,
+            state.x.ctypes.data,
+            state.y.ctypes.data,
+            ranges_of(state, node).ctypes.data,
+            state.square.ctypes.data,
+            state.panel.ctypes.data,
+            state.small[state.integer[N_MEAN] + 2].ctypes.data,
+            state.leaf[node, NUGGET],
+        )
+    )
+
+
+@compiled
+def _summarise_process(state: State, node: int) -> None:
+    """Fill the Gram matrix and log determinant of a Gaussian-process leaf."""
+    first, m = state.tree[node, START], state.integer[N_MEAN]
+    n = state.tree[node, END] - first
+    log_det = _solve_process(state, node)
+    if not log_det < math.inf:
+        state.leaf[node, LOG_DET] = math.inf
+        return
+    nugget, gram = state.leaf[node, NUGGET], gram_of(state, node)
+    n_rows, stride = rows_of(n), stride_of(n, m + 1)
+    for i in range((m + 1) * (m + 1)):
+        gram[i] = 0.0
+    for i in range(n):
+        at = i * stride + n_rows
+        _add_products(state.square[at : at + m + 1], m, 1.0, gram)
+        row = state.order[first + i]
+        replicates = state.y[row, 0]
+        if replicates > 1.0:
+            log_det += (replicates - 1.0) * math.log(nugget) + math.log(replicates)
+            gram[m * (m + 1) + m] += state.y[row, 2] / nugget
+    state.leaf[node, LOG_DET] = log_det
+
+
+@compiled
+def summarise(state: State, node: int) -> None:
+    """Fill what the leaf's data say: the Gram matrix (lower triangle) of L^{-1} [F, Z], and log |K|.
+
+    A matrix without a Cholesky factor is marked by an infinite determinant, which gives likelihood 0.
+    """
+    rows = 0.0
+    for i in range(state.tree[node, START], state.tree[node, END]):
+        rows += state.y[state.order[i], 0]
+    state.leaf[node, N_ROWS] = rows
+    if state.integer[COEFFICIENTS] == AROUND_LEAST_SQUARES:
+        _centre_by_least_squares(state, node)
+    if is_linear(state, node):
+        precision = 1.0 / (1.0 + state.leaf[node, NUGGET])
+        _fill_plain_gram(state, node, precision)
+        state.leaf[node, LOG_DET] = -rows * math.log(precision)
+    else:
+        _summarise_process(state, node)
+
+
+@compiled
+def factor_in_place(matrix: Array, m: int) -> None:
+    """Overwrite the lower triangle of a small matrix by its Cholesky factor."""
+    for i in range(m):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for a in range(j):
+                total -= matrix[i, a] * matrix[j, a]
+            matrix[i, j] = math.sqrt(total) if i == j else total / matrix[j, j]
