@@ -181,7 +181,13 @@ def test_what_cannot_be_tempered_is_refused():
     def observed():
         numpyro.sample("y", dist.Normal(0, 1), obs=1.0)
 
+    def subsampled():
+        mu = numpyro.sample("mu", dist.Normal(0, 1))
+        with numpyro.plate("row", 6, subsample_size=3):
+            numpyro.sample("y", dist.Normal(mu, 1), obs=np.zeros(3))
+
     for model, message in [
+        (subsampled, "the plate 'row' takes 3 of 6. Leave subsample_size out"),
         (discrete, "'which' is discrete"),
         (improper, "must have a proper prior"),
         (scaled, "'x' is, by a subsampled plate"),

@@ -161,6 +161,13 @@ def _check(sites: Sites, latent: tuple[str, ...]) -> None:
         raise TargetError(
             "A model must have at least one latent site, but all of its sites are observed. Leave one without obs=."
         )
+    for name, site in sites.items():
+        if site["type"] == "plate" and site["args"][1] != site["args"][0]:
+            whole, taken = site["args"]
+            raise TargetError(
+                f"A likelihood must take in all data, but the plate {name!r} takes {taken} of {whole}. Leave "
+                "subsample_size out."
+            )
     for name in latent:
         if sites[name]["fn"].support.is_discrete:
             raise TargetError(
