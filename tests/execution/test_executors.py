@@ -100,7 +100,7 @@ def test_mpi_changes_nothing(tmp_path):
 
 def test_control_other_blocks_give_other_bits(monkeypatch):
     """Without blocks of one size the number of chains run at once would show in the draws."""
-    monkeypatch.setattr(blocks, "LOCKSTEP", 1)
+    monkeypatch.setattr(blocks, "WORK", 1e4)
     with pytest.raises(AssertionError):
         assert_same(alone("vector, simulated"), RUNS["vector, simulated"]())
 
@@ -115,8 +115,8 @@ def test_costly_densities_are_shared_out_finely():
     costly = tp.Target(lambda x: -0.5 * ((rows @ x) ** 2).sum())
     recipe = Recipe(None, tp.kernels.RandomWalk(), np.zeros(3), (), "vector", "simulated", "lifted", 1, 2)
     counts = [operations(replace(recipe, target=target)) for target in (LOGISTIC, costly)]
-    assert counts[0] < 2_000 < 100_000 < counts[1]  # 60 and 20 000 rows
-    assert [blocks.block_size("vector", 32, 1, count) for count in counts] == [32, 4]
+    assert counts[0] < 30_000 < 100_000 < counts[1]  # 1500 and 20 000 rows
+    assert [blocks.block_size("vector", 32, 1, count) for count in counts] == [16, 4]
 
 
 def test_forked_processes_are_refused():

@@ -18,9 +18,10 @@ from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, run_block
 from tempering.execution.workers import Workers
 
-LOCKSTEP = 32  # chains from which the vector engine's cost a chain falls no further, but for costly densities:
-COSTLY = 1e5  # operations of one log density, beside which the cost of lockstep is nothing; then
-COSTLY_BLOCK = 4  # chains are few and blocks small, so that there is something to share out
+WORK = 4e5  # operations of the log density in one iteration of a block: less would cost more to hand out than to do
+LOCKSTEP = 256  # chains from which the vector engine's cost a chain falls no further
+LEAST_LOCKSTEP = 4  # chains of a block, however costly each of them is
+ROUND = 8  # chains a block is filled up to a multiple of: XLA's loops over an odd number take up to three times as long
 MOST_BLOCKS = 64  # more would cost more to send than they give to do
 
 
@@ -29,14 +30,16 @@ def block_size(engine: str, n_chains: int, chains_per_ensemble: int, operations:
 
     Examples
     --------
-    >>> [block_size("vector", n, 1, 100.0) for n in (32, 33, 100, 10_000)]
-    [32, 33, 34, 157]
-    >>> block_size("scalar", 8, 1, 100.0), block_size("vector", 32, 1, 1e6)
-    (1, 4)
+    >>> [block_size("vector", n, 1, 100.0) for n in (32, 600, 100_000)]
+    [32, 304, 1568]
+    >>> block_size("scalar", 8, 1, 100.0), block_size("vector", 100, 1, 2e4), block_size("vector", 32, 1, 1e6)
+    (1, 24, 4)
     """
-    lockstep = 1 if engine == "scalar" else COSTLY_BLOCK if operations >= COSTLY else LOCKSTEP
+    least = int(np.clip(WORK / max(operations, 1.0), LEAST_LOCKSTEP, LOCKSTEP))
+    lockstep = 1 if engine == "scalar" else least
     n_blocks = max(1, min(MOST_BLOCKS, n_chains * chains_per_ensemble // lockstep, n_chains))
-    return -(-n_chains // n_blocks)
+    size = -(-n_chains // n_blocks)
+    return size if n_blocks == 1 or size < ROUND else -(-size // ROUND) * ROUND
 
 
 class WholeEngine:
@@ -111,7 +114,10 @@ class BlockEngine(WholeEngine):
         def join(parts: list[Any]) -> Any:
             if isinstance(parts[0], dict):
                 return {name: join([part[name] for part in parts]) for name in parts[0]}
-            return np.concatenate(parts)[: self.n_chains]
+            if parts[0].flags.c_contiguous:
+                return np.concatenate(parts)[: self.n_chains]
+            rows = np.concatenate([np.swapaxes(part, 0, 1) for part in parts], axis=1)  # as they lie in memory
+            return np.swapaxes(rows, 0, 1)[: self.n_chains]
 
         return Trace(*(join([getattr(trace, name) for trace in traces]) for name in Trace._fields))
 
