@@ -109,7 +109,9 @@ def shares_of(rule: str, sums: RungSums, traces: Sequence[Remembered], ladder: L
     """Return each rung's share by the named rule; what needs single draws takes them from the traces."""
     check_rule(rule)
     if rule == "mbar":
-        raise EstimatorError("The rule 'mbar' must be named before the draws are summed, but was not. Fit TreedGP(rule='mbar').")
+        raise EstimatorError(
+            "The rule 'mbar' must be named before the draws are summed, but was not. Fit TreedGP(rule='mbar')."
+        )
     if rule == "screened":
         log_weights = np.concatenate([t.log_weight for t in traces])
         rung = np.concatenate([t.rung for t in traces])
