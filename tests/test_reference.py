@@ -10,7 +10,7 @@ from statistical import assert_mean_is, assert_mean_is_not, seeded_rng, student_
 from tempering.errors import TargetError
 from tempering.layout import Layout
 from tempering.problems import Banana, five_modes, likelihood_gaussian, ring, skewed, two_modes
-from tempering.reference import Reference, along_reference, fit_reference, refit_reference
+from tempering.reference import Reference, along_reference, fit_reference, improved_reference, refit_reference
 from tempering.reference.modes import climb, find_modes, local_factor
 from tempering.reference.refit import split_reference
 from tempering.reference.surface import Surface
@@ -358,3 +358,27 @@ def test_simulated_tempering_from_the_reference_has_every_mass_right():
     cut = student_cut(run.n_chains, 1)
     assert abs(mass.value - 0.3) < cut * mass.standard_error
     assert abs(mass.value - 0.5) > 1.3 * cut * mass.standard_error  # the share of starts: chains did leave
+
+
+def test_a_round_of_draws_improves_a_poor_reference_and_leaves_a_good_one():
+    problem, rng = Banana(), seeded_rng("improve")
+    poor = fit_reference(problem.log_density, problem.initial, splits=0, rng=rng)
+    values = problem.sample(rng, 4000)
+    better = improved_reference(problem.log_density, poor, values, np.zeros(4000), rng=rng)
+    assert better.ess_fraction > 1.5 * poor.ess_fraction
+    again = improved_reference(problem.log_density, better, values, np.zeros(4000), rng=rng)
+    assert again.ess_fraction >= better.ess_fraction
+    wrong = improved_reference(problem.log_density, better, values + 3.0, np.zeros(4000), rng=rng)  # control
+    assert wrong.reference is better.reference
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scouts_lead_to_a_mode_that_no_start_climbs_to(seed):
+    problem, rng = two_modes(5), seeded_rng(f"scouts {seed}")
+    start = problem.means[0]
+    hot = np.concatenate([problem.sample(rng, 100, k) for k in (0.3, 0.1, 0.05)])
+    assert 0 < np.sum(problem.mode_of(hot) == 1) < 30
+    fitted = fit_reference(problem.log_density, start, scouts=hot, rng=rng)
+    assert np.abs(fitted.masses - problem.weights).max() < 0.05
+    blind = fit_reference(problem.log_density, start, scouts=hot[problem.mode_of(hot) == 0], rng=rng)  # control
+    assert blind.n_modes == 1

@@ -20,7 +20,7 @@ UNASKED: Any = {"draws": 400, "splits": 0}  # effort of a fit that nobody asked 
 STARTS_SEEN = 8  # places of a pilot run to climb from at once
 ENOUGH = (0.4, 0.5)  # of a fit to one mode that nobody asked for: effective draws a draw at least, Pareto k at most
 ENOUGH_WITH_MODES = (0.1, 1.0)  # and to several, where more is to be gained
-REFERENCE_STREAM, EXAMPLE_STREAM = 5, 2
+REFERENCE_STREAM, REFIT_STREAM, EXAMPLE_STREAM = 5, 6, 2
 
 
 def with_reference(
@@ -86,6 +86,19 @@ def with_seen(
     if fitted.ess_fraction < least or fitted.pareto_k > most:
         return None, fitted
     return along_reference(target, fitted.reference, layout), fitted
+
+
+def with_improved(
+    target: Target, layout: Layout, fitted: Any, weighted: tuple[NDArray[np.float64], NDArray[np.float64]], seed: int
+) -> tuple[Target | None, Any]:
+    """Put a reference refitted to weighted draws of a tuning round at k = 0; no target where it is no better."""
+    from tempering.reference import along_reference, improved_reference
+
+    density, rng = cold_density(target, layout), stream(seed, REFIT_STREAM)
+    better = improved_reference(density, fitted, *weighted, draws=UNASKED["draws"], rng=rng)
+    if better.reference is fitted.reference:
+        return None, better
+    return along_reference(target, better.reference, layout), better
 
 
 def inside_or_prior(target: Target, layout: Layout, starts: tuple[Any, ...]) -> tuple[Any, ...]:

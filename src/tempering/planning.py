@@ -55,6 +55,7 @@ class Plan:
     example: Any = None  # a position, for its shape
     fitted: Any = None  # the reference at k = 0, if one was fitted and is good
     may_fit: bool = False  # whether a reference is to be fitted once there are points to climb from
+    plain: Any = None  # the target without its fitted reference
     keep_rounds: bool = False  # whether the draws of the tuning rounds are kept
     execution: Any = None  # by whom it is carried out: `tempering.execution.context.Execution`
 
@@ -115,7 +116,7 @@ def make_plan(
     example = starts[0] if starts else draw_from_base(target, seed)
     layout = Layout.of(example)
     starts = inside_or_prior(target, layout, starts)
-    fitted, is_auto = None, isinstance(reference, str) and reference == "auto"
+    plain, fitted, is_auto = target, None, isinstance(reference, str) and reference == "auto"
     if reference is not None and not is_auto:
         target, fitted = with_reference(target, reference, layout, starts or (example,), seed)
     if steps is not None:
@@ -124,7 +125,22 @@ def make_plan(
     kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
     n_chains = chains if chains is not None else CHAINS[name][method]
     may_fit = is_auto and steps is None and method != "sequential" and layout.size <= LARGEST_FITTED
-    return Plan(target, layout, kernel, steps, method, moves, name, n_chains, seed, starts, example, fitted, may_fit)
+    return Plan(
+        target,
+        layout,
+        kernel,
+        steps,
+        method,
+        moves,
+        name,
+        n_chains,
+        seed,
+        starts,
+        example,
+        fitted,
+        may_fit,
+        plain=plain,
+    )
 
 
 def default_kernel(target: Target, layout: Layout, example: Any, engine: str) -> Any:

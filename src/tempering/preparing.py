@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.engines.trace import Engine, Schedule
+from tempering.errors import EstimatorError
+from tempering.estimators import mbar
 from tempering.execution.context import Execution
 from tempering.execution.journal import JournalEngine
 from tempering.execution.recipe import Recipe
 from tempering.ladder import Ladder
-from tempering.path_choice import modes_as_starts, points_of_base, with_seen
+from tempering.path_choice import modes_as_starts, points_of_base, with_improved, with_seen
 from tempering.planning import CALLS_OF_A_FIT, Plan, first_log_pseudo_prior
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
@@ -22,6 +24,9 @@ from tempering.tuning.pilot import Pilot, explore
 from tempering.tuning.rounds import Tuned, Tuner
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
+GOOD_ENOUGH = 0.7  # effective draws a draw of a reference: beyond, refitting it is not worth another compilation
+SHARE_BEFORE_REFIT = 0.3  # of what is left of tuning
+DRAWS_OF_A_REFIT = 4000
 SHARE_OF_SCOUTING = 0.25  # of tuning, spent on hot rungs to see the modes before a reference is fitted to them
 
 
@@ -35,7 +40,7 @@ def prepare(
         plan, spent = _along_fitted(plan, points_of_base(plan.target, plan.layout, plan.seed), report)  # type: ignore[arg-type]
         may_fit = False
     if plan.fitted is not None and plan.ladder is None:
-        return plan, *_tune_from_reference(plan, objective, tune, report, spent)
+        return _tune_from_reference(plan, objective, tune, report, spent)
     if plan.ladder is not None or tune == 0:
         return plan, *_tune(plan, pseudo_prior, tune, report)
     explorer = _build_engine(replace(plan, method="simulated", rung_moves="lifted"), 1)
@@ -49,7 +54,7 @@ def prepare(
         plan, of_fit = _along_fitted(plan, pilot.seen, report)
         spent += of_fit
         if plan.fitted is not None:
-            return plan, *_tune_from_reference(plan, objective, tune, report, spent)
+            return _tune_from_reference(plan, objective, tune, report, spent)
     return plan, *_tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, spent)
 
 
@@ -99,18 +104,59 @@ def _tune_ladder_too(
     return explorer, replace(tuned, n_iterations=tuned.n_iterations + spent)
 
 
-def _tune_from_reference(plan: Plan, objective: str, tune: int, report: Any, spent: int) -> tuple[Engine, Tuned]:
-    """Tune along a fitted reference: its judged draws are exact energies at k = 0, and few rungs are enough."""
-    energy = np.asarray(plan.fitted.log_weights, dtype=float)
-    known = Energies(np.zeros(energy.size), energy)
+def _tune_from_reference(plan: Plan, objective: str, tune: int, report: Any, spent: int) -> tuple[Plan, Engine, Tuned]:
+    """Tune along a fitted reference; refit it to what the chains have seen first, where it could be better."""
+    left = max(tune - spent, tune // 3)
+    if plan.fitted.ess_fraction < GOOD_ENOUGH and plan.method == "simulated":
+        first = int(SHARE_BEFORE_REFIT * left)
+        engine, tuned = _rounds_from_reference(replace(plan, keep_rounds=True), objective, first, report)
+        better, calls = _refitted(plan, tuned)
+        spent, left = spent + tuned.n_iterations + calls, max(left - first, left // 2)
+        if better is None:  # go on from there
+            tuner = Tuner(engine, plan.leaves, "mbar", report, is_powered=False, keeps=plan.keep_rounds)
+            after = tuner.run(tuned.states, tuned.schedule, left, _energies_at_base(plan))
+            return plan, engine, replace(after, n_iterations=after.n_iterations + spent)
+        plan = better
+    engine, tuned = _rounds_from_reference(plan, objective, left, report)
+    return plan, engine, replace(tuned, n_iterations=tuned.n_iterations + spent)
+
+
+def _rounds_from_reference(plan: Plan, objective: str, tune: int, report: Any) -> tuple[Engine, Tuned]:
+    """Tune in rounds: a fit's judged draws are exact energies at k = 0, and few rungs are enough."""
+    known = _energies_at_base(plan)
     ladder = choose_short_ladder(known.density_of_states(), objective, plan.method)
     engine = _build_engine(plan, len(ladder))
     log_p = -plan.fitted.log_normalisers(ladder.inverse_temperatures)
     schedule = Schedule(ladder, log_p - log_p[0], _first_settings(plan, ladder))
     learnt = "mbar" if plan.method == "simulated" else None
     tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=False, keeps=plan.keep_rounds)
-    tuned = tuner.run(engine.start(len(ladder)), schedule, max(tune - spent, tune // 3), known)
-    return engine, replace(tuned, n_iterations=tuned.n_iterations + spent)
+    return engine, tuner.run(engine.start(len(ladder)), schedule, tune, known)
+
+
+def _energies_at_base(plan: Plan) -> Energies:
+    energy = np.asarray(plan.fitted.log_weights, dtype=float)
+    return Energies(np.zeros(energy.size), energy)
+
+
+def _refitted(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
+    """Refit the reference to the draws of the last round; return the plan along it, if better, and what that cost."""
+    assert plan.layout is not None
+    if not tuned.kept:
+        return None, 0
+    trace, schedule = tuned.kept[-1]
+    rows = np.linspace(0, trace.energy.size - 1, min(DRAWS_OF_A_REFIT, trace.energy.size)).astype(int)
+    values = trace.values.reshape(-1, trace.values.shape[-1])[rows]
+    energy = trace.energy.ravel()
+    try:
+        mixture = mbar(energy, schedule.ladder.inverse_temperatures, trace.rung.ravel()).log_mixture.ravel()
+    except EstimatorError:  # rungs that do not overlap yet
+        return None, 0
+    weighted = (values, (energy - mixture)[rows])
+    target, fitted = with_improved(plan.plain, plan.layout, plan.fitted, weighted, plan.seed)
+    iterations = -(-fitted.n_calls // plan.n_chains)
+    if target is None:
+        return None, iterations
+    return replace(plan, target=target, fitted=fitted), iterations
 
 
 def _first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:

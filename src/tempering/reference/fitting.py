@@ -6,7 +6,7 @@ Climb to the modes, take their widths and Laplace masses, then refit from weight
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ ENOUGH_GAIN = 1.05  # a round that raises the effective sample size by less is t
 ENOUGH_SHARE = 0.5  # above this already
 FEW_POINTS = 8  # are climbed from one by one
 FIRST_STEP = 0.01  # of a rough climb, relative to the spread of the points
+ENOUGH_NATS = 0.05  # nearer the target, in Kullback and Leibler's sense, that a refit to draws must be
 SPLIT_GAIN = 1.2  # in effective sample size, that splitting the components must bring
 DRAWS_PER_DIMENSION = 40  # of a round and a mode, at the least
 FAR_DRAWS = 1000  # of a search around the modes
@@ -173,6 +174,48 @@ def fit_reference(
         modes = _scouted(surface, _heaviest(modes), edges, np.asarray(scouts, dtype=float), generator)
     reference = _refined(surface, _assembled(modes), draws, splits, generator)
     return _judged(surface, reference, len(modes), 4 * draws, generator)
+
+
+def improved_reference(
+    log_density: Callable[[Any], Any],
+    fitted: FittedReference,
+    values: Floats,
+    log_weights: Floats,
+    *,
+    draws: int = 1000,
+    rng: np.random.Generator | int | None = None,
+) -> FittedReference:
+    """Refit a reference to the weighted draws of a tuning round, with more components where that is better.
+
+    Chains have been where the reference never draws from. One half of the draws refits, the other judges; what is
+    returned is the old fit unless fresh draws confirm that the new one is better.
+
+    Parameters
+    ----------
+    log_density : callable
+        As `fit_reference` takes it.
+    fitted : FittedReference
+    values : ndarray, shape (draw, d)
+    log_weights : ndarray, shape (draw,)
+        Log weight of every draw towards the target, up to a constant.
+    draws : int
+        A quarter of those that judge the new fit.
+    rng : int, Generator or None
+    """
+    surface = Surface(log_density, fitted.reference.dimension)
+    half, rest = slice(None, None, 2), slice(1, None, 2)
+    old = fitted.reference
+    candidates = [refit_reference(old, values[half], log_weights[half])]
+    if 3 * (old.n_components - 1) <= MAX_MODES:
+        candidates.append(refit_reference(split_reference(old), values[half], log_weights[half]))
+    weights = np.exp(log_weights[rest] - logsumexp(log_weights[rest]))
+    gains = [float(weights @ (q.log_density(values[rest]) - old.log_density(values[rest]))) for q in candidates]
+    best = int(np.argmax(gains))
+    if gains[best] < ENOUGH_NATS:
+        return replace(fitted, n_calls=surface.n_calls)
+    judged = _judged(surface, candidates[best], fitted.n_modes, 4 * draws, np.random.default_rng(rng))
+    is_better = judged.ess_fraction > fitted.ess_fraction and judged.pareto_k < GOOD_PARETO_K
+    return judged if is_better else replace(fitted, n_calls=surface.n_calls)
 
 
 def _roughly_climbed(surface: Surface, points: Floats, box: Box | None) -> Floats:
