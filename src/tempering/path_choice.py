@@ -15,7 +15,7 @@ from tempering.layout import Layout
 from tempering.randomness import stream
 from tempering.target import Target
 
-PRIOR_POINTS = 64  # drawn from a prior to climb from, besides the user's own
+PRIOR_POINTS, PRIOR_POINTS_AT_ONCE = 64, 512  # drawn from a prior to climb from, one by one or by JAX
 UNASKED: Any = {"draws": 400, "splits": 0}  # effort of a fit that nobody asked for
 STARTS_SEEN = 8  # places of a pilot run to climb from at once
 ENOUGH = (0.4, 0.5)  # of a fit to one mode that nobody asked for: effective draws a draw at least, Pareto k at most
@@ -50,7 +50,25 @@ def points_of_base(target: Target, layout: Layout, seed: int) -> NDArray[np.floa
     """Draw points to climb from; none where the base cannot be drawn from."""
     if target.sample_base is None:
         return np.empty((0, layout.size))
+    together = _many_of_base(target, layout, seed)
+    if together is not None:
+        return together
     return np.stack([layout.flatten(draw_from_base(target, seed + 1 + i)) for i in range(PRIOR_POINTS)])
+
+
+def _many_of_base(target: Target, layout: Layout, seed: int) -> NDArray[np.float64] | None:
+    """Draw many points at once by JAX keys; None where the base is drawn from in another way."""
+    import jax
+
+    assert target.sample_base is not None
+    try:
+        with jax.enable_x64(True):
+            drawn = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(seed + 1), PRIOR_POINTS_AT_ONCE))
+            leaves = [np.asarray(leaf, dtype=float) for leaf in jax.tree.leaves(drawn)]
+    except Exception:  # a sampler in plain Python may fail in any way of its own when JAX traces it
+        return None
+    flat = np.concatenate([leaf.reshape(PRIOR_POINTS_AT_ONCE, -1) for leaf in leaves], axis=1)
+    return flat if flat.shape[1] == layout.size else None
 
 
 def _fitted(
