@@ -15,7 +15,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -71,20 +71,31 @@ def one_run(engine: str, keep: str, draws: int, chains: int, rungs: int, dimensi
     return float(np.ravel(answer.value)[0])
 
 
-def measured(run: Callable[[], Any]) -> tuple[float, float]:
-    """Return processor time (the lesser of two, after one that compiles) and peak memory."""
-    run()
-    times = []
-    for _ in range(2):
-        gc.collect()
-        started = time.process_time()
+def measured(runs: list[Callable[[], Any]], rounds: int = 4) -> list[tuple[float, float]]:
+    """Return processor time and peak memory of each run.
+
+    The runs take turns, after a first one each that compiles, and the least of their times counts: other work on the
+    machine only ever adds.
+    """
+    for run in runs:
         run()
-        times.append(time.process_time() - started)
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(rounds):
+        for run, taken in zip(runs, times, strict=True):
+            gc.collect()
+            started = time.process_time()
+            run()
+            taken.append(time.process_time() - started)
+    return [(min(taken), peak_of(run)) for run, taken in zip(runs, times, strict=True)]
+
+
+def peak_of(run: Callable[[], Any]) -> float:
+    """Return the most memory held at a time."""
     tracemalloc.start()
     run()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return min(times), float(peak)
+    return float(peak)
 
 
 def slope_of(sizes: list[int], figures: list[float]) -> float:
@@ -94,7 +105,7 @@ def slope_of(sizes: list[int], figures: list[float]) -> float:
 
 def growth(engine: str, keep: str, grows_with: str, sizes: list[int], fixed: dict[str, int]) -> list[Slope]:
     """Measure one engine against one size."""
-    pairs = [measured(lambda size=size: one_run(engine, keep, **(fixed | {grows_with: size}))) for size in sizes]
+    pairs = measured([partial(one_run, engine, keep, **(fixed | {grows_with: size})) for size in sizes])
     times, peaks = ([pair[i] for pair in pairs] for i in (0, 1))
     what = f"{engine} engine, {keep}"
     limit = FLAT if keep == "sums" and grows_with == "draws" else BAR
@@ -104,12 +115,12 @@ def growth(engine: str, keep: str, grows_with: str, sizes: list[int], fixed: dic
     ]
 
 
-SIZES = {"draws": 16_384, "chains": 16, "rungs": 16, "dimension": 4}
+SIZES = {"draws": 8_192, "chains": 16, "rungs": 16, "dimension": 8}
 
 
 def measure(*, full: bool) -> list[Slope]:
     """Measure everything."""
-    steps = 5 if full else 3
+    steps = 6 if full else 4
     slopes = []
     for engine, keep in (("vector", "draws"), ("scalar", "draws"), ("vector", "sums")):
         for grows_with, size in SIZES.items():

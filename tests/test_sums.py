@@ -292,3 +292,28 @@ def test_several_devices_give_what_one_gives(method):
         [sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | environment, check=False
     )
     assert done.stdout.strip() == "same", done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("engine", ["vector", "scalar"])
+def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypatch):
+    from tempering import sum_sampling
+    from tempering.execution.interruption import Interruption
+
+    asked = []
+
+    def requested(self):
+        asked.append(1)
+        return len(asked) > 2
+
+    density = PROBLEM.log_density if engine == "vector" else PROBLEM.log_density_numba
+    sample_sums = sum_sampling.sample_sums
+
+    def and_then_stop(*arguments, **options):
+        monkeypatch.setattr(Interruption, "requested", property(requested, lambda self, value: None), raising=False)
+        return sample_sums(*arguments, **options)
+
+    monkeypatch.setattr("tempering.sampling.sample_sums", and_then_stop)
+    with pytest.warns(UserWarning, match="Stopped by Ctrl-C after"):
+        sums = run(density, draws=100_000, engine=engine, chains=2, tune=0, keep="sums", quantities=QUANTITIES)
+    assert 0 < sums.n_draws < 100_000
+    assert sums.visits.sum() == 2 * sums.n_draws

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -199,13 +200,17 @@ def sample_sums(
     if plan.engine == "vector":
         lead = 2 if plan.method == "parallel" else 1
         traced = on_device(tuple(functions.items()), plan, engine.pieces.positions, lead)
-    task = Task(engine, tuned.schedule, values, traced, check, report)
+    interruption = plan.execution.interruption
+    task = Task(engine, tuned.schedule, values, traced, check, report, lambda: bool(interruption.requested))
     bins, quantities = pilot_units(task, _copied(tuned.states))
     states = tuned.states
     if plan.engine == "vector" and (n_chains != engine.n_units or devices is not None):
         engine, states = engine.widened(states, n_chains, devices)
-        task = Task(engine, tuned.schedule, values, traced, check, report)
+        task = replace(task, engine=engine)
     summed = sum_run(task, states, draws, bins, quantities)
+    done = summed.index.n_iterations
+    if done < draws:
+        warnings.warn(f"Stopped by Ctrl-C after {done} of {draws} draws a chain.", stacklevel=3)
     info = RunInfo(
         method=plan.method,
         engine=engine.name,
@@ -214,7 +219,7 @@ def sample_sums(
         seed=plan.seed,
         seconds=time.perf_counter() - started,
         rounds=tuned.rounds,
-        n_iterations=tuned.n_iterations + draws,
+        n_iterations=tuned.n_iterations + done,
         redraws=plan.can_redraw and plan.method == "simulated" and tuned.schedule.ladder.hottest == 0.0,
     )
     return TemperedSums(

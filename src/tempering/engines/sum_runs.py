@@ -43,6 +43,7 @@ class Task:
     on_device: Any  # recorded values, leading axis chain -> (chain, component); None on the scalar engine
     check: Callable[[Trace], None]  # refuses chains that run off
     report: Callable[[int, str], None]
+    is_to_stop: Callable[[], bool] = lambda: False  # asked after every block
 
 
 def pilot_units(task: Task, states: Any) -> tuple[EnergyBins, Quantities]:
@@ -56,7 +57,7 @@ def pilot_units(task: Task, states: Any) -> tuple[EnergyBins, Quantities]:
 
 
 def sum_run(task: Task, states: Any, n: int, bins: EnergyBins, quantities: Quantities) -> Summed:
-    """Run ``n`` iterations of every chain, keeping sums only."""
+    """Run ``n`` iterations of every chain, or until it is to stop, keeping sums only."""
     stretches = _on_device if task.on_device is not None else _on_host
     rungs: RunningRungs | None = None
     index: IndexSums | None = None
@@ -67,6 +68,8 @@ def sum_run(task: Task, states: Any, n: int, bins: EnergyBins, quantities: Quant
         rungs = stretch.rungs if rungs is None else rungs.followed_by(stretch.rungs)
         index = stretch.index if index is None else index.added(stretch.index)
         task.report(stretch.index.n_iterations, "")
+        if task.is_to_stop():
+            break
     assert rungs is not None
     assert index is not None
     return Summed(states, rungs, index)
