@@ -117,3 +117,41 @@ def test_a_singular_correlation_has_likelihood_zero():
     state.leaf[0, layout.NUGGET] = 0.0
     summarise(state, 0)
     assert log_marginal(state, 0, 0.5) == -math.inf
+
+
+def least_squares(x, z):
+    f = twin.regressors(x, x.shape[1] + 1)
+    return f, np.linalg.lstsq(f, z, rcond=None)[0]
+
+
+@pytest.mark.parametrize("leaf", ["linear", "gp"])
+@pytest.mark.parametrize("k", [0.4, 1.0])
+def test_coefficients_around_least_squares_have_that_prior_mean(leaf, k):
+    rng = seeded_rng(f"least squares {leaf} {k}")
+    _, state, x, z = one_leaf(rng, n=14, leaf=leaf, prior=Prior(coefficients="least_squares"))
+    f, centre = least_squares(x, z)
+    root, shared = state.leaf[0], state.shared
+    n_ranges = state.integer[layout.N_RANGES]
+    ranges, active = np.split(root[layout.RANGES : layout.RANGES + 2 * n_ranges], 2)
+    matrix = twin.covariance(x, ranges, active, root[layout.NUGGET], "separable")
+    w_inverse = shared[layout.BETA0 + 3 :].reshape(3, 3)
+    a, q = shared[layout.A_SIGMA], shared[layout.Q_SIGMA]
+    exact = twin.log_marginal(z, f, matrix, w_inverse, centre, root[layout.TAU2], a, q, k)
+    assert log_marginal(state, 0, k) == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("k", [0.6, 1.0])
+def test_flat_coefficients_take_their_degrees_of_freedom_with_them(k):
+    _, state, x, z = one_leaf(seeded_rng(f"flat {k}"), n=14, prior=Prior(coefficients="flat"))
+    f, _ = least_squares(x, z)
+    root, shared = state.leaf[0], state.shared
+    matrix = twin.covariance(x, root[layout.RANGES : layout.RANGES + 2], [1, 1], root[layout.NUGGET], "separable")
+    inverse = np.linalg.inv(matrix)
+    v = np.linalg.inv(k * f.T @ inverse @ f)
+    beta = k * v @ f.T @ inverse @ z
+    lam = k * z @ inverse @ z - beta @ np.linalg.solve(v, beta)
+    a, q = shared[layout.A_SIGMA], shared[layout.Q_SIGMA]
+    shape = (a + k * 14 - 3) / 2
+    exact = (np.linalg.slogdet(v)[1] - k * 14 * math.log(2 * math.pi) - k * np.linalg.slogdet(matrix)[1]) / 2
+    exact += a / 2 * math.log(q / 2) - shape * math.log((q + lam) / 2) + math.lgamma(shape) - math.lgamma(a / 2)
+    assert log_marginal(state, 0, k) == pytest.approx(exact, rel=1e-7)

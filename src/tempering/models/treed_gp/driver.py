@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tempering.models.treed_gp.compiled import Array, Ints, compiled, entry
 from tempering.models.treed_gp.hierarchy import log_prior_of_shared
 from tempering.models.treed_gp.layout import LOG_DET, N_LEAVES, RUNG, TEMPER_TREE, State
-from tempering.models.treed_gp.leaf import log_marginal
+from tempering.models.treed_gp.leaf import log_marginal_without_prior, log_prior_of_sigma2
 from tempering.models.treed_gp.leaf_prior import log_prior_of_leaf
 from tempering.models.treed_gp.model import energy_of, run_round
 from tempering.models.treed_gp.reference import fill_reference
@@ -46,13 +46,13 @@ def move_rung(
 @compiled
 def log_marginals(state: State, k: float) -> float:
     """Return log m_k of all leaves."""
-    total = 0.0
+    total = state.meta[N_LEAVES] * log_prior_of_sigma2(state)
     for i in range(state.meta[N_LEAVES]):
         node = state.lists[0, i]
         if not state.leaf[node, LOG_DET] < math.inf:
             return -math.inf
-        total += log_marginal(state, node, k)
-    return total
+        total += log_marginal_without_prior(state, node, k)
+    return float(total)
 
 
 @compiled

@@ -82,8 +82,9 @@ AROUND_BETA0, AROUND_LEAST_SQUARES, FLAT = range(3)
     LOG_REACH,
     RANGE_CONSTANTS,  # log of the constant of each gamma density
     NUGGET_CONSTANTS,
-) = (0, 1, 2, 3, 4, 5, 9, *range(13, 36), 36, 38)
-REAL_LENGTH = 40
+    P_RANGE,
+) = (0, 1, 2, 3, 4, 5, 9, *range(13, 36), 36, 38, 40)
+REAL_LENGTH = 41
 
 NUGGET_FLOOR = 1e-10  # the prior of the nugget is shifted by it, so that the correlation matrix has a factor
 

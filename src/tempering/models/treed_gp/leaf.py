@@ -81,17 +81,27 @@ def log_fit(state: State, node: int, k: float) -> float:
 
 
 @compiled
-def log_marginal(state: State, node: int, k: float) -> float:
-    """Return log m_k of a leaf, beta and sigma^2 integrated out of prior times likelihood^k: (5.1)."""
+def log_prior_of_sigma2(state: State) -> float:
+    """Return the log of the constant of the inverse gamma of sigma^2."""
     a, q = state.shared[A_SIGMA], state.shared[Q_SIGMA]
-    shape = shape_of_sigma2(state, node, k)
+    return float(0.5 * a * math.log(0.5 * q) - math.lgamma(0.5 * a))
+
+
+@compiled
+def log_marginal_without_prior(state: State, node: int, k: float) -> float:
+    """Return log m_k but for the constant of sigma^2's prior, which all leaves share."""
     total = log_fit(state, node, k) - 0.5 * k * state.leaf[node, N_ROWS] * _LOG_2PI
-    total += 0.5 * a * math.log(0.5 * q) + math.lgamma(shape) - math.lgamma(0.5 * a)
+    total += math.lgamma(shape_of_sigma2(state, node, k))
     if state.integer[COEFFICIENTS] == FLAT:
         return float(total)
-    return float(
-        total + 0.5 * (state.shared[LOG_DET_PRECISION] - state.integer[N_MEAN] * math.log(state.leaf[node, TAU2]))
-    )
+    log_prior = state.shared[LOG_DET_PRECISION] - state.integer[N_MEAN] * math.log(state.leaf[node, TAU2])
+    return float(total + 0.5 * log_prior)
+
+
+@compiled
+def log_marginal(state: State, node: int, k: float) -> float:
+    """Return log m_k of a leaf, beta and sigma^2 integrated out of prior times likelihood^k: (5.1)."""
+    return log_marginal_without_prior(state, node, k) + log_prior_of_sigma2(state)
 
 
 @compiled

@@ -18,6 +18,7 @@ from tempering.models.treed_gp.layout import (
     NUGGET_MOVE,
     P_JOINT,
     P_NUGGET,
+    P_RANGE,
     Q_TAU,
     RANGE_MOVE,
     SAMPLE_NUGGET,
@@ -118,7 +119,8 @@ def draw_tau2_given_beta(rng: np.random.Generator, state: State, node: int) -> N
 @compiled
 def update_leaf(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Run steps 1 to 5 on one leaf."""
-    update_ranges(rng, state, node, k)
+    if rng.random() < state.real[P_RANGE]:
+        update_ranges(rng, state, node, k)
     if state.integer[SAMPLE_NUGGET] != 0 and rng.random() < state.real[P_NUGGET]:
         update_nugget(rng, state, node, k)
     draw_sigma2_beta(rng, state, node, k)

@@ -169,6 +169,7 @@ class TreedGPModel:
             self.prior,
             self.proposals,
             n_mean=int(integer[layout.N_MEAN]),
+            n_ranges=int(integer[layout.N_RANGES]),
             tree=self.tree,
             has_nugget=self.leaf in ("gp", "gp_linear"),
         )

@@ -134,6 +134,9 @@ class Proposals:
         Probabilities of the tree moves; swap or rotate has the rest.
     change_reach
         The cut moves by 1 to this many candidates.
+    range_move
+        Probability that a leaf's ranges are updated in a round. None is 1 for one range and 2/3 for several: the
+        specification's rounds leave them alone a third of the time where no dimension is switched off.
     nugget_move
         Probability that a leaf's nugget is updated in a round.
     joint_range_move
@@ -150,6 +153,7 @@ class Proposals:
     prune: float = 0.2
     change: float = 0.4
     change_reach: int = 1
+    range_move: float | None = None
     nugget_move: float = 0.5
     joint_range_move: float = 1.0 / 3.0
     inherit: float = 0.0
@@ -163,9 +167,15 @@ class Proposals:
         for field in fields(self):
             if field.name not in ("window", "change_reach", "tree_moves", "inherit_reach"):
                 value = getattr(self, field.name)
-                _require(0.0 <= value <= 1.0, f"{field.name} must lie in [0, 1]", value)
+                _require(value is None or 0.0 <= value <= 1.0, f"{field.name} must lie in [0, 1]", value)
         _require(self.grow == self.prune, "grow and prune must have one probability", (self.grow, self.prune))
         _require(self.grow + self.prune + self.change <= 1.0, "grow + prune + change must be at most 1", self)
+
+    def chance_of_range_move(self, n_ranges: int) -> float:
+        """Return the probability that a leaf's ranges are updated in a round."""
+        if self.range_move is not None:
+            return self.range_move
+        return 1.0 if n_ranges == 1 else 2.0 / 3.0
 
 
 def _require(holds: bool, what: str, came: Any) -> None:
@@ -238,7 +248,9 @@ def smallest_leaf(prior: Prior, n_base: int) -> int:
     return prior.min_leaf if prior.min_leaf is not None else max(10, n_base + 2) + 1
 
 
-def pack_reals(prior: Prior, proposals: Proposals, *, n_mean: int, tree: bool, has_nugget: bool) -> NDArray[np.float64]:
+def pack_reals(
+    prior: Prior, proposals: Proposals, *, n_mean: int, n_ranges: int, tree: bool, has_nugget: bool
+) -> NDArray[np.float64]:
     """Lay out the real-valued settings for the compiled code."""
     out = np.concatenate([np.zeros(layout.REAL_LENGTH), _fixed_coefficients(prior, n_mean)])
     out[layout.ALPHA] = prior.split_probability if tree else 0.0
@@ -266,6 +278,7 @@ def pack_reals(prior: Prior, proposals: Proposals, *, n_mean: int, tree: bool, h
     out[layout.P_CHANGE] = proposals.change
     out[layout.P_NUGGET] = proposals.nugget_move
     out[layout.P_JOINT] = proposals.joint_range_move
+    out[layout.P_RANGE] = proposals.chance_of_range_move(n_ranges)
     out[layout.P_INHERIT] = proposals.inherit
     out[layout.LOG_REACH] = np.log(proposals.inherit_reach)
     return out
