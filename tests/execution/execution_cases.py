@@ -9,8 +9,8 @@ from numba import njit
 import tempering as tp
 from tempering import problems
 
-ROWS = np.random.default_rng(7).normal(size=(1500, 3))
-HITS = np.random.default_rng(8).random(1500) < 0.3
+ROWS = np.random.default_rng(7).normal(size=(200, 3))
+HITS = np.random.default_rng(8).random(200) < 0.3
 LADDER = [1.0, 0.6, 0.25]
 SELECTION = problems.variable_selection()
 
@@ -65,7 +65,7 @@ WITH_PRIOR = tp.Target.from_likelihood(
 )
 RUNS = {
     "vector, simulated": _run(LOGISTIC, initial=np.zeros(3), chains=70, kernel=WALK),
-    "vector, ladder tuned": _run(LOGISTIC, initial=np.zeros(3), chains=70, kernel=HMC, ladder=None, tune=640),
+    "vector, ladder tuned": _run(LOGISTIC, initial=np.zeros(3), chains=70, kernel=HMC, ladder=None, tune=320),
     "vector, parallel": _run(LOGISTIC, initial=np.zeros(3), chains=23, method="parallel", kernel=WALK),
     "vector, model": _run(Walker(), chains=600),
     "vector, sequential": _run(WITH_PRIOR, chains=4, method="sequential", ladder=None, kernel=WALK, draws=2_000),

@@ -15,8 +15,8 @@ from same_runs import assert_same
 
 import tempering as tp
 from tempering.errors import CheckpointError
+from tempering.execution import blocks, keeping
 from tempering.execution import checkpoint as checkpoints
-from tempering.execution import keeping
 from tempering.io import run_store
 
 TARGET = tp.Target(skewed)
@@ -70,6 +70,7 @@ def test_a_run_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypatch, 
 def test_another_executor_may_go_on(tmp_path, monkeypatch, small_chunks):
     """Alone, stopped while tuning; on threads, stopped while drawing; alone again."""
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    monkeypatch.setattr(blocks, "WORK", 5e4)
     name = "vector, simulated"
     with ThreadPoolExecutor(3) as executor:
         for n_writes, who in ((2, None), (12, executor)):
@@ -240,7 +241,7 @@ def files_no_larger_than(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("size", [500, 5_000, 20_000])
+@pytest.mark.parametrize("size", [5_000, *(pytest.param(size, marks=pytest.mark.long) for size in (500, 20_000))])
 def test_a_full_disk_is_told_and_leaves_the_checkpoint_whole(size, tmp_path, small_chunks):
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
     with files_no_larger_than(size), pytest.raises(CheckpointError, match="make room, and the same call goes on"):

@@ -22,9 +22,15 @@ from tempering.execution.operations import operations
 from tempering.execution.recipe import Recipe
 
 SPAWN = multiprocessing.get_context("spawn")
-IN_PROCESSES = ("vector, simulated", "vector, parallel", "numba, simulated", "python, simulated, model")
+IN_PROCESSES = ("vector, simulated", "numba, simulated", "python, simulated, model")
 ON_CLUSTERS = ("vector, simulated", "python, simulated, model")
-SLOW_TO_COMPILE = ("numba, parallel, model",)
+SLOW_TO_COMPILE = ("numba, parallel, model", "vector, ladder tuned", "vector, sequential")
+SMALL_WORK = 5e4  # operations a block: small runs are cut into several then
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "WORK", SMALL_WORK)
 
 
 @cache
@@ -77,8 +83,10 @@ import sys
 import numpy as np
 from execution_cases import RUNS
 from mpi4py.futures import MPIPoolExecutor
+from tempering.execution import blocks
 
 if __name__ == "__main__":
+    blocks.WORK = 5e4
     with MPIPoolExecutor() as executor:
         for name in sys.argv[2:]:
             run = RUNS[name](executor=executor)
@@ -100,7 +108,7 @@ def test_mpi_changes_nothing(tmp_path):
 
 def test_control_other_blocks_give_other_bits(monkeypatch):
     """Without blocks of one size the number of chains run at once would show in the draws."""
-    monkeypatch.setattr(blocks, "WORK", 1e4)
+    monkeypatch.setattr(blocks, "WORK", 1e3)
     with pytest.raises(AssertionError):
         assert_same(alone("vector, simulated"), RUNS["vector, simulated"]())
 
@@ -110,13 +118,14 @@ def test_a_large_target_is_sent_to_those_who_ask(processes, monkeypatch):
     assert_same(alone("vector, simulated"), RUNS["vector, simulated"](executor=processes))
 
 
-def test_costly_densities_are_shared_out_finely():
+def test_costly_densities_are_shared_out_finely(monkeypatch):
     rows = np.ones((20_000, 3))
     costly = tp.Target(lambda x: -0.5 * ((rows @ x) ** 2).sum())
     recipe = Recipe(None, tp.kernels.RandomWalk(), np.zeros(3), (), "vector", "simulated", "lifted", 1, 2)
     counts = [operations(replace(recipe, target=target)) for target in (LOGISTIC, costly)]
-    assert counts[0] < 30_000 < 100_000 < counts[1]  # 1500 and 20 000 rows
-    assert [blocks.block_size("vector", 32, 1, count) for count in counts] == [16, 4]
+    assert counts[0] < 5_000 < 100_000 < counts[1]  # 200 and 20 000 rows
+    monkeypatch.undo()
+    assert [blocks.block_size("vector", 32, 1, count) for count in counts] == [32, 4]
 
 
 def test_forked_processes_are_refused():
