@@ -20,6 +20,7 @@ from tempering.estimators import (
 if TYPE_CHECKING:
     from tempering.draws import TemperedDraws
 
+INTEGRATION = "thermodynamic integration"
 TRUSTED_K_HAT = 0.7  # of a step's weights (Vehtari et al. 2024)
 ENOUGH_OVERLAP = 0.03  # between neighbouring rungs (Klimovich, Shirts & Mobley 2015)
 DISAGREEMENT = 4.0  # standard errors of the difference, added as if independent, from which methods disagree
@@ -34,6 +35,7 @@ class Evidence:
     value, standard_error : float
         MBAR's.
     by_method : dict of str to Estimate
+        The error of thermodynamic integration has that of its rule in it: the spacing of the rungs.
     is_absolute : bool
         Whether k_m = 0 and the base is a prior, so that this is the log marginal likelihood (of a normalised prior).
     disagreement : str
@@ -59,11 +61,16 @@ def evidence_of(draws: TemperedDraws) -> Evidence:
         by_method |= {
             "stepping stone": log_evidence_stepping_stone(energy, k, rung, **units),
             "stepping stone, reversed": log_evidence_stepping_stone(energy, k, rung, reverse=True, **units),
-            "thermodynamic integration": thermodynamic_integration(energy, k, rung, **units),
         }
+    if np.all(draws.visits > 0) and np.min(energy) > -np.inf:  # a mean energy there is
+        by_method[INTEGRATION] = thermodynamic_integration(energy, k, rung, **units)
     disagreement = _disagreement(draws, by_method)
     if disagreement:
         warnings.warn(disagreement, stacklevel=3)
+    if INTEGRATION in by_method:  # with few rungs the rule's own error is the larger one
+        found = by_method[INTEGRATION]
+        wide = float(np.hypot(float(found.standard_error), _own_error(draws, INTEGRATION)))
+        by_method[INTEGRATION] = Estimate(found.value, wide)
     is_absolute = not draws.is_powered and draws.ladder.hottest == 0.0
     return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, disagreement)
 
@@ -101,7 +108,7 @@ def _own_error(draws: TemperedDraws, name: str) -> float:
     a hot rung that a colder one leaves out: they speak only where MBAR itself is in doubt, for lack of overlap.
     """
     k, energy, rung = draws.ladder.inverse_temperatures, draws.energy, draws.rung
-    if name.startswith("thermodynamic"):
+    if name == INTEGRATION:
         plain, corrected = (float(thermodynamic_integration(energy, k, rung, corrected=c).value) for c in (False, True))
         return abs(plain - corrected)
     if name == "mbar":
