@@ -1,3 +1,4 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -59,3 +60,23 @@ def test_populations_choose_their_own_temperatures():
     target = tp.Target(problems.skewed(2).log_density)
     with pytest.raises(SamplerError, match="chooses its own temperatures, but got a ladder"):
         tp.sample(target, initial=np.zeros(2), method="sequential", ladder=[1, 0.5], progress=False)
+
+
+def test_a_tuned_run_takes_the_path_from_a_fitted_reference_by_itself():
+    problem = problems.two_modes(5)
+    options = {"initial": problem.initial, "rng": 4, "draws": 1000, "progress": False}
+    run, plain = (tp.sample(tp.Target(problem.log_density), reference=r, **options) for r in ("auto", None))
+    narrow, before = (r.expect(lambda x: problem.mode_of(x) == 1) for r in (run, plain))
+    assert run.info.redraws
+    assert not plain.info.redraws
+    assert abs(narrow.value - 0.3) < 4 * narrow.standard_error < 0.06
+    assert before.standard_error > 5 * narrow.standard_error  # control: the plain path knows far less
+
+
+def test_a_tuned_run_keeps_the_plain_path_where_no_reference_fits():
+    def funnel(x):
+        return -0.5 * (x[0] / 3.0) ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 2.0 * x[0]
+
+    run = tp.sample(tp.Target(funnel), initial=np.zeros(5), rng=4, draws=200, progress=False)
+    assert not run.info.redraws
+    assert run.is_powered
