@@ -1,4 +1,7 @@
-"""Run every benchmark module there is: ``python -m benchmarks [--only NAME] [arguments of that one]``."""
+"""Compare with other samplers, or run another benchmark: ``python -m benchmarks [--full] [--only NAME | --all]``.
+
+Arguments that follow are passed on.
+"""
 
 import argparse
 import pkgutil
@@ -8,13 +11,13 @@ import time
 
 import benchmarks
 
-BY_THEMSELVES = ("soak",)  # that take half an hour and have a command of their own
+LEADING = "peers"
 
 
 def names() -> list[str]:
     """Return the benchmark modules found, in alphabetical order."""
     found = (module.name for module in pkgutil.iter_modules(benchmarks.__path__))
-    return sorted(name for name in found if not name.startswith("_") and name not in BY_THEMSELVES)
+    return sorted(name for name in found if not name.startswith("_"))
 
 
 def run(name: str, arguments: list[str]) -> int:
@@ -31,12 +34,14 @@ def run(name: str, arguments: list[str]) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=benchmarks.__doc__)
-    parser.add_argument("--only", choices=names(), help="run this one alone, with the arguments that follow")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, allow_abbrev=False)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", choices=names(), default=LEADING, help="another one, with the arguments that follow")
+    which.add_argument("--all", action="store_true", help="every one in turn: hours")
     options, rest = parser.parse_known_args()
-    if rest and not options.only:
-        parser.error(f"arguments are passed on with --only, but got {' '.join(rest)} for all")
-    missed = [run(name, rest) for name in ([options.only] if options.only else names())]
+    if rest and options.all:
+        parser.error(f"arguments are passed on to one benchmark, but got {' '.join(rest)} for all")
+    missed = [run(name, rest) for name in (names() if options.all else [options.only])]
     return 1 if any(missed) else 0
 
 

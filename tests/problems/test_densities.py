@@ -23,6 +23,7 @@ PROBLEMS = {
     "ring": problems.ring(),
     "two_modes": problems.two_modes(),
     "five_modes": problems.five_modes(),
+    "unequal_modes": problems.unequal_modes(5),
 }
 LIKELIHOOD = problems.likelihood_gaussian(3)
 N_DRAWS = 20_000

@@ -212,3 +212,17 @@ def five_modes() -> GaussianMixture:
         means[j, 2 * j] = height
         means[j, 2 * j + 1] = 2.0 - j
     return GaussianMixture(np.array([0.36, 0.28, 0.20, 0.12, 0.04]), means, np.array([1.0, 0.7, 1.6, 0.4, 0.55]))
+
+
+def unequal_modes(dimension: int) -> GaussianMixture:
+    """Four modes of masses 0.4 to 0.1 and widths 1 to 0.7, for 5 to 50 dimensions; centres 10 or more apart.
+
+    The lightest is the narrowest too: at k near 0 its share under powering up is about 0.7^dimension. Centres lie on
+    opposite sides of the origin, so that each mode has points that climb to it.
+    """
+    index = np.arange(dimension)
+    first, second = np.where(index % 2 == 0, 1.0, -0.5), np.where(index % 3 == 0, -1.0, 0.7)
+    directions = np.stack([first / np.linalg.norm(first), second / np.linalg.norm(second)])
+    radius = 7.0 * np.sqrt(dimension / 5)
+    means = radius * np.concatenate([directions, -directions])
+    return GaussianMixture(np.array([0.4, 0.3, 0.2, 0.1]), means, np.array([1.0, 0.8, 0.9, 0.7]))

@@ -1,0 +1,11 @@
+"""Ours beside other samplers: the same posteriors, one core each, in one run.
+
+Every (problem, sampler, seed) is a process of its own, pinned to one core. All get the same independent normal prior
+and the same likelihood; ours starts from one point, the others from draws of the prior. Peers run
+as their own documentation recommends (see `benchmarks/peers/samplers`, a file each), with an effort that makes the
+sampling last about as long as ours. Times are processor seconds. Compilation and start-up are counted apart.
+
+Time to an error: beyond start-up the mean square error falls as c / time, so c is the mean over all runs of
+error^2 x sampling time, and an error e takes start-up + c / e^2. A run that misses a mode counts with the error it
+makes.
+"""

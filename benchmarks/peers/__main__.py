@@ -1,0 +1,85 @@
+"""Run the comparison: ``python -m benchmarks.peers [--full] [--json FILE]``."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+import benchmarks.peers
+from benchmarks.peers import environments, models
+from benchmarks.peers.cases import MAKERS
+from benchmarks.peers.picture import draw
+from benchmarks.peers.runs import SAMPLERS, Runs, free_cores, module_of
+from benchmarks.peers.summary import Summary, printed
+
+QUICK_CASES = ("mixture", "ring", "modes_5", "logistic")
+QUICK_SAMPLERS = (
+    "tempering",
+    "blackjax_tempered",
+    "numpyro_nuts",
+    "emcee_ensemble",
+    "dynesty_dynamic",
+    "eryn_parallel",
+)
+QUICK = {"seeds": 2, "seconds": 3.0, "limit": 60.0}
+FULL = {"seeds": 10, "seconds": 10.0, "limit": 900.0}
+FOLDER = Path(__file__).parents[1] / "results" / "peers"
+
+
+def about(seeds: int, seconds: float, load: float) -> dict[str, object]:
+    """Return on what the figures were measured."""
+    return {
+        "machine": platform.platform(),
+        "python": platform.python_version(),
+        "cores": f"{os.cpu_count()}, one a run",
+        "load when it began": round(load, 1),
+        "date": time.strftime("%Y-%m-%d"),
+        "seeds": seeds,
+        "sampling seconds aimed at": seconds,
+    }
+
+
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=benchmarks.peers.__doc__)
+    parser.add_argument("--full", action="store_true", help="all problems, all peers, ten seeds, the models too")
+    parser.add_argument("--cases", nargs="+", choices=list(MAKERS))
+    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS)
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--seconds", type=float, help="of sampling that a run should last, by the processor")
+    parser.add_argument("--limit", type=float, help="seconds by the clock after which a run is given up")
+    parser.add_argument("--runs", type=Path, help="file of all runs; those already in it are not run again")
+    parser.add_argument("--models", action="store_true", help="the treed GP beside tgp, and mark-recapture")
+    parser.add_argument(
+        "--json", type=Path, help="write the tables to this file, and the picture beside the docs' images"
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = options_of(arguments)
+    kind = FULL if options.full else QUICK
+    cases = options.cases or (list(MAKERS) if options.full else QUICK_CASES)
+    samplers = options.samplers or (SAMPLERS if options.full else QUICK_SAMPLERS)
+    seeds, seconds = options.seeds or int(kind["seeds"]), options.seconds or kind["seconds"]
+    load = os.getloadavg()[0]
+    for environment in sorted({module_of(sampler).ENVIRONMENT for sampler in samplers} - {"own"}):
+        environments.make(environment)
+    path = options.runs or FOLDER / ("full.json" if options.full else "quick.json")
+    runs = Runs(path, free_cores(), options.limit or kind["limit"])
+    runs.all(cases, samplers, range(1, seeds + 1), seconds)
+    summary = Summary(runs.records)
+    print(printed(summary))
+    if options.json:
+        tables = {"about": about(seeds, seconds, load), **summary.tables()}
+        if options.full or options.models:
+            tables["models"] = models.rows()
+        options.json.write_text(json.dumps(tables, indent=1) + "\n")
+        draw(summary, Path(__file__).parents[2] / "docs" / "images" / "peers.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

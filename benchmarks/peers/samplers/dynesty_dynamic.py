@@ -1,0 +1,27 @@
+"""dynesty's dynamic nested sampler, which its documentation recommends when the posterior is wanted.
+
+Bounds and sampling are chosen by themselves ("auto"), 500 live points to start with, posterior and evidence weighed
+80:20, all defaults; it stops at a number of effective draws.
+"""
+
+import numpy as np
+from scipy.special import ndtri
+
+from benchmarks.peers.cases import Case
+from benchmarks.peers.samplers import Answer
+
+PACKAGE, ENVIRONMENT = "dynesty", "peers"
+EFFORT, LEAST = 4_000, 1_000
+SETTINGS = {"effort": "effective draws (n_effective)", "all else": "defaults", "start": "the prior"}
+
+
+def run(case: Case, seed: int, effort: int) -> Answer:
+    import dynesty
+
+    sampler = dynesty.DynamicNestedSampler(
+        case.log_likelihood, lambda u: case.prior.mean + case.prior.sd * ndtri(u), case.dimension,
+        rstate=np.random.default_rng(seed),
+    )  # fmt: skip
+    sampler.run_nested(n_effective=effort, print_progress=False)
+    found = sampler.results
+    return Answer(found.samples, found.importance_weights(), float(found.logz[-1]), int(np.sum(found.ncall)))

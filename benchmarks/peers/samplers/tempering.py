@@ -1,0 +1,36 @@
+"""Our own `tp.sample`, with its defaults; more effort is more draws."""
+
+import sys
+from typing import Any
+
+from benchmarks.peers.cases import Case
+from benchmarks.peers.samplers import Answer
+
+PACKAGE, ENVIRONMENT = "tempering", "own"
+EFFORT, LEAST = 10_000, 2_000
+SETTINGS = {
+    "call": "tp.sample(tp.Target(log_density), initial=point, rng=seed), draws scaled with the effort",
+    "effort": "draws a chain (default 10 000); tune stays at its default",
+    "start": "one point in the first mode; the prior is a part of the density",
+}
+
+
+def run(case: Case, seed: int, effort: int) -> Answer:
+    import tempering as tp
+
+    run = tp.sample(tp.Target(case.log_density), initial=case.initial, rng=seed, draws=effort, progress=False)
+    draws = next(iter(run.values.values())) if isinstance(run.values, dict) else run.values
+    weights = run.weights()
+    return Answer(
+        draws.reshape(-1, case.dimension), weights.reshape(-1), evidence_of(run), run.info.n_iterations * len(weights)
+    )
+
+
+def evidence_of(run: Any) -> float | None:
+    """Return the log evidence where the path starts from a normalised density."""
+    try:
+        evidence = run.log_evidence()
+    except ValueError as refused:
+        print(f"no evidence: {refused}", file=sys.stderr)
+        return None
+    return float(evidence.value) if evidence.is_absolute else None

@@ -1,0 +1,192 @@
+"""From runs to ratios: constants of error^2 x time, times to an error, effective draws a second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers.cases import case_of
+from benchmarks.peers.environments import version_of
+from benchmarks.peers.runs import SAMPLERS, module_of
+
+OURS = "tempering"
+FLOOR = 3.0  # a sampler that at its longest runs errs by more than this many times what was wanted has not got there
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All runs of one sampler on one case; the pilot, a shorter run, counts for constants only."""
+
+    case: str
+    sampler: str
+    records: Sequence[dict[str, Any]]
+
+    @cached_property
+    def good(self) -> list[dict[str, Any]]:
+        """The runs that ended."""
+        return [r for r in self.records if "failure" not in r]
+
+    @cached_property
+    def longest(self) -> list[dict[str, Any]]:
+        """The runs at the greatest effort."""
+        most = max((r["effort"] for r in self.good), default=0)
+        return [r for r in self.good if r["effort"] == most]
+
+    @property
+    def failure(self) -> str | None:
+        """Why there is no figure, or None."""
+        return None if self.good else str(self.records[0]["failure"])
+
+    @property
+    def key(self) -> str:
+        """The error that is compared: of masses, or of moments where there is one mode."""
+        return "masses" if case_of(self.case).is_multimodal else "moments"
+
+    def rms(self, key: str) -> float | None:
+        """Return the root mean square error of the longest runs."""
+        values = [r[key] for r in self.longest if r[key] is not None]
+        return float(np.sqrt(np.mean(np.square(values)))) if values else None
+
+    def constant(self, per: str = "sampling") -> float:
+        """Return the mean of error^2 x time (or x calls): what an error of 1 would cost."""
+        return float(np.mean([r[self.key] ** 2 * r[per] for r in self.longest]))
+
+    def median(self, key: str) -> float | None:
+        """Return a median over the longest runs."""
+        values = [r[key] for r in self.longest if r[key] is not None]
+        return float(np.median(values)) if values else None
+
+    @property
+    def seconds_to_error(self) -> float | None:
+        """Start-up + c / e^2, by the processor; None where the error is far from what is wanted."""
+        wanted = case_of(self.case).error_wanted
+        error = self.rms(self.key)
+        if error is None or error > FLOOR * wanted:
+            return None
+        return float(self.median("start_up") or 0.0) + self.constant() / wanted**2
+
+    @property
+    def effective_draws_a_second(self) -> float:
+        """1 / (mean square error of moments, in deviations) / sampling seconds."""
+        return 1 / float(np.mean([r["moments"] ** 2 * r["sampling"] for r in self.longest]))
+
+
+class Summary:
+    """Every cell there is, and the tables made of them."""
+
+    def __init__(self, records: Sequence[dict[str, Any]]) -> None:
+        self.records = records
+        self.cases = list(dict.fromkeys(r["case"] for r in records))
+        self.samplers = [s for s in SAMPLERS if any(r["sampler"] == s for r in records)]
+
+    def cell(self, case: str, sampler: str) -> Cell | None:
+        """Return the runs of one sampler on one case, or None."""
+        records = [r for r in self.records if r["case"] == case and r["sampler"] == sampler]
+        return Cell(case, sampler, records) if records else None
+
+    def row_of(self, case: str) -> list[Cell]:
+        """Return the cells of a case that have figures."""
+        cells = (self.cell(case, sampler) for sampler in self.samplers)
+        return [cell for cell in cells if cell is not None and cell.good]
+
+    def ratios(self) -> list[dict[str, Any]]:
+        """Return the ratio to the best peer, a row a case: above 1 we are ahead."""
+        out = []
+        for case in self.cases:
+            cells = self.row_of(case)
+            ours = next((cell for cell in cells if cell.sampler == OURS), None)
+            peers = [cell for cell in cells if cell.sampler != OURS]
+            if ours is None or not peers:
+                continue
+            best = min(peers, key=lambda cell: cell.constant())
+            whole = [cell for cell in peers if cell.seconds_to_error is not None]
+            soonest = min(whole, key=lambda cell: cell.seconds_to_error or np.inf, default=None)
+            calls = [cell for cell in peers if cell.longest[0]["n_calls"]]
+            fewest = min(calls, key=lambda cell: cell.constant("n_calls"), default=None)
+            out.append(
+                {
+                    "problem": case_of(case).title,
+                    "time ratio to the best peer": best.constant() / ours.constant(),
+                    "best peer": best.sampler,
+                    "with start-up": _ratio(soonest, ours),
+                    "best with start-up": soonest.sampler if soonest else "none gets there",
+                    "at equal calls": fewest.constant("n_calls") / ours.constant("n_calls") if fewest else None,
+                    "best at equal calls": fewest.sampler if fewest else None,
+                    "error wanted": case_of(case).error_wanted,
+                    "our seconds to it": ours.seconds_to_error,
+                }
+            )
+        return out
+
+    def errors(self) -> list[dict[str, Any]]:
+        """Return a row for each case and sampler: errors, times, memory."""
+        out: list[dict[str, Any]] = []
+        for case in self.cases:
+            for sampler in self.samplers:
+                cell = self.cell(case, sampler)
+                if cell is None:
+                    continue
+                row: dict[str, Any] = {"problem": case, "sampler": sampler}
+                out.append(row | (_figures(cell) if cell.good else {"remark": cell.failure}))
+        return out
+
+    def peers(self) -> list[dict[str, Any]]:
+        """Return each sampler's version and settings."""
+        modules = {sampler: module_of(sampler) for sampler in self.samplers}
+        return [
+            {
+                "sampler": sampler,
+                "version": version_of(module.ENVIRONMENT, module.PACKAGE) or "not installed",
+                "settings": module.SETTINGS,
+            }
+            for sampler, module in modules.items()
+        ]
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return all tables, the ratios first."""
+        return {"ratio_to_the_best_peer": self.ratios(), "errors_and_times": self.errors(), "settings": self.peers()}
+
+
+def _figures(cell: Cell) -> dict[str, Any]:
+    masses, error = cell.rms("masses"), cell.rms(cell.key)
+    far = error is not None and error > FLOOR * case_of(cell.case).error_wanted
+    return {
+        "runs": len(cell.longest),
+        "masses": masses,
+        "moments": cell.rms("moments"),
+        "log evidence": cell.rms("log_evidence"),
+        "sampling s": cell.median("sampling"),
+        "start-up s": cell.median("start_up"),
+        "seconds to error": cell.seconds_to_error,
+        "effective draws a second": cell.effective_draws_a_second,
+        "calls": cell.median("n_calls"),
+        "MB": cell.median("memory_mb"),
+        "remark": "far from the error wanted" if far else "",
+    }
+
+
+def _ratio(peer: Cell | None, ours: Cell) -> float | None:
+    if peer is None or peer.seconds_to_error is None or ours.seconds_to_error is None:
+        return None
+    return peer.seconds_to_error / ours.seconds_to_error
+
+
+def printed(summary: Summary) -> str:
+    """Return the ratios and errors as tables in Markdown."""
+    return "\n\n".join(_markdown(rows) for rows in (summary.ratios(), summary.errors()) if rows)
+
+
+def _markdown(rows: Sequence[dict[str, Any]]) -> str:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [columns, ["---"] * len(columns), *([_cell(row.get(column)) for column in columns] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

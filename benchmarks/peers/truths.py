@@ -1,0 +1,142 @@
+"""Compute the truth of the posteriors on data by two methods, and store it: ``python -m benchmarks.peers.truths``.
+
+First: importance sampling from a reference fitted to the modes, independent draws with finite-variance weights. Second:
+tempered SMC from the prior, populations whose spread gives their error. The first is stored, the second is stored
+beside it, and differences beyond four standard errors are refused.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import logsumexp
+
+import tempering as tp
+from tempering import problems
+from tempering.reference import fit_reference
+
+STORE = Path(__file__).parents[2] / "src" / "tempering" / "data" / "posterior_truths.json"
+PROBLEMS = {
+    "label_switching": problems.label_switching(),
+    "sensors": problems.sensors(),
+    "logistic": problems.logistic(),
+}
+BATCH, LEAST_ERROR = 2_000, 1e-6
+
+
+def starts_of(name: str, problem: Any, rng: np.random.Generator) -> Any:
+    """Return points to climb from: every relabelling, or draws of the prior."""
+    if name == "label_switching":
+        parts = problem.initial.reshape(3, 3)
+        return np.stack([parts[:, list(p)].reshape(-1) for p in np.array(np.meshgrid(*[range(3)] * 3)).T.reshape(-1, 3) if len(set(p)) == 3])  # noqa: E501  # fmt: skip
+    return np.concatenate([[problem.initial], problem.prior.sample(rng, 400 if name == "sensors" else 2)])
+
+
+def statistics_of(problem: Any, x: Any) -> Any:
+    """Return indicators of modes, and summaries with their squares."""
+    values = problem.summaries(x)
+    indicators = problem.mode_of(x)[:, None] == np.arange(problem.n_modes)
+    return np.hstack([indicators, values, values**2])
+
+
+def by_importance(name: str, problem: Any, n: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Return log evidence and statistics with standard errors, from independent draws of a fitted reference."""
+    fitted = fit_reference(problem.log_density, starts_of(name, problem, rng), rng=rng)
+    print(name, fitted, flush=True)
+    with jax.enable_x64(True):
+        density = jax.jit(jax.vmap(lambda x: problem.log_density(x) - fitted.reference.log_density(x)))
+        draw = jax.jit(jax.vmap(fitted.reference.sample))
+        keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), n)
+        draws = np.concatenate([np.asarray(draw(keys[i : i + BATCH])) for i in range(0, n, BATCH)])
+        log_w = np.concatenate([np.asarray(density(jnp.asarray(draws[i : i + BATCH]))) for i in range(0, n, BATCH)])
+    weights = np.exp(log_w - logsumexp(log_w))
+    statistics = statistics_of(problem, draws)
+    mean = weights @ statistics
+    error = np.sqrt(np.sum((weights[:, None] * (statistics - mean)) ** 2, axis=0))
+    relative = np.exp(log_w - log_w.max())
+    return {
+        "log_evidence": float(logsumexp(log_w) - np.log(n)),
+        "log_evidence_error": float(relative.std() / relative.mean() / np.sqrt(n)),
+        "statistics": mean,
+        "errors": error,
+        "ess": float(1 / np.sum(weights**2)),
+    }
+
+
+def by_populations(problem: Any, draws: int, seeds: range) -> dict[str, Any]:
+    """Return the same from independent runs of tempered SMC, with the errors that their spread shows."""
+    rows, evidences = [], []
+    sample = lambda key: problem.prior.mean + problem.prior.sd * jax.random.normal(key, (problem.prior.dimension,))  # noqa: E731
+    target = tp.Target.from_likelihood(problem.log_likelihood, problem.log_prior, sample)
+    for seed in seeds:
+        run = tp.sample(target, method="sequential", draws=draws, rng=seed, progress=False)
+        x = run.values if not isinstance(run.values, dict) else next(iter(run.values.values()))
+        weights = run.weights().reshape(-1)
+        rows.append(weights @ statistics_of(problem, x.reshape(-1, x.shape[-1])))
+        evidences.append(run.log_evidence().value)
+    n = np.sqrt(len(seeds))
+    return {
+        "log_evidence": float(np.mean(evidences)),
+        "log_evidence_error": float(np.std(evidences, ddof=1) / n),
+        "statistics": np.mean(rows, axis=0),
+        "errors": np.std(rows, axis=0, ddof=1) / n,
+    }
+
+
+def stored_form(problem: Any, found: dict[str, Any], second: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what `tempering.problems.posterior.Truth` reads, and the second method beside it."""
+    m, s = problem.n_modes, (len(found["statistics"]) - problem.n_modes) // 2
+    masses, mean = found["statistics"][:m], found["statistics"][m : m + s]
+    is_symmetric = isinstance(problem, problems.LabelSwitching)
+    form = {
+        "log_evidence": found["log_evidence"],
+        "log_evidence_error": found["log_evidence_error"],
+        "mode_masses": (np.full(m, 1 / m) if is_symmetric else masses).tolist(),
+        "mode_masses_error": (np.zeros(m) if is_symmetric else found["errors"][:m]).tolist(),
+        "mean": mean.tolist(),
+        "mean_error": found["errors"][m : m + s].tolist(),
+        "sd": np.sqrt(found["statistics"][m + s :] - mean**2).tolist(),
+        "effective_draws": found["ess"],
+    }
+    if second is not None:
+        both = np.hypot(found["errors"], second["errors"]) + LEAST_ERROR
+        z = (second["statistics"] - found["statistics"]) / both
+        z_evidence = second["log_evidence"] - found["log_evidence"]
+        z_evidence /= float(np.hypot(found["log_evidence_error"], second["log_evidence_error"]))
+        form["second_method"] = {
+            "what": "tempered SMC from the prior",
+            "log_evidence": second["log_evidence"],
+            "log_evidence_error": second["log_evidence_error"],
+            "mode_masses": second["statistics"][:m].tolist(),
+            "mean": second["statistics"][m : m + s].tolist(),
+            "mean_error": second["errors"][m : m + s].tolist(),
+            "largest_z": float(max(np.max(np.abs(z)), abs(z_evidence))),
+        }
+    return form
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.truths", description=__doc__)
+    parser.add_argument("--only", choices=list(PROBLEMS))
+    parser.add_argument("--draws", type=int, default=400_000, help="of the fitted reference")
+    parser.add_argument("--populations", type=int, default=8, help="runs of the second method; 0: none")
+    parser.add_argument("--particles", type=int, default=2_000, help="of each of eight populations of such a run")
+    options = parser.parse_args()
+    for name in [options.only] if options.only else list(PROBLEMS):
+        problem = PROBLEMS[name]
+        found = by_importance(name, problem, options.draws, np.random.default_rng(1))
+        runs = range(options.populations)
+        second = by_populations(problem, options.particles, runs) if options.populations else None
+        store = json.loads(STORE.read_text()) if STORE.is_file() else {}
+        STORE.write_text(json.dumps(store | {name: stored_form(problem, found, second)}, indent=1) + "\n")
+        print(name, json.dumps(stored_form(problem, found, second), indent=1), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The posterior of a normal mixture on data: every relabelling of its components is a mode of equal mass."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from tempering.problems.posterior import NormalPrior, Truth
+from tempering.problems.problem import FloatArray, frozen_array, log_sum_exp, namespace_of
+
+_LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
+_WEIGHTS, _MEANS, _SDS = (0.5, 0.3, 0.2), (-1.5, 1.2, 4.5), (0.9, 0.7, 1.1)  # what made the data
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSwitching:
+    r"""Means, log deviations and logits of the weights of a mixture of three normals.
+
+    .. math:: y_i \sim \sum_j p_j N(\mu_j, e^{2 s_j}), \quad p = \mathrm{softmax}(z), \quad
+        \mu_j \sim N(0, 5^2),\; s_j \sim N(0, 1),\; z_j \sim N(0, 1)
+
+    A position is :math:`(\mu, s, z)`, nine numbers. Prior and likelihood do not know the components apart, so the
+    six orders of the means have mass 1/6 each, exactly.
+
+    Parameters
+    ----------
+    data : array_like, shape (n_data,)
+
+    Examples
+    --------
+    >>> problem = label_switching()
+    >>> problem.mode_of(np.array([0.0, 5.0, -2.0, *np.zeros(6)]))  # the third mean is the least: order (2, 0, 1)
+    np.int64(4)
+    """
+
+    data: FloatArray
+    n_components = 3
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", frozen_array(self.data, "data", 1))
+
+    @cached_property
+    def prior(self) -> NormalPrior:
+        """Independent normals, wide for the means."""
+        return NormalPrior(np.zeros(9), np.repeat([5.0, 1.0, 1.0], self.n_components))
+
+    @property
+    def n_modes(self) -> int:
+        """The number of orders of the components."""
+        return 6
+
+    @property
+    def initial(self) -> FloatArray:
+        """A point in the bulk of one mode."""
+        return np.array([*_MEANS, *np.log(_SDS), *(np.log(_WEIGHTS) - np.mean(np.log(_WEIGHTS)))])
+
+    @cached_property
+    def truth(self) -> Truth:
+        """Evidence and summaries, computed once."""
+        return Truth.stored("label_switching")
+
+    def log_prior(self, x: Any) -> Any:
+        """Return the log prior density, shape (..., 9)."""
+        return self.prior.log_density(x)
+
+    def log_likelihood(self, x: Any) -> Any:
+        """Return the log likelihood, shape (..., 9)."""
+        xp = namespace_of(x)
+        means, log_sds, logits = xp.moveaxis(xp.reshape(xp.asarray(x), (*x.shape[:-1], 3, 3)), -2, 0)
+        log_heights = logits - xp.expand_dims(log_sum_exp(logits), -1) - log_sds - _LOG_SQRT_2PI
+        z = (self.data[:, None] - xp.expand_dims(means, -2)) * xp.expand_dims(xp.exp(-log_sds), -2)
+        return xp.sum(log_sum_exp(xp.expand_dims(log_heights, -2) - 0.5 * z * z), axis=-1)
+
+    def log_density(self, x: Any) -> Any:
+        """Return log prior + log likelihood."""
+        return self.log_prior(x) + self.log_likelihood(x)
+
+    def mode_of(self, x: Any) -> Any:
+        """Return which order the means are in: the number of their permutation."""
+        order = np.argsort(np.asarray(x)[..., :3], axis=-1)
+        codes = np.array([100 * p[0] + 10 * p[1] + p[2] for p in permutations(range(3))])
+        return np.searchsorted(codes, order @ np.array([100, 10, 1]))
+
+    def summaries(self, x: Any) -> FloatArray:
+        """Return means, log deviations and weights of the components, sorted by their means."""
+        means, log_sds, logits = np.moveaxis(np.reshape(x, (*np.shape(x)[:-1], 3, 3)), -2, 0)
+        order = np.argsort(means, axis=-1)
+        weights = np.exp(logits - log_sum_exp(logits)[..., None])
+        return np.concatenate([np.take_along_axis(v, order, -1) for v in (means, log_sds, weights)], axis=-1)
+
+
+def label_switching(n_data: int = 200) -> LabelSwitching:
+    """Return the mixture of three normals on 200 data made from one."""
+    rng = np.random.default_rng(200)  # the data, part of the problem
+    which = rng.choice(3, size=n_data, p=_WEIGHTS)
+    return LabelSwitching(np.array(_MEANS)[which] + np.array(_SDS)[which] * rng.standard_normal(n_data))

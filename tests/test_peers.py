@@ -1,0 +1,116 @@
+"""The comparison with other samplers: what it calls an error, how it counts time, what it makes of failures."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the benchmarks are no part of the installed package
+
+from benchmarks.peers import environments, runs
+from benchmarks.peers.cases import case_of
+from benchmarks.peers.summary import Summary
+from benchmarks.peers.worker import Compilation
+
+from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
+from tempering import problems
+
+
+def record(sampler, seed, masses, sampling, effort=100, **others):
+    figures = {"moments": masses, "log_evidence": None, "start_up": 2.0, "n_calls": 1000, "memory_mb": 300.0}
+    at = {"sampler": sampler, "case": "ring", "seed": seed, "effort": effort}
+    return at | figures | {"masses": masses, "sampling": sampling} | others
+
+
+def test_the_posterior_of_a_mixture_is_the_mixture_and_its_evidence_is_one():
+    case, ring = case_of("ring"), problems.ring()
+    x = ring.sample(seeded_rng("ring"), 50)
+    np.testing.assert_allclose(case.log_density(x), ring.log_density(x), rtol=1e-10)
+
+
+def test_exact_draws_have_small_errors_and_lost_modes_large_ones():
+    case, ring = case_of("ring"), problems.ring()
+    x = ring.sample(seeded_rng("errors"), 40_000)
+    exact = case.errors(x, None, 0.001)
+    assert exact["masses"] < 0.01
+    assert exact["moments"] < 0.03
+    assert exact["log_evidence"] == pytest.approx(0.001)
+    lost = case.errors(x[ring.mode_of(x) != 6], None, None)
+    assert lost["masses"] == pytest.approx(0.25, abs=0.01)
+    assert lost["log_evidence"] is None
+
+
+def test_weights_count():
+    """Draws of pi^(1/2) weighted back are draws of pi, and without their weights they are not."""
+    case, ring = case_of("ring"), problems.ring()
+    rng = seeded_rng("weights")
+    shares = {True: [], False: []}
+    for _ in range(24):
+        x = ring.sample(rng, 2000, k=0.5)
+        for weighted, kept in shares.items():
+            log_w = 0.5 * ring.log_density(x) if weighted else np.zeros(len(x))
+            weights = np.exp(log_w - log_w.max())
+            kept.append(np.bincount(case.mode_of(x), weights / weights.sum(), minlength=8)[:7])
+    assert_mean_is(ring.weights[:7], shares[True])
+    assert_mean_is_not(ring.weights[:7], shares[False])
+
+
+def test_overlapping_compilations_count_once_and_earlier_ones_not_at_all():
+    compilation = Compilation()
+    compilation.intervals = [(0.0, 1.0), (10.0, 14.0), (11.0, 12.0), (13.0, 15.0), (20.0, 21.0)]
+    assert compilation.seconds(since=5.0) == pytest.approx(6.0)
+
+
+def test_efforts_follow_the_pace_of_the_pilot():
+    pilot = {"sampling": 0.5, "effort": 1000}
+    assert runs.matched_effort("tempering", pilot, 1.0) == 2000
+    assert runs.matched_effort("tempering", pilot, 1e6) == 64_000  # no further than it can be trusted
+    assert runs.matched_effort("tempering", pilot, 1e-6) == 2000  # the least it runs with
+
+
+def test_the_ratio_is_of_squared_errors_times_time():
+    pairs = [("tempering", 0.001, 2.0), ("blackjax_tempered", 0.002, 1.0), ("emcee_ensemble", 0.05, 3.0)]
+    summary = Summary([record(name, seed, e, t) for name, e, t in pairs for seed in (1, 2)])
+    (row,) = summary.ratios()
+    assert row["best peer"] == "blackjax_tempered"
+    assert row["time ratio to the best peer"] == pytest.approx(0.002**2 * 1.0 / (0.001**2 * 2.0))
+    assert row["our seconds to it"] == pytest.approx(2.0 + 0.001**2 * 2.0 / row["error wanted"] ** 2)
+    emcee = summary.cell("ring", "emcee_ensemble")
+    assert emcee.seconds_to_error is None  # its error is far from what is wanted: no extrapolation
+
+
+def test_a_run_that_loses_a_mode_is_not_hidden_by_the_others():
+    errors = [0.001] * 9 + [0.2]
+    summary = Summary([record("tempering", seed, e, 1.0) for seed, e in enumerate(errors)])
+    assert summary.cell("ring", "tempering").rms("masses") > 0.06
+
+
+def test_a_failure_is_a_row_that_says_so():
+    at = {"sampler": "ptemcee_parallel", "case": "ring", "seed": 0, "effort": 10}
+    summary = Summary([record("tempering", 1, 0.001, 1.0), at | {"failure": "AttributeError: np.float"}])
+    rows = {row["sampler"]: row for row in summary.errors()}
+    assert rows["ptemcee_parallel"]["remark"] == "AttributeError: np.float"
+    assert "masses" not in rows["ptemcee_parallel"]
+
+
+def test_a_peer_that_is_not_installed_is_a_record(monkeypatch, tmp_path):
+    monkeypatch.setitem(environments.PLACES, "peers", (tmp_path, tmp_path / "requirements.txt"))
+    found = runs.run_one("emcee_ensemble", "ring", 1, 10, runs.free_cores()[0], limit=20.0)
+    assert found["failure"].startswith("not installed")
+
+
+def test_runs_that_are_kept_are_not_run_again(tmp_path):
+    path = tmp_path / "runs.json"
+    kept = runs.Runs(path, [0], limit=1.0)
+    kept.records.append(record("emcee_ensemble", 3, 0.5, 1.0, effort=77))
+    assert kept.one("emcee_ensemble", "ring", 3, 77)["masses"] == 0.5
+    assert not path.exists()
+
+
+def test_every_sampler_says_its_settings_and_where_it_runs():
+    for name in runs.SAMPLERS:
+        module = runs.module_of(name)
+        assert module.ENVIRONMENT == "own" or module.ENVIRONMENT in environments.PLACES
+        assert "effort" in module.SETTINGS
+        assert module.EFFORT >= module.LEAST > 0
