@@ -4,7 +4,7 @@
 
 A result is a file ``benchmarks/results/NAME.json``, as ``python -m benchmarks.NAME --json`` writes it: a list of rows,
 or an object whose lists of rows become tables, whose ``about`` says on what it was measured, and whose other entries
-are facts.
+are facts. What was made of it, ``docs/measured/NAME.md`` where there is one, stands before the tables.
 """
 
 import ast
@@ -15,6 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
+MEASURED = ROOT / "docs" / "measured"
 FIRST = ("peers", "tuning", "estimators", "engines", "gpu")  # the others follow by the alphabet
 TITLES = {
     "peers": "Against other samplers",
@@ -54,6 +55,8 @@ def section(name: str, result: Any) -> str:
     lines += [f"```sh\npython -m benchmarks.{name} --json benchmarks/results/{name}.json\n```", ""]
     if facts:
         lines += ["Measured on: " + "; ".join(f"{words(key)} {cell(value)}" for key, value in facts.items()) + ".", ""]
+    if (MEASURED / f"{name}.md").is_file():
+        lines += [f'--8<-- "docs/measured/{name}.md"', ""]
     for key, rows in tables.items():
         if len(tables) > 1:
             lines += [f"### {words(key).capitalize()}", ""]
@@ -63,7 +66,8 @@ def section(name: str, result: Any) -> str:
 
 def described(name: str) -> list[str]:
     """Return what the benchmark's module says about itself, without its command line."""
-    source = ROOT / "benchmarks" / f"{name}.py"
+    module = ROOT / "benchmarks" / f"{name}.py"
+    source = module if module.is_file() else ROOT / "benchmarks" / name / "__init__.py"
     text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) if source.is_file() else None
     paragraphs = [part for part in (text or "").split("\n\n") if part and not part.startswith("    ")]
     return [line for part in paragraphs for line in (" ".join(part.split()), "")]

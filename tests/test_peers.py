@@ -64,9 +64,11 @@ def test_overlapping_compilations_count_once_and_earlier_ones_not_at_all():
 
 def test_efforts_follow_the_pace_of_the_pilot():
     pilot = {"sampling": 0.5, "effort": 1000}
-    assert runs.matched_effort("tempering", pilot, 1.0) == 2000
-    assert runs.matched_effort("tempering", pilot, 1e6) == 64_000  # no further than it can be trusted
-    assert runs.matched_effort("tempering", pilot, 1e-6) == 2000  # the least it runs with
+    assert runs.matched_effort("tempering", [pilot], 1.5) == 3000
+    assert runs.matched_effort("tempering", [pilot], 1e6) == 64_000  # no further than it can be trusted
+    assert runs.matched_effort("tempering", [pilot], 1e-6) == 2000  # the least it runs with
+    second = {"sampling": 0.7, "effort": 3000}  # 0.4 s are spent whatever the effort
+    assert runs.matched_effort("tempering", [pilot, second], 1.0) == 6000
 
 
 def test_the_ratio_is_of_squared_errors_times_time():

@@ -17,6 +17,7 @@ SAMPLERS = (
     "tempering", "blackjax_tempered", "blackjax_persistent", "numpyro_nuts", "emcee_ensemble", "dynesty_dynamic",
     "ptemcee_parallel", "eryn_parallel", "pymc_smc", "tfp_exchange", "pocomc_flow",
 )  # fmt: skip
+PILOTS, NEAR_ENOUGH = 2, 0.7
 GROWTH = (0.25, 64.0)  # of an effort from a pilot run, at the most: longer extrapolations are not trusted
 Record = dict[str, Any]
 
@@ -46,11 +47,16 @@ def run_one(sampler: str, case: str, seed: int, effort: int, core: int, limit: f
     return record
 
 
-def matched_effort(sampler: str, pilot: Record, seconds: float) -> int:
-    """Return the effort that should take ``seconds`` of sampling, by a pilot run's pace."""
-    growth = seconds / max(pilot["sampling"], 1e-3)
-    growth = min(max(growth, GROWTH[0]), GROWTH[1])
-    return max(module_of(sampler).LEAST, int(pilot["effort"] * growth))
+def matched_effort(sampler: str, pilots: list[Record], seconds: float) -> int:
+    """Return the effort that should take ``seconds`` of sampling, by a pilot's pace or the line through two."""
+    last, first = pilots[-1], pilots[0]
+    effort = last["effort"] * seconds / max(last["sampling"], 1e-3)
+    if last["effort"] != first["effort"]:
+        pace = (last["sampling"] - first["sampling"]) / (last["effort"] - first["effort"])
+        if pace > 0:  # what does not grow with the effort, tuning for one, is left out
+            effort = last["effort"] + (seconds - last["sampling"]) / pace
+    effort = min(max(effort, GROWTH[0] * last["effort"]), GROWTH[1] * last["effort"])
+    return max(module_of(sampler).LEAST, int(effort))
 
 
 class Runs:
@@ -87,11 +93,15 @@ class Runs:
         return record
 
     def pilot_and_seeds(self, sampler: str, case: str, seeds: Iterable[int], seconds: float) -> None:
-        """Run at the least effort, then every seed at the effort that takes the time asked for."""
-        pilot = self.one(sampler, case, 0, module_of(sampler).EFFORT)
-        if "failure" in pilot:
-            return
-        effort = matched_effort(sampler, pilot, seconds)
+        """Run a pilot, a second one if the time was not met, then every seed at the effort that takes it."""
+        effort, pilots = module_of(sampler).EFFORT, []
+        for _ in range(PILOTS):
+            pilots.append(self.one(sampler, case, 0, effort))
+            if "failure" in pilots[-1]:
+                return
+            if NEAR_ENOUGH < pilots[-1]["sampling"] / seconds < 1 / NEAR_ENOUGH:
+                break
+            effort = matched_effort(sampler, pilots, seconds)
         for seed in seeds:
             if "failure" in self.one(sampler, case, seed, effort):
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ FLOOR = 3.0  # a sampler that at its longest runs errs by more than this many ti
 
 @dataclass(frozen=True)
 class Cell:
-    """All runs of one sampler on one case; the pilot, a shorter run, counts for constants only."""
+    """All runs of one sampler on one case; the pilot only where it is the only one."""
 
     case: str
     sampler: str
@@ -32,8 +33,9 @@ class Cell:
 
     @cached_property
     def longest(self) -> list[dict[str, Any]]:
-        """The runs at the greatest effort."""
-        most = max((r["effort"] for r in self.good), default=0)
+        """The runs at the effort that most seeds had; at the greatest such."""
+        counts = Counter(r["effort"] for r in self.good)
+        most = max(counts, key=lambda effort: (counts[effort], effort), default=0)
         return [r for r in self.good if r["effort"] == most]
 
     @property
