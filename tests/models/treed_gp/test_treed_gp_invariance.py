@@ -75,7 +75,8 @@ def test_growing_children_like_their_parent_is_invariant(k):
 
 
 def test_control_a_prune_that_forgets_how_children_inherit_is_seen():
-    assert_seen(changes("inherit control", build(1.0, inherit=0.7), 1.0, "prune that forgets how children inherit"))
+    name = "prune that forgets how children inherit"
+    assert_seen(changes("inherit control", build(1.0, inherit=0.7), 1.0, name, n=40_000))
 
 
 def rotation(label, decay=None):

@@ -31,7 +31,7 @@ def fit(
         str, typer.Option(help="separable, isotropic, matern12, matern32 or matern52.")
     ] = "separable",
     draws: Annotated[int, typer.Option(help="Rounds kept of each chain.")] = 20_000,
-    tune: Annotated[int, typer.Option(help="Rounds before that.")] = 10_000,
+    tune: Annotated[int, typer.Option(help="Rounds before that.")] = 20_000,
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 2,
     hottest: Annotated[float, typer.Option(help="Smallest inverse temperature; 1 does not temper.")] = 0.1,
     rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",

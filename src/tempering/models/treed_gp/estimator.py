@@ -106,7 +106,7 @@ class TreedGP(Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ladder: Ladder | Sequence[float] | str | None = None,
         hottest: float = 0.1,
         draws: int = 20_000,
-        tune: int = 10_000,
+        tune: int = 20_000,
         chains: int = 2,
         thin: int = 1,
         kept: int = 200,
