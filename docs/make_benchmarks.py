@@ -24,6 +24,7 @@ TITLES = {
     "engines": "Engines",
     "gpu": "On a GPU",
     "reference": "Fitted references",
+    "default_rule": "Which rule is the default",
     "recapture": "Mark-recapture models",
     "treed_gp": "Treed Gaussian processes",
 }
