@@ -170,13 +170,17 @@ def sample(
 
     quiet = quiet or ctx.obj
     page = report if report is not None else output.with_suffix(".html")
-    run = files.sample_file(
-        target, output, page, workers=workers, initial=files.parse_position(initial),
-        ladder=files.parse_ladder(ladder), method=method, kernel=files.parse_kernel(kernel), draws=draws, tune=tune,
-        chains=chains, rng=seed, engine=engine, rung_moves=rung_moves,
-        pseudo_prior=files.parse_pseudo_prior(pseudo_prior), objective=objective,
-        reference=files.parse_reference(reference), checkpoint=checkpoint, progress=not quiet,
-    )  # fmt: skip
+    try:
+        run = files.sample_file(
+            target, output, page, workers=workers, initial=files.parse_position(initial),
+            ladder=files.parse_ladder(ladder), method=method, kernel=files.parse_kernel(kernel), draws=draws, tune=tune,
+            chains=chains, rng=seed, engine=engine, rung_moves=rung_moves,
+            pseudo_prior=files.parse_pseudo_prior(pseudo_prior), objective=objective,
+            reference=files.parse_reference(reference), checkpoint=checkpoint, progress=not quiet,
+        )  # fmt: skip
+    except KeyboardInterrupt as stop:  # while tuning; later the run returns what there is
+        typer.echo(f"tempering: {stop or 'Stopped.'}", err=True)
+        raise typer.Exit(130) from None
     _print_run(run, quiet)
     if not quiet:
         typer.echo(f"The run is in {output}, a page about it in {page}.")
