@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import benchmarks.peers
@@ -51,6 +52,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="of sampling that a run should last, by the processor")
     parser.add_argument("--limit", type=float, help="seconds by the clock after which a run is given up")
     parser.add_argument("--runs", type=Path, help="file of all runs; those already in it are not run again")
+    parser.add_argument("--tables-only", action="store_true", help="run nothing: tables of the runs kept")
     parser.add_argument("--models", action="store_true", help="the treed GP beside tgp, and mark-recapture")
     parser.add_argument(
         "--json", type=Path, help="write the tables to this file, and the picture beside the docs' images"
@@ -65,11 +67,10 @@ def main(arguments: list[str] | None = None) -> int:
     samplers = options.samplers or (SAMPLERS if options.full else QUICK_SAMPLERS)
     seeds, seconds = options.seeds or int(kind["seeds"]), options.seconds or kind["seconds"]
     load = os.getloadavg()[0]
-    for environment in sorted({module_of(sampler).ENVIRONMENT for sampler in samplers} - {"own"}):
-        environments.make(environment)
     path = options.runs or FOLDER / ("full.json" if options.full else "quick.json")
     runs = Runs(path, free_cores(), options.limit or kind["limit"])
-    runs.all(cases, samplers, range(1, seeds + 1), seconds)
+    if not options.tables_only:
+        run_all(runs, cases, samplers, seeds, seconds)
     summary = Summary(runs.records)
     print(printed(summary))
     if options.json:
@@ -79,6 +80,13 @@ def main(arguments: list[str] | None = None) -> int:
         options.json.write_text(json.dumps(tables, indent=1) + "\n")
         draw(summary, Path(__file__).parents[2] / "docs" / "images" / "peers.png")
     return 0
+
+
+def run_all(runs: Runs, cases: Sequence[str], samplers: Sequence[str], seeds: int, seconds: float) -> None:
+    """Make the environments, and run what is not kept from earlier."""
+    for environment in sorted({module_of(sampler).ENVIRONMENT for sampler in samplers} - {"own"}):
+        environments.make(environment)
+    runs.all(cases, samplers, range(1, seeds + 1), seconds)
 
 
 if __name__ == "__main__":

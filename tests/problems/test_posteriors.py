@@ -16,7 +16,7 @@ PROBLEMS = {
     "sensors": problems.sensors(),
     "logistic": problems.logistic(),
 }
-STORED = ["logistic"]
+STORED = ["logistic", "labels"]
 
 
 @pytest.fixture(params=PROBLEMS)

@@ -5,6 +5,7 @@ from typing import Any
 
 from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer
+from tempering.planning import LEAPFROG_STEPS
 
 PACKAGE, ENVIRONMENT = "tempering", "own"
 EFFORT, LEAST = 10_000, 2_000
@@ -21,9 +22,13 @@ def run(case: Case, seed: int, effort: int) -> Answer:
     run = tp.sample(tp.Target(case.log_density), initial=case.initial, rng=seed, draws=effort, progress=False)
     draws = next(iter(run.values.values())) if isinstance(run.values, dict) else run.values
     weights = run.weights()
-    return Answer(
-        draws.reshape(-1, case.dimension), weights.reshape(-1), evidence_of(run), run.info.n_iterations * len(weights)
-    )
+    n_calls = run.info.n_iterations * len(weights) * calls_of_a_move(run.info.kernel)
+    return Answer(draws.reshape(-1, case.dimension), weights.reshape(-1), evidence_of(run), n_calls)
+
+
+def calls_of_a_move(kernel: str) -> int:
+    """Return how often a move calls the density: once, or once more than a Hamiltonian move has leapfrog steps."""
+    return 1 if kernel.startswith("RandomWalk") else LEAPFROG_STEPS + 1
 
 
 def evidence_of(run: Any) -> float | None:
