@@ -6,6 +6,6 @@ as their own documentation recommends (see `benchmarks/peers/samplers`, a file e
 sampling last about as long as ours. Times are processor seconds. Compilation and start-up are counted apart.
 
 Time to an error: beyond start-up the mean square error falls as c / time, so c is the mean over all runs of
-error^2 x sampling time, and an error e takes start-up + c / e^2. A run that misses a mode counts with the error it
-makes.
+error^2 x sampling time, and an error e takes start-up + c / e^2, but no less than the shortest run that was made:
+tuning and warm-up are paid whatever the error. A run that misses a mode counts with the error it makes.
 """

@@ -27,7 +27,7 @@ QUICK_SAMPLERS = (
 )
 QUICK = {"seeds": 2, "seconds": 3.0, "limit": 60.0}
 FULL = {"seeds": 10, "seconds": 10.0, "limit": 900.0}
-FOLDER = Path(__file__).parents[1] / "results" / "peers"
+FOLDER = Path(__file__).parents[2] / "build" / "benchmarks"  # not tracked
 
 
 def about(seeds: int, seconds: float, load: float) -> dict[str, object]:
@@ -67,7 +67,9 @@ def main(arguments: list[str] | None = None) -> int:
     samplers = options.samplers or (SAMPLERS if options.full else QUICK_SAMPLERS)
     seeds, seconds = options.seeds or int(kind["seeds"]), options.seconds or kind["seconds"]
     load = os.getloadavg()[0]
-    path = options.runs or FOLDER / ("full.json" if options.full else "quick.json")
+    path = options.runs or FOLDER / ("peers-full.json" if options.full else "peers-quick.json")
+    if not (options.runs or options.full or options.tables_only):
+        path.unlink(missing_ok=True)  # a quick comparison is made afresh, a full one goes on where it was stopped
     runs = Runs(path, free_cores(), options.limit or kind["limit"])
     if not options.tables_only:
         run_all(runs, cases, samplers, seeds, seconds)

@@ -89,7 +89,7 @@ MAKERS: dict[str, Callable[[], Case]] = {
     "modes_20": lambda: of_mixture("modes_20", "4 unequal modes, d = 20", problems.unequal_modes(20), 6.0, 0.01),
     "modes_50": lambda: of_mixture("modes_50", "4 unequal modes, d = 50", problems.unequal_modes(50), 6.0, 0.01),
     "labels": lambda: of_posterior("labels", "label switching, n = 200, d = 9", problems.label_switching(), 0.01),
-    "sensors": lambda: of_posterior("sensors", "sensor network, d = 8", problems.sensors(), 0.01),
+    "sensors": lambda: of_posterior("sensors", "sensor network, d = 8", problems.sensors(), 0.05),
     "logistic": lambda: of_posterior("logistic", "logistic, 1e4 rows, d = 10", problems.logistic(), 0.02),
 }
 

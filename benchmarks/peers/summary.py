@@ -20,7 +20,7 @@ FLOOR = 3.0  # a sampler that at its longest runs errs by more than this many ti
 
 @dataclass(frozen=True)
 class Cell:
-    """All runs of one sampler on one case; the pilot only where it is the only one."""
+    """All runs of one sampler on one case, pilots too; errors are those of the effort that most seeds had."""
 
     case: str
     sampler: str
@@ -55,7 +55,7 @@ class Cell:
 
     def constant(self, per: str = "sampling") -> float:
         """Return the mean of error^2 x time (or x calls): what an error of 1 would cost."""
-        return float(np.mean([r[self.key] ** 2 * r[per] for r in self.longest]))
+        return float(np.mean([r[self.key] ** 2 * r[per] for r in self.good]))
 
     def median(self, key: str) -> float | None:
         """Return a median over the longest runs."""
@@ -64,17 +64,18 @@ class Cell:
 
     @property
     def seconds_to_error(self) -> float | None:
-        """Start-up + c / e^2, by the processor; None where the error is far from what is wanted."""
+        """Start-up + c / e^2, by the processor, but no less than the shortest run; None where the error is far."""
         wanted = case_of(self.case).error_wanted
         error = self.rms(self.key)
         if error is None or error > FLOOR * wanted:
             return None
-        return float(self.median("start_up") or 0.0) + self.constant() / wanted**2
+        shortest = min(r["sampling"] for r in self.good)  # tuning and warm-up are paid whatever the error
+        return float(self.median("start_up") or 0.0) + max(shortest, self.constant() / wanted**2)
 
     @property
     def effective_draws_a_second(self) -> float:
         """1 / (mean square error of moments, in deviations) / sampling seconds."""
-        return 1 / float(np.mean([r["moments"] ** 2 * r["sampling"] for r in self.longest]))
+        return 1 / float(np.mean([r["moments"] ** 2 * r["sampling"] for r in self.good]))
 
 
 class Summary:

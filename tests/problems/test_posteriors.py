@@ -16,7 +16,6 @@ PROBLEMS = {
     "sensors": problems.sensors(),
     "logistic": problems.logistic(),
 }
-STORED = ["logistic", "labels"]
 
 
 @pytest.fixture(params=PROBLEMS)
@@ -124,9 +123,7 @@ def test_a_truth_that_was_never_computed_is_asked_for_in_vain():
         problems.Truth.stored("nobody")
 
 
-@pytest.mark.parametrize("name", STORED)
-def test_truths_are_what_their_shapes_and_laws_ask_for(name):
-    problem = PROBLEMS[name]
+def test_truths_are_what_their_shapes_and_laws_ask_for(problem):
     truth = problem.truth
     assert truth.mode_masses.shape == (problem.n_modes,)
     assert truth.mode_masses.sum() == pytest.approx(1.0, abs=1e-9)
