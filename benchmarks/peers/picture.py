@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.peers.cases import case_of
 from benchmarks.peers.summary import OURS, Summary
 
@@ -9,6 +11,7 @@ from benchmarks.peers.summary import OURS, Summary
 def draw(summary: Summary, path: Path) -> None:
     """Draw error^2 x sampling time of every sampler, least first, on a log axis; ours in another colour."""
     import matplotlib as mpl
+    import matplotlib.ticker
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
@@ -22,10 +25,12 @@ def draw(summary: Summary, path: Path) -> None:
         names = [cell.sampler.replace("_", " ") for cell in cells]
         colours = ["tab:red" if cell.sampler == OURS else "tab:gray" for cell in cells]
         values = [cell.constant() for cell in cells]
-        axis.hlines(names, min(values) / 3, values, color=colours, linewidth=1.5)
+        left, right = 10 ** np.floor(np.log10(min(values))), 10 ** np.ceil(np.log10(max(values)))
+        axis.hlines(names, left, values, color=colours, linewidth=1.5)
         axis.scatter(values, names, color=colours, zorder=3)
         axis.set_xscale("log")
-        axis.set_xlim(left=min(values) / 3)
+        axis.set_xlim(left, right)
+        axis.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
         axis.set_title(case_of(case).title, fontsize=10)
         axis.tick_params(labelsize=8)
         for side in ("top", "right"):
