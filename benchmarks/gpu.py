@@ -1,10 +1,12 @@
 """Chain-iterations a second of the vector engine in running sums, against the number of chains, and what bounds them.
 
-Beside each figure: the same steps in a bare `lax.scan` that keeps nothing, the bytes of its state and the operations
-(in double precision, and of the random numbers) that one chain-iteration takes, which of the two takes longer at the
-rates this device was measured to have, and how near the bare scan comes to that ceiling (above 1 where an exponential
-costs less than the 30 operations it is counted for). With few chains starting
-kernels takes longer than either.
+In sums means that one iteration of each chain in so many is summed (as `tempering.sample` does by its default on such
+a device), and every round trip counted. Beside each figure: the same steps in a bare `lax.scan` that keeps nothing,
+the bytes of its state and the operations (in double precision, and of the random numbers) that one chain-iteration
+takes, which of the two takes longer at the rates this device was measured to have, and how near the bare scan comes to
+that ceiling (above 1 where an exponential costs less than the 30 operations it is counted for). With few chains
+starting kernels takes longer than either. Runs in sums are of whole blocks, which is seen where they are short: the
+256 iterations of a million chains of the Gaussians are run as 300, the 64 of the regression as 100.
 
     python -m benchmarks.gpu [--most 1000000] [--only mixture] [--json FILE]
 
@@ -17,7 +19,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ import numpy as np
 from tempering import Ladder, Target
 from tempering.engines import vector
 from tempering.engines.sum_runs import Task, pilot_units, sum_run
+from tempering.engines.summing import default_sum_every
 from tempering.engines.trace import Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
@@ -59,6 +62,7 @@ class Rate:
     case: str
     n_chains: int
     n_iterations: int
+    sum_every: int
     rate: float
     bare_rate: float
     bytes_moved: float
@@ -85,6 +89,7 @@ class Rate:
         return {
             "problem": self.case,
             "chains": self.n_chains,
+            "summed_every": self.sum_every,
             "a_second_in_sums": self.rate,
             "a_second_bare": self.bare_rate,
             "bytes": self.bytes_moved,
@@ -108,7 +113,7 @@ def mixture() -> Case:
     log_z = [np.log(np.sum(np.exp(k * (energy - energy.max())))) + k * energy.max() for k in ladder]
     chains = (100, 1_000, 10_000, 100_000, 1_000_000)
     return Case(
-        "mixture, 1 dimension", Target(log_density), -8.0, ladder, -np.array(log_z), lambda x: x > 0, chains, 4e9
+        "mixture, 1 dimension", Target(log_density), -8.0, ladder, -np.array(log_z), lambda x: x > 0, chains, 8e9
     )
 
 
@@ -173,7 +178,7 @@ def prepared(case: Case, n_chains: int) -> tuple[Any, Schedule]:
     return engine, Schedule(case.ladder, case.log_pseudo_prior, (settings,))
 
 
-def rate_of_sums(case: Case, n_chains: int, n: int) -> float:
+def rate_of_sums(case: Case, n_chains: int, n: int, sum_every: int) -> float:
     """Return chain-iterations a second of a whole run in sums: the second of two, by the clock."""
     few, schedule = prepared(case, min(n_chains, 256))
     layout = Layout.of(case.initial)
@@ -189,12 +194,13 @@ def rate_of_sums(case: Case, n_chains: int, n: int) -> float:
     states = few.start(len(case.ladder))
     bins, quantities = pilot_units(task, states)
     engine, states = few.widened(states, n_chains)
-    task = Task(engine, schedule, values, on_device, lambda trace: None, lambda n, line: None)
+    task = replace(task, engine=engine, sum_every=sum_every)
     sum_run(task, states, n, bins, quantities)
     started = time.perf_counter()
     done = sum_run(task, states, n, bins, quantities)
-    assert int(done.rungs.n_draws.sum()) == n * n_chains
-    return n * n_chains / (time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    assert int(done.rungs.n_draws.sum()) == n // sum_every * n_chains
+    return n * n_chains / seconds
 
 
 def bare_rate(case: Case, n_chains: int, n: int, unroll: int = 1) -> tuple[float, float, float]:
@@ -253,38 +259,44 @@ def ceilings(is_large: bool) -> dict[str, float]:
             return y
 
         of_operations = 2 * 512 * y.size / best(lambda: multiply_add(y))
-    return {"bytes": of_bytes, "operations": of_operations}
+    return {"bytes a second": of_bytes, "operations a second": of_operations}
 
 
-def measure(case: Case, n_chains: int, limits: dict[str, float], shrink: float) -> Rate:
-    """Measure one line."""
+def measure(case: Case, n_chains: int, limits: dict[str, float], shrink: float) -> list[Rate]:
+    """Measure one line, or two: the most chains also with every iteration summed."""
     wanted = case.updates * shrink / n_chains
     n = int(2 ** np.clip(np.round(np.log2(wanted)), 6, 13))
     bare, moved, operations = bare_rate(case, n_chains, n)
-    rate = rate_of_sums(case, n_chains, n)
-    return Rate(
-        case.name,
-        n_chains,
-        n,
-        rate,
-        bare,
-        moved,
-        operations,
-        moved / limits["bytes"],
-        operations / limits["operations"],
-    )
+    seconds = (moved / limits["bytes a second"], operations / limits["operations a second"])
+    summed = {default_sum_every(n), 1} if n_chains == case.chains[-1] else {default_sum_every(n)}
+    return [
+        Rate(case.name, n_chains, n, every, rate_of_sums(case, n_chains, n, every), bare, moved, operations, *seconds)
+        for every in sorted(summed)
+    ]
 
 
 def show(rates: list[Rate], about: dict[str, Any]) -> None:
     """Print the table."""
-    limits = f"{about['bytes']:.2e} bytes and {about['operations']:.2e} operations a second"
+    limits = f"{about['bytes a second']:.2e} bytes and {about['operations a second']:.2e} operations a second"
     print(f"{about['device']}, JAX {about['jax']}: {limits}")
-    print(f"{'problem':36s}{'chains':>9s}{'in sums':>11s}{'bare scan':>11s}{'bytes':>8s}{'ops':>9s}  bound by")
+    rates_head = f"{'every':>6s}{'in sums':>11s}{'bare scan':>11s}"
+    print(f"{'problem':36s}{'chains':>9s}{rates_head}{'bytes':>8s}{'ops':>9s}  bound by")
     for r in rates:
         print(
-            f"{r.case:36s}{r.n_chains:9d}{r.rate:11.2e}{r.bare_rate:11.2e}{r.bytes_moved:8.0f}{r.operations:9.0f}  "
-            f"{r.bound_by}"
+            f"{r.case:36s}{r.n_chains:9d}{r.sum_every:6d}{r.rate:11.2e}{r.bare_rate:11.2e}"
+            f"{r.bytes_moved:8.0f}{r.operations:9.0f}  {r.bound_by}"
         )
+
+
+def is_top(rate: Rate) -> bool:
+    """Whether the bar is for this line."""
+    return rate.case.startswith("mixture") and rate.n_chains >= 1_000_000
+
+
+def store(path: Path, about: dict[str, Any], rates: list[Rate]) -> None:
+    """Write the figures there are."""
+    stored = {"about": about, "bar_of_a_million_chains_of_the_mixture": BAR, "rates": [r.row for r in rates]}
+    path.write_text(json.dumps(stored, indent=2) + "\n")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -307,14 +319,14 @@ def main(argv: list[str] | None = None) -> int:
         case = CASES[name]()
         for n_chains in case.chains:
             if n_chains <= most:
-                rates.append(measure(case, n_chains, about, 1.0 if is_large else 1e-3))
-                show(rates[-1:], about)
+                measured = measure(case, n_chains, about, 1.0 if is_large else 1e-3)
+                rates += measured
+                show(measured, about)
+                if options.json:
+                    store(options.json, about, rates)
     show(rates, about)
-    top = [r for r in rates if r.case.startswith("mixture") and r.n_chains >= 1_000_000]
-    if options.json:
-        stored = {"about": about, "bar_of_a_million_chains_of_the_mixture": BAR, "rates": [r.row for r in rates]}
-        options.json.write_text(json.dumps(stored, indent=2) + "\n")
-    return 0 if not is_large or all(r.rate >= BAR for r in top) else 1
+    top = [r for r in rates if is_top(r)]
+    return 0 if not is_large or not top or max(r.rate for r in top) >= BAR else 1
 
 
 if __name__ == "__main__":

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 import tempering as tp
-from statistical import seeded_rng
+from statistical import assert_variance_is_one, seeded_rng
 from tempering import problems
+from tempering.engines import summing
 from tempering.engines.index_sums import sums_of_trace
 from tempering.engines.summing import block_shape
 from tempering.engines.trace import Trace
 from tempering.errors import EstimatorError, NotANumberError, SamplerError, TargetError
 from tempering.estimators import RULES
+from tempering.estimators.running import RunningRungs
 from tempering.tuning.rounds import n_round_trips, swap_acceptance
 
 PROBLEM = problems.skewed(2)
@@ -43,7 +45,8 @@ ROWS = {
 def run(density, draws=1000, rng=1, **options):
     common = {"initial": np.zeros(2), "ladder": LADDER, "tune": 320, "progress": False, "reference": None}
     common |= {"kernel": KERNEL}
-    return tp.sample(tp.Target(density), draws=draws, rng=rng, **(common | options))
+    target = density if isinstance(density, tp.Target) else tp.Target(density)
+    return tp.sample(target, draws=draws, rng=rng, **(common | options))
 
 
 @pytest.fixture(scope="module", params=list(ROWS))
@@ -114,7 +117,11 @@ def test_runs_of_two_seeds_are_merged():
         "keep": "sums",
         "quantities": QUANTITIES,
     }
-    one, two = (run(PROBLEM.log_density, rng=seed, **options) for seed in (1, 2))
+    target = tp.Target(PROBLEM.log_density)
+    one = run(target, rng=1, **options)
+    compiled = summing.build_sums_block.cache_info().misses
+    two = run(target, rng=2, **options)
+    assert summing.build_sums_block.cache_info().misses == compiled  # found again
     merged = one.merge(two)
     assert np.array_equal(merged.visits, one.visits + two.visits)
     assert merged.n_chains == 16
@@ -153,6 +160,11 @@ def test_memory_is_that_of_a_short_run():
         ({"method": "sequential", "ladder": None}, "is for chains"),
         ({"checkpoint": "somewhere"}, "runs in this process"),
         ({"devices": jax.devices() * 3}, "multiple of that of the devices"),
+        ({"sum_every": 4}, "sum_every must be odd.*Pass sum_every=3"),
+        ({"sum_every": 0}, "from 1 to the number of draws"),
+        ({"sum_every": 2.0}, "must be a whole number"),
+        ({"sum_every": 21, "draws": 20}, "the number of draws, 20, but got 21"),
+        ({"sum_every": 3, "keep": "draws", "quantities": None}, "sum_every is for keep='sums'"),
     ],
 )
 def test_what_cannot_be_summed_is_refused_before_the_run(change, match):
@@ -171,6 +183,8 @@ def test_bad_quantities_are_refused_on_the_scalar_engine_too():
         run(plain_density, engine="scalar", keep="sums", quantities={"x": lambda x: 1 / 0}, draws=10**9)
     with pytest.raises(SamplerError, match="vector engine"):
         run(plain_density, engine="scalar", devices=jax.devices())
+    with pytest.raises(SamplerError, match="which sums every draw"):
+        run(plain_density, engine="scalar", keep="sums", quantities=QUANTITIES, sum_every=3)
 
 
 def test_a_nan_far_into_a_run_is_named():
@@ -256,6 +270,60 @@ def test_blocks_are_long_and_enough():
     assert shape.every % 2 == 1
     assert -(-10_000 // shape.n_iterations) * shape.n_groups >= 100
     assert block_shape(7, 40, 1, 1, 7, 10_000_000).n_iterations > 8000
+
+
+@pytest.mark.parametrize("row", ["vector simulated", "vector parallel"])
+def test_every_so_many_iterations_are_summed_and_no_other(row):
+    density, options = ROWS[row]
+    draws = run(density, **options)
+    sums = run(density, **options, keep="sums", quantities=QUANTITIES, sum_every=3)
+    chosen = np.s_[:, 2::3]
+    x = draws.values["x"][chosen]
+    expected = RunningRungs.from_draws(
+        draws.energy[chosen], draws.rung[chosen], {name: f(x) for name, f in QUANTITIES.items()},
+        LADDER.inverse_temperatures, bins=sums.sums.bins, quantities=sums.sums.quantities,
+    )  # fmt: skip
+    assert np.array_equal(sums.visits, expected.n_draws)
+    assert np.allclose(sums.sums.totals.joint, expected.totals.joint, rtol=0, atol=1e-9)
+    assert np.allclose(sums.sums.totals.pooled, expected.totals.pooled, rtol=0, atol=1e-9)
+    assert sums.n_round_trips == draws.n_round_trips  # of all iterations
+    assert sums.n_draws == 1000
+    assert sums.n_summed == sums.n_chains * 333
+    assert f"1000 draws, {sums.n_summed} of them summed" in repr(sums)
+    rates = (draws.rungs()["exchange_acceptance"] - sums.rungs()["exchange_acceptance"]).abs()[:-1]
+    assert np.all(rates < 5 * np.sqrt(0.25 * 50 / draws.visits[:-1]))
+
+
+def test_standard_errors_are_right_where_some_iterations_are_summed():
+    target = tp.Target(lambda x: -0.5 * (x - 1.0) ** 2)
+    k = np.array([1.0, 0.5])
+    options = {
+        "initial": 1.0, "ladder": k, "pseudo_prior": 0.5 * np.log(k), "tune": 0, "draws": 5120, "chains": 32,
+        "engine": "vector", "progress": False, "reference": None, "kernel": tp.kernels.RandomWalk(scale=0.4),
+        "keep": "sums", "quantities": {"x": lambda x: x}, "sum_every": 5,
+    }  # fmt: skip
+    z, naive = [], []
+    for seed in range(64):
+        sums = tp.sample(target, rng=seed, **options)
+        found = sums.expect("x", "ess_optimal")
+        z.append((found.value - 1.0) / found.standard_error)
+        naive.append((found.value - 1.0) * np.sqrt(sums.ess("ess_optimal")))
+    assert_variance_is_one(np.array(z))
+    with pytest.raises(AssertionError):  # as if the draws were independent
+        assert_variance_is_one(np.array(naive))
+
+
+def test_an_accelerator_sums_every_fifth_iteration_of_its_own_accord(monkeypatch):
+    assert summing.default_sum_every(1000) == 1
+    monkeypatch.setattr(summing, "_place", lambda: "device")
+    assert summing.default_sum_every(1000) == 5
+    assert [summing.default_sum_every(n) for n in (1, 2, 3, 4, 5)] == [1, 1, 3, 3, 5]
+    for sum_every in (1, 3, 5, 7, 45):
+        shape = block_shape(10**6, 40, 1, 1, 10**6, 10_000, sum_every)
+        assert shape.every % (2 * sum_every) == sum_every
+        assert shape.n_iterations % shape.every == 0
+        # counts of one cell stay exact in single precision
+        assert shape.n_iterations // sum_every * (10**6 // shape.n_groups) <= summing.LARGEST_COUNT
 
 
 DEVICES = """

@@ -25,7 +25,7 @@ from tempering.ladder import Ladder
 from tempering.planning import Plan, check_counts, make_plan
 from tempering.preparing import prepare
 from tempering.quantities import Functions
-from tempering.sum_sampling import check_devices, check_keep, in_one_piece, on_devices, sample_sums
+from tempering.sum_sampling import check_devices, check_keep, check_sum_every, in_one_piece, on_devices, sample_sums
 from tempering.tuning.rounds import Tuned, check_spread
 
 LONG_RUN = 100_000  # iterations a chain, from which longer blocks pay for their compilation
@@ -52,6 +52,7 @@ def sample(
     checkpoint: str | Path | Checkpoint | None = None,
     keep: str = "draws",
     quantities: Functions | None = None,
+    sum_every: int | None = None,
     devices: Sequence[Any] | None = None,
     progress: bool = True,
 ) -> TemperedDraws:
@@ -104,6 +105,10 @@ def sample(
     quantities : mapping of str to callable, optional
         With ``keep="sums"``: the functions of a position whose expectations will be asked for, called as
         `TemperedDraws.expect` calls them. On the vector engine they are compiled: write them with ``jax.numpy``.
+    sum_every : int, optional
+        With ``keep="sums"`` on the vector engine: sum every so many iterations of a chain, an odd number. By default
+        every one on a processor, and every fifth on an accelerator, where summing a draw takes half as long again as
+        making it. Round trips are those of all iterations.
     devices : sequence of jax.Device, optional
         Spread the chains of the vector engine over these, as in ``devices=jax.devices()``; tuning runs on the first.
     progress : bool
@@ -131,7 +136,7 @@ def sample(
             target, initial=initial, ladder=ladder, method=method, kernel=kernel, chains=chains,
             rng=execution.seed(rng), engine=engine, rung_moves=rung_moves, reference=reference,
         )  # fmt: skip
-        n_chains = plan.n_chains
+        n_chains, stride = plan.n_chains, check_sum_every(sum_every, keep, plan.engine, draws)
         plan = check_devices(replace(plan, execution=execution, keep_rounds=keep == "rounds"), functions, devices)
         arguments = {"pseudo_prior": pseudo_prior, "objective": objective, "reference": reference}
         done = execution.identified(plan, draws=draws, tune=tune, **arguments)
@@ -145,8 +150,9 @@ def sample(
             if functions:
                 whole, tuned = in_one_piece(running, tuned)
                 return sample_sums(  # type: ignore[return-value]  # TemperedSums, as asked for
-                    plan, whole, tuned, functions, draws, report, started, n_chains=n_chains, devices=devices
-                )
+                    plan, whole, tuned, functions, draws, report, started, n_chains=n_chains, devices=devices,
+                    sum_every=stride,
+                )  # fmt: skip
             if devices is not None:
                 running, tuned = on_devices(running, tuned, devices, execution)
             keeper = execution.keeper(running, partial(_package, plan, running, tuned, started), draws)

@@ -50,6 +50,33 @@ def check_keep(keep: str, quantities: Any, method: str, *, elsewhere: bool) -> d
     return check_functions(quantities)
 
 
+def check_sum_every(sum_every: int | None, keep: str, engine: str, draws: int) -> int:
+    """Refuse what cannot be; return which iterations are summed, every one or every so many."""
+    if sum_every is not None and keep != "sums":
+        raise SamplerError(f"sum_every is for keep='sums', but keep is {keep!r}. Leave it out.")
+    if sum_every is None:
+        if engine != "vector":
+            return 1
+        from tempering.engines.summing import default_sum_every
+
+        return default_sum_every(draws)
+    if not isinstance(sum_every, int | np.integer) or isinstance(sum_every, bool) or not 0 < sum_every <= draws:
+        raise SamplerError(
+            f"sum_every must be a whole number from 1 to the number of draws, {draws}, but got {sum_every!r}. "
+            "Leave it out."
+        )
+    if sum_every % 2 == 0:
+        raise SamplerError(
+            f"sum_every must be odd, since exchanges of even and odd pairs take turns, but got {sum_every}. Pass "
+            f"sum_every={sum_every - 1}."
+        )
+    if engine != "vector" and sum_every > 1:
+        raise SamplerError(
+            f"sum_every is for the vector engine, but this is the {engine} engine, which sums every draw. Leave it out."
+        )
+    return int(sum_every)
+
+
 def check_devices(plan: Plan, functions: dict[str, Callable[..., Any]], devices: Any) -> Plan:
     """Check quantities and devices before the run; return the plan with as many chains as tuning needs."""
     if functions:
@@ -144,7 +171,8 @@ def _try_traced(plan: Plan, functions: dict[str, Callable[..., Any]]) -> None:
 
 def on_device(functions: tuple[tuple[str, Any], ...], plan: Plan, positions: Any, n_leading: int) -> Any:
     """Return a JAX function of recorded values, with leading axes of chains, that gives all components side by side."""
-    return _on_device(functions, plan.layout, getattr(plan.target, "constrain", None), positions, n_leading)
+    named = positions if plan.layout is None else None  # a layout's own are new objects every run: none would be found
+    return _on_device(functions, plan.layout, getattr(plan.target, "constrain", None), named, n_leading)
 
 
 @lru_cache(maxsize=32)
@@ -154,7 +182,10 @@ def _on_device(functions: Any, layout: Any, constrain: Any, positions: Any, n_le
 
     def evaluate(recorded: Any) -> Any:
         rows = jax.tree.map(lambda a: a.reshape((-1, 1, *a.shape[n_leading:])), recorded)
-        values = positions(rows) if constrain is None else constrain(layout.unflatten(rows))
+        if constrain is None:
+            values = positions(rows) if layout is None else layout.named(rows)
+        else:
+            values = constrain(layout.unflatten(rows))
         columns = []
         for name, function in functions:
             value = apply(function, values, layout)
@@ -182,8 +213,9 @@ def sample_sums(
     *,
     n_chains: int,
     devices: Any = None,
+    sum_every: int = 1,
 ) -> TemperedSums:
-    """Run ``draws`` iterations of ``n_chains`` chains from tuned states, and keep sums."""
+    """Run ``draws`` iterations of ``n_chains`` chains from tuned states, and keep sums of every so many."""
 
     def values(trace: Trace) -> dict[str, Any]:
         named = _named(plan, lambda _: engine.positions(trace), trace.values)
@@ -201,7 +233,7 @@ def sample_sums(
         lead = 2 if plan.method == "parallel" else 1
         traced = on_device(tuple(functions.items()), plan, engine.pieces.positions, lead)
     interruption = plan.execution.interruption
-    task = Task(engine, tuned.schedule, values, traced, check, report, lambda: bool(interruption.requested))
+    task = Task(engine, tuned.schedule, values, traced, check, report, lambda: bool(interruption.requested), sum_every)
     bins, quantities = pilot_units(task, _copied(tuned.states))
     states = tuned.states
     if plan.engine == "vector" and (n_chains != engine.n_units or devices is not None):

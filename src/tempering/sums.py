@@ -67,8 +67,13 @@ class TemperedSums:
 
     @property
     def visits(self) -> NDArray[np.intp]:
-        """Number of draws on each rung, T_i."""
+        """Number of draws summed on each rung, T_i."""
         return self.sums.n_draws
+
+    @property
+    def n_summed(self) -> int:
+        """Draws that were summed, of all chains: fewer than there were where ``sum_every`` is more than one."""
+        return int(self.visits.sum())
 
     @property
     def n_round_trips(self) -> int:
@@ -187,8 +192,9 @@ class TemperedSums:
         return replace(self, sums=merged, index=index, n_chains=self.n_chains + other.n_chains, info=info, _kept={})
 
     def __repr__(self) -> str:
+        summed = "" if self.n_summed == self.n_chains * self.n_draws else f", {self.n_summed} of them summed"
         how = f", {self.info.method} on the {self.info.engine} engine" if self.info else ""
         return (
-            f"TemperedSums({', '.join(self.names)} over {self.n_chains} chains x {self.n_draws} draws; "
+            f"TemperedSums({', '.join(self.names)} over {self.n_chains} chains x {self.n_draws} draws{summed}; "
             f"{self.ladder}{how}; {self.nbytes / 1e6:.1f} MB)"
         )

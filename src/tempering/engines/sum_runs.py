@@ -44,6 +44,7 @@ class Task:
     check: Callable[[Trace], None]  # refuses chains that run off
     report: Callable[[int, str], None]
     is_to_stop: Callable[[], bool] = lambda: False  # asked after every block
+    sum_every: int = 1  # iterations from one that is summed to the next, odd; on the scalar engine all are
 
 
 def pilot_units(task: Task, states: Any) -> tuple[EnergyBins, Quantities]:
@@ -112,7 +113,7 @@ def _on_device(task: Task, states: Any, n: int, bins: EnergyBins, quantities: Qu
     engine, schedule = task.engine, task.schedule
     k = schedule.ladder.inverse_temperatures
     n_leaves = max(1, len(schedule.settings))
-    shape = summing.block_shape(engine.n_units, k.size, quantities.size, n_leaves, engine.n_chains, n)
+    shape = summing.block_shape(engine.n_units, k.size, quantities.size, n_leaves, engine.n_chains, n, task.sum_every)
     block = summing.build_sums_block(engine.step, task.on_device)
     with jax.enable_x64(True):
         path, tilts = engine.path(schedule), jnp.asarray(tilts_of(k))

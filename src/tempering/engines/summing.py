@@ -20,8 +20,11 @@ from tempering.engines.trace import QUANTUM
 from tempering.estimators.running_bins import N_BINS, BatchSums, EnergyBins, batch_of, places_of
 from tempering.estimators.running_quantiles import COARSENING, N_COARSE, N_VALUES, value_bin
 
-# Iterations from one that quantile sketches and acceptance rates are taken from to the next: odd, since exchanges of
-# even and odd pairs take turns
+# Iterations of a chain from one that is summed to the next. Neighbours are much alike; on an accelerator summing a
+# draw takes half as long again as making it.
+SUM_EVERY = {"cpu": 1, "device": 5}
+# Iterations, about, from one that quantile sketches and acceptance rates are taken from to the next: odd, since
+# exchanges of even and odd pairs take turns
 EVERY = {"cpu": 5, "device": 21}
 WATCHED = 1 << 12  # chains whose moves and exchanges are counted, at most: rates need no more
 LARGEST_COUNT = 1 << 24  # whole numbers up to it are exact in single precision
@@ -43,6 +46,7 @@ class Shape(NamedTuple):
     n_leaves: int
     n_sketches: int  # copies of the quantile sketch: few additions to one place at a time
     every: int
+    sum_every: int
     watched: int  # chains of each group
     unrolled: int
     is_single: bool
@@ -108,29 +112,47 @@ class _Watched(NamedTuple):
     acceptance: Any
 
 
-def block_shape(n_units: int, m: int, n_quantities: int, n_leaves: int, chains: int, draws: int) -> Shape:
+def default_sum_every(draws: int) -> int:
+    """Return which iterations are summed where the user does not say: odd, and one of them at least."""
+    return min(SUM_EVERY[_place()], draws - 1 + draws % 2)
+
+
+def _place() -> str:
+    return "cpu" if jax.default_backend() == "cpu" else "device"
+
+
+def block_shape(
+    n_units: int, m: int, n_quantities: int, n_leaves: int, chains: int, draws: int, sum_every: int = 1
+) -> Shape:
     """Choose groups and the length of a block: long, but with enough blocks for standard errors."""
-    is_single = jax.default_backend() != "cpu"
-    where = "device" if is_single else "cpu"
+    where = _place()
+    is_single = where != "cpu"
     most = max(1, min(64, CELLS[where] // (m * N_BINS)))
     groups = max(g for g in range(1, most + 1) if n_units % g == 0)
-    longest = LONGEST_BLOCK[where]
+    longest, every = LONGEST_BLOCK[where], _odd_multiple(sum_every, EVERY[where])
     if is_single:
-        longest = max(1, min(longest, LARGEST_COUNT // (chains // groups) - EVERY[where]))
-    every = EVERY[where]
+        longest = max(1, min(longest, LARGEST_COUNT // (chains // groups) * sum_every - every))
     n_blocks = max(-(-draws // longest), min(-(-128 // groups), draws // QUANTUM), 1)
     length = -(-draws // (n_blocks * every)) * every
     size = n_quantities * N_COARSE * N_VALUES
     sketches = groups if is_single and groups * size <= SKETCH_CELLS else 1
     watched = min(chains // groups, max(1, WATCHED // groups))
-    return Shape(length, groups, m, n_quantities, n_leaves, sketches, every, watched, UNROLLED[where], is_single)
+    unrolled = UNROLLED[where]
+    return Shape(length, groups, m, n_quantities, n_leaves, sketches, every, sum_every, watched, unrolled, is_single)
+
+
+def _odd_multiple(of: int, least: int) -> int:
+    """Return the least odd multiple of an odd number that is not below ``least``."""
+    times = -(-least // of)
+    return of * (times + 1 - times % 2)
 
 
 @lru_cache(maxsize=32)
 def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
     """Compile ``block(keys, units, ends, start, stop, path, kept_in, tilts, shape) -> (units, ends, BlockSums)``.
 
-    ``ends`` are which end of the ladder each chain has seen last; iterations from ``stop`` on are not counted.
+    ``ends`` are which end of the ladder each chain has seen last; iterations from ``stop`` on are not counted. Round
+    trips are those of all iterations, whichever of them are summed.
     """
 
     def block(
@@ -143,16 +165,17 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
         def grouped(part: Any) -> Any:
             return part.reshape((shape.n_groups, -1, *part.shape[ends.ndim :]))
 
-        def one(carry: Any, iteration: Any) -> Any:
-            units, ends, trips, table = carry
-            before = units.rung
+        def advanced(carry: Any, iteration: Any) -> Any:
+            units, ends, trips = carry
             now = jax.vmap(lambda key: jax.random.fold_in(key, iteration))(keys)
-            units, (recorded, energy, rung, proposed, acceptance) = jax.vmap(step, in_axes=(0, 0, None, None, None))(
-                now, units, iteration, path, True
-            )
-            counted = iteration < stop
-            ends, arrived = _ends(ends, rung, shape.n_rungs)
-            trips = trips + jnp.where(counted, arrived, 0)
+            units, outputs = jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, path, True)
+            ends, arrived = _ends(ends, units.rung, shape.n_rungs)
+            return (units, ends, trips + jnp.where(iteration < stop, arrived, 0)), outputs
+
+        def one(carry: Any, iteration: Any) -> Any:
+            chains, table = carry
+            before, counted = chains[0].rung, iteration < stop
+            chains, (recorded, energy, rung, proposed, acceptance) = advanced(chains, iteration)
             h = ((evaluate(recorded) - kept_in.centre) * per_scale).astype(dtype)
             h = h.reshape((shape.n_groups, -1, shape.n_quantities))
             index, d = kept_in.bins.locate(jnp, grouped(energy), places)
@@ -161,18 +184,26 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
             drawn = _Drawn(*jax.lax.optimization_barrier(tuple(drawn)))  # type: ignore[no-untyped-call]
             table = _add_columns(table, drawn, counted.astype(dtype), shape)
             watched = (grouped(row)[:, : shape.watched] for row in (before, rung, proposed, acceptance))
-            return (units, ends, trips, table), (drawn, _Watched(*watched))
+            return (chains, table), (drawn, _Watched(*watched))
+
+        def stretch(carry: Any, iterations: Any) -> Any:
+            """Run on, and sum the last iteration."""
+            chains, table = carry
+            unroll = max(1, min(shape.unrolled, shape.sum_every - 1))
+            chains, _ = jax.lax.scan(lambda c, i: (advanced(c, i)[0], None), chains, iterations[:-1], unroll=unroll)
+            return one((chains, table), iterations[-1])
 
         def some(carry: Any, iterations: Any) -> Any:
             inner, rates = carry
-            inner, _ = jax.lax.scan(lambda c, i: (one(c, i)[0], None), inner, iterations[:-1], unroll=shape.unrolled)
-            inner, (drawn, watched) = one(inner, iterations[-1])
-            return (inner, _add_rates(rates, drawn, watched, iterations[-1] < stop, shape)), None
+            unroll = -(-shape.unrolled // shape.sum_every)
+            inner, _ = jax.lax.scan(lambda c, i: (stretch(c, i)[0], None), inner, iterations[:-1], unroll=unroll)
+            inner, (drawn, watched) = stretch(inner, iterations[-1])
+            return (inner, _add_rates(rates, drawn, watched, iterations[-1, -1] < stop, shape)), None
 
-        iterations = start + jnp.arange(shape.n_iterations).reshape(-1, shape.every)
-        trips = jnp.zeros(ends.shape, jnp.int32)
-        first = ((units, ends, trips, jnp.zeros(shape.table, dtype)), _no_rates(shape))
-        ((units, ends, trips, table), rates), _ = jax.lax.scan(some, first, iterations)
+        iterations = start + jnp.arange(shape.n_iterations).reshape(-1, shape.every // shape.sum_every, shape.sum_every)
+        chains = (units, ends, jnp.zeros(ends.shape, jnp.int32))
+        first = ((chains, jnp.zeros(shape.table, dtype)), _no_rates(shape))
+        (((units, ends, trips), table), rates), _ = jax.lax.scan(some, first, iterations)
         return units, ends, _reduced(table, rates, trips, kept_in.bins, tilts, shape)
 
     return jax.jit(block, static_argnums=8)
