@@ -153,6 +153,11 @@ def default_kernel(target: Target, layout: Layout, example: Any, engine: str) ->
     return _hamiltonian() if _has_gradient(target, layout, example) else RandomWalk()
 
 
+def along_a_good_reference(kernel: Any) -> Any:
+    """Return the kernel for a path whose fresh draws do the work: gradients taken by default would only cost."""
+    return RandomWalk() if kernel is _hamiltonian() else kernel
+
+
 @lru_cache(maxsize=1)
 def _hamiltonian() -> Any:
     import blackjax

@@ -16,7 +16,7 @@ from tempering.execution.journal import JournalEngine
 from tempering.execution.recipe import Recipe
 from tempering.ladder import Ladder
 from tempering.path_choice import modes_as_starts, points_of_base, with_improved, with_seen
-from tempering.planning import CALLS_OF_A_FIT, Plan, first_log_pseudo_prior
+from tempering.planning import CALLS_OF_A_FIT, Plan, along_a_good_reference, first_log_pseudo_prior
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
 from tempering.tuning.ladder_choice import choose_ladder, choose_short_ladder
@@ -34,24 +34,22 @@ def prepare(
     plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Any
 ) -> tuple[Plan, Engine, Tuned]:
     """Tune what is open, along a fitted reference if it is as good as it must be."""
-    may_fit = plan.may_fit and tune * plan.n_chains >= CALLS_OF_A_FIT
-    spent = 0
-    if may_fit and plan.can_redraw:  # points of the base are as good as those of a pilot run
-        plan, spent = _along_fitted(plan, points_of_base(plan.target, plan.layout, plan.seed), report)  # type: ignore[arg-type]
-        may_fit = False
     if plan.fitted is not None and plan.ladder is None:
-        return _tune_from_reference(plan, objective, tune, report, spent)
+        return _tune_from_reference(plan, objective, tune, report, 0)
     if plan.ladder is not None or tune == 0:
         return plan, *_tune(plan, pseudo_prior, tune, report)
+    may_fit = plan.may_fit and tune * plan.n_chains >= CALLS_OF_A_FIT
     explorer = _build_engine(replace(plan, method="simulated", rung_moves="lifted"), 1)
     settings = _first_settings(plan, Ladder([1.0]))
     pilot = explore(
         explorer, plan.leaves, explorer.start(1), settings, has_base=plan.has_base, report=report,
         scouting=int(SHARE_OF_SCOUTING * tune) if may_fit else 0,
     )  # fmt: skip
-    spent += pilot.n_iterations
+    spent = pilot.n_iterations
     if may_fit:
-        plan, of_fit = _along_fitted(plan, pilot.seen, report)
+        assert plan.layout is not None
+        seen = np.concatenate([points_of_base(plan.target, plan.layout, plan.seed), pilot.seen])
+        plan, of_fit = _along_fitted(plan, seen, report)
         spent += of_fit
         if plan.fitted is not None:
             return _tune_from_reference(plan, objective, tune, report, spent)
@@ -68,7 +66,8 @@ def _along_fitted(plan: Plan, seen: NDArray[np.float64], report: Any) -> tuple[P
     if target is None:
         return plain, iterations
     starts = modes_as_starts(plan.target, plan.layout, fitted) or plan.starts
-    return replace(plain, target=target, fitted=fitted, starts=starts), iterations
+    kernel = along_a_good_reference(plan.kernel) if fitted.ess_fraction >= GOOD_ENOUGH else plan.kernel
+    return replace(plain, target=target, fitted=fitted, starts=starts, kernel=kernel), iterations
 
 
 def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Any) -> tuple[Engine, Tuned]:
