@@ -2,7 +2,7 @@
 
 A run is a sample with its ladder given and everything compiled, and an expectation by MBAR from it. Time is that of
 the processor, memory the peak that Python's allocator saw (arrays of NumPy included). The slope of the logarithms,
-fitted over sizes that double, must not be above 1.1; sums must not grow in memory at all.
+fitted over sizes that grow fourfold, must not be above 1.1; sums must not grow in memory at all.
 
     python -m benchmarks.scaling [--full] [--json FILE]
 """
@@ -71,7 +71,7 @@ def one_run(engine: str, keep: str, draws: int, chains: int, rungs: int, dimensi
     return float(np.ravel(answer.value)[0])
 
 
-def measured(runs: list[Callable[[], Any]], rounds: int = 4) -> list[tuple[float, float]]:
+def measured(runs: list[Callable[[], Any]], rounds: int = 3) -> list[tuple[float, float]]:
     """Return processor time and peak memory of each run.
 
     The runs take turns, after a first one each that compiles, and the least of their times counts: other work on the
@@ -115,19 +115,20 @@ def growth(engine: str, keep: str, grows_with: str, sizes: list[int], fixed: dic
     ]
 
 
-SIZES = {"draws": 8_192, "chains": 16, "rungs": 16, "dimension": 8}
+SIZES = {"draws": 4_096, "chains": 16, "rungs": 8, "dimension": 8}
+FEW = 1_024  # draws, where something else grows
 
 
 def measure(*, full: bool) -> list[Slope]:
     """Measure everything."""
-    steps = 6 if full else 4
+    steps = 4 if full else 3
     slopes = []
     for engine, keep in (("vector", "draws"), ("scalar", "draws"), ("vector", "sums")):
         for grows_with, size in SIZES.items():
             if keep == "sums" and grows_with == "rungs" and not full:
                 continue  # compiled anew for every number of them
-            fixed = SIZES | ({"draws": 2_048} if grows_with != "draws" else {})
-            slopes += growth(engine, keep, grows_with, [size * 2**i for i in range(steps)], fixed)
+            fixed = SIZES | ({"draws": FEW} if grows_with != "draws" else {})
+            slopes += growth(engine, keep, grows_with, [size * 4**i for i in range(steps)], fixed)
             show(slopes[-2:])
     return slopes
 
@@ -142,7 +143,7 @@ def show(slopes: list[Slope]) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="two doublings more, and sums against rungs")
+    parser.add_argument("--full", action="store_true", help="one size more, and sums against rungs")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args(argv)
     slopes = measure(full=options.full)
