@@ -137,7 +137,9 @@ def inside_or_prior(target: Target, layout: Layout, starts: tuple[Any, ...]) -> 
 
 def _is_inside(target: Target, layout: Layout, flat: NDArray[np.float64]) -> bool:
     """Whether the log density is above -inf; what is not a number is left for the engine to speak of."""
-    with np.errstate(all="ignore"):
+    import jax
+
+    with np.errstate(all="ignore"), jax.enable_x64(True):
         return not float(np.asarray(cold_density(target, layout)(flat))) == -np.inf
 
 

@@ -17,6 +17,14 @@ PROGRAM = str(Path(__file__).with_name("interrupted_run.py"))
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
+@pytest.fixture(autouse=True)
+def heeding_interrupts():
+    """Heed Ctrl-C also where the tests run in the background: a shell has it ignored there, by all children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def start(*arguments):
     """Start a run in a group of its own, as a terminal does; return it when it begins."""
     process = subprocess.Popen([sys.executable, PROGRAM, *map(str, arguments)], start_new_session=True, **PIPES)
@@ -60,7 +68,9 @@ def test_a_run_that_is_interrupted_goes_on_from_its_checkpoint(tmp_path):
 
 def test_a_run_without_draws_says_so(tmp_path):
     process = start(5_000_000, 100, 0, tmp_path / "run")
-    time.sleep(1.0)
+    while not (tmp_path / "run").exists():
+        time.sleep(0.1)
+    time.sleep(3.0)  # a first block of tuning
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode != 0
