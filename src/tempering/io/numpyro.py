@@ -162,7 +162,7 @@ def _check(sites: Sites, latent: tuple[str, ...]) -> None:
             "A model must have at least one latent site, but all of its sites are observed. Leave one without obs=."
         )
     for name, site in sites.items():
-        if site["type"] == "plate" and site["args"][1] != site["args"][0]:
+        if site["type"] == "plate" and site["args"][1] not in (None, site["args"][0]):
             whole, taken = site["args"]
             raise TargetError(
                 f"A likelihood must take in all data, but the plate {name!r} takes {taken} of {whole}. Leave "
