@@ -90,10 +90,9 @@ def run_tgp(x: Any, y: Any, total: int, burn: int, *, tempered: bool, new: Any =
         mode = "tempered" if tempered else "plain"
         task = [at / "x.csv", at / "z.txt", total, burn, seed, at / "new.csv", mode]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run(
-            ["Rscript", str(at / "run.R"), *map(str, task)], capture_output=True, text=True, check=True, env=environment,
-            cwd=at,  # tgp leaves files where it runs
-        )  # fmt: skip
+        command = ["Rscript", str(at / "run.R"), *map(str, task)]
+        # in that folder, since tgp leaves files where it runs
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=at)
     out: dict[str, Any] = {}
     for line in done.stdout.splitlines():
         name, *values = line.split()

@@ -33,7 +33,7 @@ FOLDER = Path(__file__).parents[2] / "build" / "benchmarks"  # not tracked
 def about(seeds: int, seconds: float, load: float) -> dict[str, object]:
     """Return on what the figures were measured."""
     return {
-        "machine": platform.platform(),
+        "machine": f"{platform.system()}, {platform.machine()}",
         "python": platform.python_version(),
         "cores": f"{os.cpu_count()}, one a run",
         "load when it began": round(load, 1),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.draws import RunInfo
 from tempering.engines.trace import Engine, Schedule
 from tempering.errors import EstimatorError
 from tempering.estimators import mbar
@@ -156,6 +158,21 @@ def _refitted(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
     if target is None:
         return None, iterations
     return replace(plan, target=target, fitted=fitted), iterations
+
+
+def info_of(plan: Plan, engine: Engine, tuned: Tuned, started: float, n_draws: int) -> RunInfo:
+    """Return how a run came about; ``started`` is when, by `time.perf_counter`."""
+    return RunInfo(
+        method=plan.method,
+        engine=engine.name,
+        kernel=repr(plan.kernel) if plan.kernel is not None else type(plan.target).__name__,
+        rung_moves=plan.rung_moves,
+        seed=plan.seed,
+        seconds=time.perf_counter() - started,
+        rounds=tuned.rounds,
+        n_iterations=tuned.n_iterations + n_draws,
+        redraws=plan.can_redraw and plan.method == "simulated" and tuned.schedule.ladder.hottest == 0.0,
+    )
 
 
 def _first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from tempering.execution.keeping import Keeper
 from tempering.io.run_store import draws_in_chunk
 from tempering.ladder import Ladder
 from tempering.planning import Plan, check_counts, make_plan
-from tempering.preparing import prepare
+from tempering.preparing import info_of, prepare
 from tempering.quantities import Functions
 from tempering.sum_sampling import check_devices, check_keep, check_sum_every, in_one_piece, on_devices, sample_sums
 from tempering.tuning.rounds import Tuned, check_spread
@@ -225,17 +225,7 @@ def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) ->
 
 
 def _package(plan: Plan, engine: Engine, tuned: Tuned, started: float, trace: Trace) -> TemperedDraws:
-    info = RunInfo(
-        method=plan.method,
-        engine=engine.name,
-        kernel=repr(plan.kernel) if plan.kernel is not None else type(plan.target).__name__,
-        rung_moves=plan.rung_moves,
-        seed=plan.seed,
-        seconds=time.perf_counter() - started,
-        rounds=tuned.rounds,
-        n_iterations=tuned.n_iterations + trace.rung.shape[1],
-        redraws=plan.can_redraw and plan.method == "simulated" and tuned.schedule.ladder.hottest == 0.0,
-    )
+    info = info_of(plan, engine, tuned, started, trace.rung.shape[1])
     return TemperedDraws(
         values=_named_values(plan, engine, trace),
         rung=trace.rung,

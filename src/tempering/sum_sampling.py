@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tempering.draws import RunInfo
 from tempering.engines.sum_runs import Task, pilot_units, sum_run
 from tempering.engines.trace import Trace
 from tempering.errors import SamplerError
 from tempering.planning import Plan
+from tempering.preparing import info_of
 from tempering.quantities import apply, check_functions, check_value, failed
 from tempering.randomness import stream
 from tempering.sums import TemperedSums
@@ -243,17 +242,7 @@ def sample_sums(
     done = summed.index.n_iterations
     if done < draws:
         warnings.warn(f"Stopped by Ctrl-C after {done} of {draws} draws a chain.", stacklevel=3)
-    info = RunInfo(
-        method=plan.method,
-        engine=engine.name,
-        kernel=repr(plan.kernel) if plan.kernel is not None else type(plan.target).__name__,
-        rung_moves=plan.rung_moves,
-        seed=plan.seed,
-        seconds=time.perf_counter() - started,
-        rounds=tuned.rounds,
-        n_iterations=tuned.n_iterations + done,
-        redraws=plan.can_redraw and plan.method == "simulated" and tuned.schedule.ladder.hottest == 0.0,
-    )
+    info = info_of(plan, engine, tuned, started, done)
     return TemperedSums(
         summed.rungs,
         summed.index,

@@ -137,13 +137,16 @@ def test_evidences_are_exact(name):
 def refuses_evidence(target, name):
     """Whether the check of an evidence rejects a run of this target."""
     run = tp.sample(target, **SETTINGS)
-    with pytest.raises(AssertionError, match="standard errors from the truth"):
+    try:
         assert_evidence(run, name)
+    except AssertionError as error:
+        return "standard errors from the truth" in str(error)
+    return False
 
 
 def test_control_missing_rows_that_count_as_zeros_are_seen(monkeypatch):
     monkeypatch.setitem(globals(), "COUNTS", np.nan_to_num(COUNTS))
-    refuses_evidence(target_from_pymc(poisson()), "poisson")
+    assert refuses_evidence(target_from_pymc(poisson()), "poisson")
 
 
 @pytest.mark.long
@@ -152,7 +155,7 @@ def test_control_the_lost_constant_of_one_row_is_seen(name):
     found = target_from_pymc(MODELS[name]())
     constant = 0.5 * np.log(2 * np.pi)
     lost = tp.Target.from_likelihood(lambda position: found.energy(position) + constant, found.base, found.sample_base)
-    refuses_evidence(lost, name)
+    assert refuses_evidence(lost, name)
 
 
 @pytest.mark.long
