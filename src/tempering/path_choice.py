@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import SamplerError, TargetError
+from tempering.errors import EstimatorError, SamplerError, TargetError
 from tempering.layout import Layout
 from tempering.randomness import stream
 from tempering.target import Target
@@ -31,7 +32,7 @@ def with_reference(
     The plain path is kept where the fit is poor, and where it has one mode only: a mode that nothing climbed to from
     the user's few points would be hidden.
     """
-    from tempering.reference import along_reference
+    from tempering.reference import along_reference, fit_reference
 
     if not isinstance(reference, str):
         return along_reference(target, reference, layout), None
@@ -40,7 +41,7 @@ def with_reference(
             f"reference must be 'auto', 'fit', None, or an object with log_density and sample, but got {reference!r}."
         )
     points = np.concatenate([[layout.flatten(start) for start in starts], points_of_base(target, layout, seed)])
-    fitted = _fitted(target, layout, points, seed)
+    fitted = fit_reference(cold_density(target, layout), points, rng=stream(seed, REFERENCE_STREAM))
     if not fitted.is_good or fitted.n_modes < 2:
         return target, None
     return along_reference(target, fitted.reference, layout), fitted
@@ -71,16 +72,6 @@ def _many_of_base(target: Target, layout: Layout, seed: int) -> NDArray[np.float
     return flat if flat.shape[1] == layout.size else None
 
 
-def _fitted(
-    target: Target, layout: Layout, points: NDArray[np.float64], seed: int, scouts: NDArray[np.float64] | None = None
-) -> Any:
-    from tempering.reference import fit_reference
-
-    effort = {} if scouts is None else UNASKED
-    rng = stream(seed, REFERENCE_STREAM)
-    return fit_reference(cold_density(target, layout), points, scouts=scouts, rng=rng, **effort)
-
-
 @lru_cache(maxsize=32)
 def cold_density(target: Target, layout: Layout) -> Any:
     """Return log pi at k = 1 as a function of flat vectors; kept, so that code compiled for it is found again."""
@@ -91,32 +82,64 @@ def cold_density(target: Target, layout: Layout) -> Any:
     return lambda flat: base(flat) + energy(flat)
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """A try at another path: its target and reference, None where that is poor, and what the try has cost."""
+
+    target: Target | None
+    fitted: Any
+    n_calls: int
+
+
 def with_seen(
-    target: Target, layout: Layout, starts: Sequence[Any], seen: NDArray[np.float64], seed: int
-) -> tuple[Target | None, Any]:
-    """Put a reference fitted to the modes near places seen at k = 0; no target where the fit is poor."""
-    from tempering.reference import along_reference
+    target: Target, layout: Layout, starts: Sequence[Any], seen: NDArray[np.float64], seed: int, most_calls: int
+) -> Attempt:
+    """Put a reference fitted to the modes near places seen at k = 0."""
+    from tempering.reference import TooManyCalls, fit_reference
 
     given = np.reshape([layout.flatten(start) for start in starts], (-1, layout.size))
     points = np.concatenate([given, seen[:: -(-len(seen) // STARTS_SEEN)]])
-    fitted = _fitted(target, layout, points, seed, seen)
-    least, most = ENOUGH if fitted.n_modes == 1 else ENOUGH_WITH_MODES
-    if fitted.ess_fraction < least or fitted.pareto_k > most:
-        return None, fitted
-    return along_reference(target, fitted.reference, layout), fitted
+    density, rng = cold_density(target, layout), stream(seed, REFERENCE_STREAM)
+    try:
+        fitted = fit_reference(density, points, scouts=seen, most_calls=most_calls, rng=rng, **UNASKED)
+    except TooManyCalls as dear:  # a surface too rough to climb
+        return Attempt(None, None, dear.n_calls)
+    return _if_good(target, layout, fitted, ENOUGH if fitted.n_modes == 1 else ENOUGH_WITH_MODES)
+
+
+def with_drawn(
+    target: Target, layout: Layout, weighted: tuple[NDArray[np.float64], NDArray[np.float64]], seed: int
+) -> Attempt:
+    """Put a reference fitted to weighted draws of a tuning round at k = 0."""
+    from tempering.reference import fit_to_draws
+
+    density, rng = cold_density(target, layout), stream(seed, REFIT_STREAM)
+    try:
+        fitted = fit_to_draws(density, *weighted, draws=UNASKED["draws"], rng=rng)
+    except EstimatorError:  # chains that have hardly moved
+        return Attempt(None, None, 0)
+    return _if_good(target, layout, fitted, ENOUGH)
 
 
 def with_improved(
     target: Target, layout: Layout, fitted: Any, weighted: tuple[NDArray[np.float64], NDArray[np.float64]], seed: int
-) -> tuple[Target | None, Any]:
+) -> Attempt:
     """Put a reference refitted to weighted draws of a tuning round at k = 0; no target where it is no better."""
     from tempering.reference import along_reference, improved_reference
 
     density, rng = cold_density(target, layout), stream(seed, REFIT_STREAM)
     better = improved_reference(density, fitted, *weighted, draws=UNASKED["draws"], rng=rng)
     if better.reference is fitted.reference:
-        return None, better
-    return along_reference(target, better.reference, layout), better
+        return Attempt(None, better, better.n_calls)
+    return Attempt(along_reference(target, better.reference, layout), better, better.n_calls)
+
+
+def _if_good(target: Target, layout: Layout, fitted: Any, enough: tuple[float, float]) -> Attempt:
+    from tempering.reference import along_reference
+
+    least, most = enough
+    is_good = fitted.ess_fraction >= least and fitted.pareto_k <= most
+    return Attempt(along_reference(target, fitted.reference, layout) if is_good else None, fitted, fitted.n_calls)
 
 
 def inside_or_prior(target: Target, layout: Layout, starts: tuple[Any, ...]) -> tuple[Any, ...]:

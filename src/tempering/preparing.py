@@ -17,7 +17,7 @@ from tempering.execution.context import Execution
 from tempering.execution.journal import JournalEngine
 from tempering.execution.recipe import Recipe
 from tempering.ladder import Ladder
-from tempering.path_choice import modes_as_starts, points_of_base, with_improved, with_seen
+from tempering.path_choice import Attempt, modes_as_starts, points_of_base, with_drawn, with_improved, with_seen
 from tempering.planning import CALLS_OF_A_FIT, Plan, along_a_good_reference, first_log_pseudo_prior
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
@@ -28,7 +28,10 @@ from tempering.tuning.rounds import Tuned, Tuner
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
 GOOD_ENOUGH = 0.7  # effective draws a draw of a reference: beyond, refitting it is not worth another compilation
 SHARE_BEFORE_REFIT = 0.3  # of what is left of tuning
+SHARE_BEFORE_FIT = 0.5  # likewise, along a plain path, whose draws are all that a fit has
+SHARE_OF_A_FIT = 0.5  # of the calls that tuning has, spent on climbing at the most
 DRAWS_OF_A_REFIT = 4000
+WARMER = 0.5  # over the root of the dimension: a reference fitted at k = 1 - that covers tails for a tenth of the draws
 SHARE_OF_SCOUTING = 0.25  # of tuning, spent on hot rungs to see the modes before a reference is fitted to them
 
 
@@ -51,25 +54,20 @@ def prepare(
     if may_fit:
         assert plan.layout is not None
         seen = np.concatenate([points_of_base(plan.target, plan.layout, plan.seed), pilot.seen])
-        plan, of_fit = _along_fitted(plan, seen, report)
+        plan, of_fit = _along_fitted(plan, seen, int(SHARE_OF_A_FIT * tune * plan.n_chains), report)
         spent += of_fit
         if plan.fitted is not None:
             return _tune_from_reference(plan, objective, tune, report, spent)
-    return plan, *_tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, spent)
+    return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, spent, may_fit=may_fit)
 
 
-def _along_fitted(plan: Plan, seen: NDArray[np.float64], report: Any) -> tuple[Plan, int]:
+def _along_fitted(plan: Plan, seen: NDArray[np.float64], most_calls: int, report: Any) -> tuple[Plan, int]:
     """Take the path from a fitted reference, if it is good; its calls are counted as iterations of all chains."""
     assert plan.layout is not None
-    target, fitted = with_seen(plan.target, plan.layout, plan.starts, seen, plan.seed)
-    iterations = -(-fitted.n_calls // plan.n_chains)
-    report(iterations, "")
     plain = replace(plan, may_fit=False)
-    if target is None:
-        return plain, iterations
-    starts = modes_as_starts(plan.target, plan.layout, fitted) or plan.starts
-    kernel = along_a_good_reference(plan.kernel) if fitted.ess_fraction >= GOOD_ENOUGH else plan.kernel
-    return replace(plain, target=target, fitted=fitted, starts=starts, kernel=kernel), iterations
+    along, iterations = _along(plain, with_seen(plan.target, plan.layout, plan.starts, seen, plan.seed, most_calls))
+    report(iterations, "")
+    return along or plain, iterations
 
 
 def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Any) -> tuple[Engine, Tuned]:
@@ -84,42 +82,66 @@ def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report
 
 def _tune_ladder_too(
     plan: Plan, explorer: Engine, pilot: Pilot, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int,
-    report: Any, spent: int,
-) -> tuple[Engine, Tuned]:  # fmt: skip
-    """Tune the ladder too: from what a pilot by simulated tempering's engine has seen, in rounds."""
+    report: Any, spent: int, *, may_fit: bool,
+) -> tuple[Plan, Engine, Tuned]:  # fmt: skip
+    """Tune the ladder too: from what a pilot by simulated tempering's engine has seen, in rounds.
+
+    The first rounds' draws tell the target's shape: where a reference fitted to them is good, it becomes the path.
+    """
     known = pilot.energies.density_of_states()
     ladder = choose_ladder(known, pilot.hottest, objective, plan.method)
     schedule = Schedule(ladder, known.log_pseudo_prior(ladder), pilot.settings_for(ladder))
     left = max(tune - spent, tune // 3)
+    engine: Engine
     if plan.method == "parallel":
         engine = _build_engine(plan, len(ladder))
         tuner = Tuner(engine, plan.leaves, None, report, is_powered=plan.is_powered, keeps=plan.keep_rounds)
-        tuned = tuner.run(engine.start(len(ladder)), schedule, left)
-        return engine, replace(tuned, n_iterations=tuned.n_iterations + spent)
+        return plan, engine, _after(spent, tuner.run(engine.start(len(ladder)), schedule, left))
     learnt = pseudo_prior if isinstance(pseudo_prior, str) else "mbar"
     tuner = Tuner(
         explorer, plan.leaves, learnt, report, is_powered=plan.is_powered, objective=objective, keeps=plan.keep_rounds
     )
     states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
-    tuned = tuner.run(states, schedule, left, pilot.energies)
-    return explorer, replace(tuned, n_iterations=tuned.n_iterations + spent)
+    if not may_fit:
+        return plan, explorer, _after(spent, tuner.run(states, schedule, left, pilot.energies))
+    first = replace(tuner, keeps=True).run(states, schedule, int(SHARE_BEFORE_FIT * left), pilot.energies)
+    along, calls = _drawn(plan, first)
+    left = max(left - first.n_iterations - calls, left // 3)
+    if along is not None:
+        engine, tuned = _rounds_from_reference(along, objective, left, report)
+        return along, engine, _after(spent + first.n_iterations + calls, tuned)
+    after = tuner.run(first.states, first.schedule, left, first.known)
+    return plan, explorer, _after(spent + calls, _joined(first, after, plan.keep_rounds))
 
 
 def _tune_from_reference(plan: Plan, objective: str, tune: int, report: Any, spent: int) -> tuple[Plan, Engine, Tuned]:
     """Tune along a fitted reference; refit it to what the chains have seen first, where it could be better."""
     left = max(tune - spent, tune // 3)
     if plan.fitted.ess_fraction < GOOD_ENOUGH and plan.method == "simulated":
-        first = int(SHARE_BEFORE_REFIT * left)
-        engine, tuned = _rounds_from_reference(replace(plan, keep_rounds=True), objective, first, report)
-        better, calls = _refitted(plan, tuned)
-        spent, left = spent + tuned.n_iterations + calls, max(left - first, left // 2)
+        keeping = replace(plan, keep_rounds=True)
+        engine, first = _rounds_from_reference(keeping, objective, int(SHARE_BEFORE_REFIT * left), report)
+        better, calls = _refitted(plan, first)
+        left = max(left - first.n_iterations - calls, left // 2)
         if better is None:  # go on from there
             tuner = Tuner(engine, plan.leaves, "mbar", report, is_powered=False, keeps=plan.keep_rounds)
-            after = tuner.run(tuned.states, tuned.schedule, left, _energies_at_base(plan))
-            return plan, engine, replace(after, n_iterations=after.n_iterations + spent)
-        plan = better
+            after = tuner.run(first.states, first.schedule, left, first.known)
+            return plan, engine, _after(spent + calls, _joined(first, after, plan.keep_rounds))
+        plan, spent = better, spent + first.n_iterations + calls
     engine, tuned = _rounds_from_reference(plan, objective, left, report)
-    return plan, engine, replace(tuned, n_iterations=tuned.n_iterations + spent)
+    return plan, engine, _after(spent, tuned)
+
+
+def _after(spent: int, tuned: Tuned) -> Tuned:
+    """Count what was spent before."""
+    return replace(tuned, n_iterations=tuned.n_iterations + spent)
+
+
+def _joined(first: Tuned, after: Tuned, keeps: bool) -> Tuned:
+    """Put two stretches of rounds of one path one after the other."""
+    kept = first.kept + after.kept if keeps else ()
+    return replace(
+        after, rounds=first.rounds + after.rounds, kept=kept, n_iterations=first.n_iterations + after.n_iterations
+    )
 
 
 def _rounds_from_reference(plan: Plan, objective: str, tune: int, report: Any) -> tuple[Engine, Tuned]:
@@ -141,23 +163,45 @@ def _energies_at_base(plan: Plan) -> Energies:
 
 def _refitted(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
     """Refit the reference to the draws of the last round; return the plan along it, if better, and what that cost."""
-    assert plan.layout is not None
-    if not tuned.kept:
+    weighted = _weighted_draws(tuned)
+    if weighted is None:
         return None, 0
+    assert plan.layout is not None
+    return _along(plan, with_improved(plan.plain, plan.layout, plan.fitted, weighted, plan.seed))
+
+
+def _drawn(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
+    """Fit a reference to the draws of the last round of a plain path; return the plan along it, if it is good."""
+    assert plan.layout is not None
+    weighted = _weighted_draws(tuned, k=1.0 - WARMER / np.sqrt(plan.layout.size))
+    if weighted is None:
+        return None, 0
+    return _along(plan, with_drawn(plan.target, plan.layout, weighted, plan.seed))
+
+
+def _along(plan: Plan, tried: Attempt) -> tuple[Plan | None, int]:
+    """Return the plan along a reference, if it is good, and the calls of its fit as iterations of all chains."""
+    iterations = -(-tried.n_calls // plan.n_chains)
+    if tried.target is None:
+        return None, iterations
+    assert plan.layout is not None
+    starts = modes_as_starts(plan.plain, plan.layout, tried.fitted) or plan.starts
+    kernel = along_a_good_reference(plan.kernel) if tried.fitted.ess_fraction >= GOOD_ENOUGH else plan.kernel
+    return replace(plan, target=tried.target, fitted=tried.fitted, starts=starts, kernel=kernel), iterations
+
+
+def _weighted_draws(tuned: Tuned, k: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return draws of the last round, thinned, with log weights towards k; None where rungs do not overlap."""
+    if not tuned.kept:
+        return None
     trace, schedule = tuned.kept[-1]
-    rows = np.linspace(0, trace.energy.size - 1, min(DRAWS_OF_A_REFIT, trace.energy.size)).astype(int)
-    values = trace.values.reshape(-1, trace.values.shape[-1])[rows]
     energy = trace.energy.ravel()
+    rows = np.linspace(0, energy.size - 1, min(DRAWS_OF_A_REFIT, energy.size)).astype(int)
     try:
         mixture = mbar(energy, schedule.ladder.inverse_temperatures, trace.rung.ravel()).log_mixture.ravel()
-    except EstimatorError:  # rungs that do not overlap yet
-        return None, 0
-    weighted = (values, (energy - mixture)[rows])
-    target, fitted = with_improved(plan.plain, plan.layout, plan.fitted, weighted, plan.seed)
-    iterations = -(-fitted.n_calls // plan.n_chains)
-    if target is None:
-        return None, iterations
-    return replace(plan, target=target, fitted=fitted), iterations
+    except EstimatorError:
+        return None
+    return trace.values.reshape(-1, trace.values.shape[-1])[rows], (k * energy - mixture)[rows]
 
 
 def info_of(plan: Plan, engine: Engine, tuned: Tuned, started: float, n_draws: int) -> RunInfo:

@@ -1,8 +1,20 @@
 """References for the path base = log q, energy = log pi - log q, which keeps the modes' masses at every k."""
 
-from tempering.reference.fitting import FittedReference, fit_reference, improved_reference
+from tempering.reference.fitted import FittedReference
+from tempering.reference.fitting import fit_reference
+from tempering.reference.from_draws import fit_to_draws, improved_reference
 from tempering.reference.mixture import Reference
 from tempering.reference.path import along_reference
 from tempering.reference.refit import refit_reference
+from tempering.reference.surface import TooManyCalls
 
-__all__ = ["FittedReference", "Reference", "along_reference", "fit_reference", "improved_reference", "refit_reference"]
+__all__ = [
+    "FittedReference",
+    "Reference",
+    "TooManyCalls",
+    "along_reference",
+    "fit_reference",
+    "fit_to_draws",
+    "improved_reference",
+    "refit_reference",
+]

@@ -6,7 +6,7 @@ Climb to the modes, take their widths and Laplace masses, then refit from weight
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from tempering.errors import TargetError
-from tempering.estimators.pareto import pareto_k
+from tempering.reference.fitted import FittedReference, judged
 from tempering.reference.mixture import Reference
 from tempering.reference.modes import Box, Mode, find_modes, is_parted
 from tempering.reference.refit import BROAD_WEIGHT, assemble, refit_reference, split_reference
@@ -28,7 +28,6 @@ ENOUGH_GAIN = 1.05  # a round that raises the effective sample size by less is t
 ENOUGH_SHARE = 0.5  # above this already
 FEW_POINTS = 8  # are climbed from one by one
 FIRST_STEP = 0.01  # of a rough climb, relative to the spread of the points
-ENOUGH_NATS = 0.05  # nearer the target, in Kullback and Leibler's sense, that a refit to draws must be
 SPLIT_GAIN = 1.2  # in effective sample size, that splitting the components must bring
 DRAWS_PER_DIMENSION = 40  # of a round and a mode, at the least
 FAR_DRAWS = 1000  # of a search around the modes
@@ -39,64 +38,6 @@ SEARCH_FREEDOM = 1  # of the draws climbed from: nobody knows how far the next m
 SUSPECTS = 256  # scouts climbed from at once, where there are gradients
 IN_VAIN = 3  # rounds of few climbs that find nothing new, where there are none
 CLIMBS = 4  # of a round from its heaviest draws, and as many from any
-GOOD_SHARE, GOOD_PARETO_K = 0.02, 1.0  # rungs bridge what is left; but above 1 weights have no mean at all
-
-
-@dataclass(frozen=True, eq=False)
-class FittedReference:
-    """A reference and how well it fits, judged by fresh draws of it.
-
-    Attributes
-    ----------
-    reference : Reference
-        One component or more for each mode, in order, and the broad one last.
-    masses : ndarray, shape (mode,)
-        Share of the target's mass in each mode.
-    ess_fraction : float
-        Effective sample size of the importance weights of a draw from the reference.
-    pareto_k : float
-        Shape of the tail of the weights.
-    log_normaliser : float
-        Log of the integral of the density.
-    n_calls : int
-        Evaluations of the log density, gradients counted as one each.
-    log_weights : ndarray, shape (draw,)
-        Of independent draws of the reference: their energies at k = 0 of the path to the target.
-    """
-
-    reference: Reference
-    masses: Floats
-    ess_fraction: float
-    pareto_k: float
-    log_normaliser: float
-    n_calls: int
-    log_weights: Floats
-
-    @property
-    def n_modes(self) -> int:
-        """Number of modes found."""
-        return len(self.masses)
-
-    @property
-    def is_good(self) -> bool:
-        """Whether a few rungs lead from the reference to the target; if not, the plain path is the safer one.
-
-        With a single mode the plain path is no worse, and on curved targets better.
-        """
-        return self.ess_fraction >= GOOD_SHARE and self.pareto_k < GOOD_PARETO_K
-
-    def log_normalisers(self, inverse_temperatures: ArrayLike) -> Floats:
-        """Return log of E_q (pi / q)^k at each k: minus these, a pseudo-prior to start from."""
-        k = np.atleast_1d(np.asarray(inverse_temperatures, dtype=float))
-        energy = self.log_weights[self.log_weights > -np.inf]
-        inside = logsumexp(np.multiply.outer(k, energy), axis=1) - np.log(len(self.log_weights))
-        return np.where(k == 0.0, 0.0, inside)
-
-    def __repr__(self) -> str:
-        return (
-            f"FittedReference({self.n_modes} modes, masses {np.round(self.masses, 3).tolist()}, ESS "
-            f"{self.ess_fraction:.2f} a draw, Pareto k {self.pareto_k:.2f}, {self.n_calls} calls)"
-        )
 
 
 @dataclass(frozen=True)
@@ -117,6 +58,7 @@ def fit_reference(
     scouts: ArrayLike | None = None,
     draws: int = 1000,
     splits: int = 2,
+    most_calls: int | None = None,
     rng: np.random.Generator | int | None = None,
 ) -> FittedReference:
     """Fit a mixture of heavy-tailed components to the modes of a density.
@@ -140,6 +82,8 @@ def fit_reference(
         Of every mode in each round of refitting; four times as many judge the fit.
     splits : int
         How often, at most, each component may be replaced by three, which follow a bend better than one.
+    most_calls : int, optional
+        Evaluations of the log density after which `tempering.reference.TooManyCalls` is raised.
     rng : int, Generator or None
         Source of all randomness.
 
@@ -158,7 +102,7 @@ def fit_reference(
     """
     generator = np.random.default_rng(rng)
     points = np.unique(np.atleast_2d(np.asarray(starts, dtype=float)), axis=0)
-    surface = Surface(log_density, points.shape[1])
+    surface = Surface(log_density, points.shape[1], most_calls)
     edges = None if box is None else _checked_box(box, points.shape[1])
     if edges is not None:
         points = np.concatenate([points, generator.uniform(*edges, size=(scattered, points.shape[1]))])
@@ -173,49 +117,7 @@ def fit_reference(
     else:
         modes = _scouted(surface, _heaviest(modes), edges, np.asarray(scouts, dtype=float), generator)
     reference = _refined(surface, _assembled(modes), draws, splits, generator)
-    return _judged(surface, reference, len(modes), 4 * draws, generator)
-
-
-def improved_reference(
-    log_density: Callable[[Any], Any],
-    fitted: FittedReference,
-    values: Floats,
-    log_weights: Floats,
-    *,
-    draws: int = 1000,
-    rng: np.random.Generator | int | None = None,
-) -> FittedReference:
-    """Refit a reference to the weighted draws of a tuning round, with more components where that is better.
-
-    Chains have been where the reference never draws from. One half of the draws refits, the other judges; what is
-    returned is the old fit unless fresh draws confirm that the new one is better.
-
-    Parameters
-    ----------
-    log_density : callable
-        As `fit_reference` takes it.
-    fitted : FittedReference
-    values : ndarray, shape (draw, d)
-    log_weights : ndarray, shape (draw,)
-        Log weight of every draw towards the target, up to a constant.
-    draws : int
-        A quarter of those that judge the new fit.
-    rng : int, Generator or None
-    """
-    surface = Surface(log_density, fitted.reference.dimension)
-    half, rest = slice(None, None, 2), slice(1, None, 2)
-    old = fitted.reference
-    candidates = [refit_reference(old, values[half], log_weights[half])]
-    if 3 * (old.n_components - 1) <= MAX_MODES:
-        candidates.append(refit_reference(split_reference(old), values[half], log_weights[half]))
-    weights = np.exp(log_weights[rest] - logsumexp(log_weights[rest]))
-    gains = [float(weights @ (q.log_density(values[rest]) - old.log_density(values[rest]))) for q in candidates]
-    best = int(np.argmax(gains))
-    if gains[best] < ENOUGH_NATS:
-        return replace(fitted, n_calls=surface.n_calls)
-    judged = _judged(surface, candidates[best], fitted.n_modes, 4 * draws, np.random.default_rng(rng))
-    is_better = judged.ess_fraction > fitted.ess_fraction and judged.pareto_k < GOOD_PARETO_K
-    return judged if is_better else replace(fitted, n_calls=surface.n_calls)
+    return judged(surface, reference, len(modes), 4 * draws, generator)
 
 
 def _roughly_climbed(surface: Surface, points: Floats, box: Box | None) -> Floats:
@@ -330,30 +232,6 @@ def _predicted_ess_fraction(reference: Reference, drawn: _Weighted) -> float:
     log_ratio = drawn.log_density[used] - reference.log_density(drawn.values[used])
     log_second = logsumexp(log_w[used] + log_ratio) - logsumexp(log_w[used])
     return float(np.exp(logsumexp(log_w[used]) - np.log(n) - log_second))
-
-
-def _judged(
-    surface: Surface, reference: Reference, n_modes: int, draws: int, rng: np.random.Generator
-) -> FittedReference:
-    """Judge a reference by fresh draws of it."""
-    n = max(draws, 2 * DRAWS_PER_DIMENSION * reference.dimension)
-    values = reference.sample_many(rng, n)
-    log_w = surface.values(values) - reference.log_density(values)
-    if not np.any(log_w > -np.inf):
-        masses = np.full(n_modes, np.nan)
-        return FittedReference(reference, masses, 0.0, np.inf, -np.inf, surface.n_calls, log_w)
-    log_total = logsumexp(log_w)
-    log_parts = reference.log_parts(values)[:, :-1]
-    owned = np.exp(log_w - log_total) @ np.exp(log_parts - logsumexp(log_parts, axis=1, keepdims=True))
-    return FittedReference(
-        reference,
-        owned.reshape(n_modes, -1).sum(axis=1) / owned.sum(),
-        float(np.exp(2 * log_total - logsumexp(2 * log_w)) / n),
-        pareto_k(log_w),
-        float(log_total - np.log(n)),
-        surface.n_calls,
-        log_w,
-    )
 
 
 def _checked_box(box: tuple[ArrayLike, ArrayLike], dimension: int) -> Box:

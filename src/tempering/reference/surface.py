@@ -20,12 +20,21 @@ FASTER, SLOWER = 1.3, 0.5  # factors of a step whose slope kept its sign, or cha
 STEP = float(np.finfo(float).eps ** 0.25)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
 
 
+class TooManyCalls(Exception):
+    """A density took more evaluations than it was given: ``n_calls`` of them."""
+
+    def __init__(self, n_calls: int) -> None:
+        super().__init__(f"{n_calls} evaluations of the log density")
+        self.n_calls = n_calls
+
+
 class Surface:
     """Evaluate a log density of flat vectors; -inf where it is not a number or infinite."""
 
-    def __init__(self, log_density: Callable[[Any], Any], dimension: int) -> None:
+    def __init__(self, log_density: Callable[[Any], Any], dimension: int, most_calls: int | None = None) -> None:
         self.dimension = dimension
         self.n_calls = 0
+        self._most_calls = most_calls
         self._log_density = log_density
         self._compiled = _compiled(log_density, dimension)
 
@@ -36,7 +45,7 @@ class Surface:
 
     def values(self, points: Floats) -> Floats:
         """Return the log density of every row."""
-        self.n_calls += len(points)
+        self._count(len(points))
         if self._compiled is None:
             return _support(np.array([float(self._log_density(x)) for x in points]))
         return _support(self._in_batches(self._compiled[0], points))
@@ -50,7 +59,7 @@ class Surface:
         import jax
 
         assert self._compiled is not None
-        self.n_calls += 1
+        self._count(1)
         with jax.enable_x64(True):
             value, gradient = self._compiled[1](x)
         gradient = np.asarray(gradient)
@@ -62,7 +71,7 @@ class Surface:
             return self._differences(x, scale)
         import jax
 
-        self.n_calls += self.dimension
+        self._count(self.dimension)
         with jax.enable_x64(True):
             return np.asarray(self._compiled[2](x))
 
@@ -74,12 +83,17 @@ class Surface:
         import jax
 
         assert self._compiled is not None
-        self.n_calls += ASCENT * len(points)
+        self._count(ASCENT * len(points))
         inside = points[self.values(points) > -np.inf]
         if len(inside) == 0:
             return inside
         with jax.enable_x64(True):
             return self._in_batches(lambda batch: _ascent(self._log_density)(batch, step), inside)
+
+    def _count(self, calls: int) -> None:
+        self.n_calls += calls
+        if self._most_calls is not None and self.n_calls > self._most_calls:
+            raise TooManyCalls(self.n_calls)
 
     def _differences(self, x: Floats, scale: Floats) -> Floats:
         """Take central second differences of values."""

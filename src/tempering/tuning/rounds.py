@@ -51,6 +51,7 @@ class Tuned:
     rounds: tuple[Round, ...]
     n_iterations: int
     kept: tuple[tuple[Trace, Schedule], ...] = ()  # the draws of the rounds, if they were asked for
+    known: Energies | None = None  # the energies that the rounds, and what was known before, have shown
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Tuner:
         """Tune for about ``n_iterations`` iterations of every chain; ``known`` are energies of a pilot run."""
         budget = n_iterations // QUANTUM * QUANTUM
         if budget == 0:
-            return Tuned(states, schedule, (), 0)
+            return Tuned(states, schedule, (), 0, known=known)
         spent = 0
         if self.pseudo_prior is not None and known is None:
             states, schedule, known, spent = self._start_cold_to_hot(states, schedule, budget)
@@ -96,7 +97,7 @@ class Tuner:
             if schedule.ladder is not before.ladder:
                 states = self.engine.on_rung(states, _nearest(before.ladder, schedule.ladder, trace.rung[:, -1]))
             self.report(length, line_of(rounds[-1], number))
-        return Tuned(states, schedule, tuple(rounds), spent + budget, tuple(kept))
+        return Tuned(states, schedule, tuple(rounds), spent + budget, tuple(kept), known)
 
     def _start_cold_to_hot(self, states: Any, schedule: Schedule, budget: int) -> tuple[Any, Schedule, Energies, int]:
         """Run every rung by itself, each from where the colder one ended; integrate the mean energies.

@@ -1,0 +1,91 @@
+"""References fitted to the draws of a run: as many components as the draws speak for, judged by others."""
+
+import numpy as np
+import pytest
+from tests.statistical import seeded_rng
+
+import tempering as tp
+from tempering.errors import EstimatorError
+from tempering.problems import Banana, likelihood_gaussian, ring
+from tempering.reference import fit_to_draws
+
+
+@pytest.mark.parametrize("problem", [Banana(), ring()], ids=["banana", "ring"])
+def test_draws_of_a_bent_or_parted_target_are_followed_by_several_components(problem):
+    """Over 12 seeds ESS a draw was 0.88 to 0.92 (banana) and 0.60 to 0.91 (ring)."""
+    rng = seeded_rng("several components")
+    values = problem.sample(rng, 4000)
+    fitted = fit_to_draws(problem.log_density, values, np.zeros(4000), rng=rng)
+    assert fitted.reference.n_components > 4
+    assert fitted.ess_fraction > 0.5
+    astray = fit_to_draws(problem.log_density, values + 3.0, np.zeros(4000), rng=rng)  # control
+    assert astray.ess_fraction < 0.2
+
+
+def test_weights_are_heeded():
+    """Draws of a hot rung, weighted, fit the cold target; without their weights they do not."""
+    problem, rng, k = Banana(), seeded_rng("weighted"), 0.4
+    values = problem.sample(rng, 4000, k)
+    weighted = fit_to_draws(problem.log_density, values, (1 - k) * problem.log_density(values), rng=rng)
+    flat = fit_to_draws(problem.log_density, values, np.zeros(4000), rng=rng)  # control
+    assert weighted.ess_fraction > 0.8 > 0.7 > flat.ess_fraction
+
+
+def test_one_gaussian_gets_one_component():
+    rng = seeded_rng("one component")
+    fitted = fit_to_draws(lambda x: -0.5 * (x**2).sum(axis=-1), rng.standard_normal((3000, 3)), np.zeros(3000), rng=rng)
+    assert fitted.reference.n_components == 2  # and the broad one
+    assert fitted.ess_fraction > 0.85
+
+
+def test_draws_that_repeat_themselves_do_not_judge_each_other():
+    """Copies stay on one side as long as chains follow one another; shuffled, they invite one component too many."""
+    rng = seeded_rng("copies")
+    values = np.repeat(rng.standard_normal((100, 2)), 20, axis=0)
+    sizes = [
+        fit_to_draws(lambda x: -0.5 * (x**2).sum(axis=-1), rows, np.zeros(2000), rng=rng).reference.n_components
+        for rows in (values, rng.permutation(values))
+    ]
+    assert sizes[0] <= 3
+    assert sizes[1] >= 9  # control
+
+
+def test_draws_that_never_moved_are_refused():
+    values = np.column_stack([np.random.default_rng(1).standard_normal(400), np.full(400, 2.0)])
+    with pytest.raises(EstimatorError, match="coordinate 1 they do not"):
+        fit_to_draws(lambda x: -0.5 * (x**2).sum(axis=-1), values, np.zeros(400), rng=1)
+
+
+def test_a_default_run_takes_the_path_that_its_first_rounds_have_shown():
+    """One t distribution does not fit the banana, the mixture fitted to the first rounds does: k = 0 is drawn from."""
+    problem = Banana()
+    run = tp.sample(
+        tp.Target(problem.log_density_numba), initial=problem.initial, chains=8, tune=5000, draws=2000, rng=1,
+        progress=False,
+    )  # fmt: skip
+    assert run.ladder.hottest == 0.0
+    assert run.info.redraws
+    mean = run.expect(lambda x: x[..., 0])
+    assert abs(mean.value - 1.0) < 5 * mean.standard_error
+    plain = tp.sample(
+        tp.Target(problem.log_density_numba), initial=problem.initial, chains=8, tune=5000, draws=2000, rng=1,
+        reference=None, progress=False,
+    )  # fmt: skip
+    assert plain.ladder.hottest > 0.0  # control
+    assert mean.standard_error < 0.7 * plain.expect(lambda x: x[..., 0]).standard_error
+
+
+def test_rounds_before_and_after_a_refused_fit_are_all_reported():
+    problem = likelihood_gaussian(3)
+
+    def unfittable(x):  # cliffs everywhere: no mixture comes near
+        return problem.log_density_numba(x) if np.sin(40.0 * x[0]) > 0.8 else -np.inf
+
+    start = np.array([np.arcsin(1.0) / 40.0, 0.0, 0.0])
+    run = tp.sample(tp.Target(unfittable), initial=start, chains=4, tune=2600, draws=64, rng=1, progress=False)
+    assert run.ladder.hottest > 0.0
+    lengths = [done.n_iterations for done in run.info.rounds]
+    begins_anew = 1 + int(np.argmin(np.diff(lengths)))  # rounds double before and after the refused fit
+    assert 2 <= begins_anew <= len(lengths) - 2
+    assert np.all(np.diff(lengths[:begins_anew]) > 0)
+    assert np.all(np.diff(lengths[begins_anew:]) > 0)
