@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from tempering.errors import CheckpointError
 
 FORMAT = 1
 SECONDS = 60.0
+LATEST = "latest"
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,22 @@ def read_identity(path: Path) -> dict[str, str] | None:
     if known != FORMAT:
         raise CheckpointError(f"{path} must be of format {FORMAT}, but it is of format {known}. Start a new one.")
     return dict(identity)
+
+
+def write_latest(folder: Folder, header: Mapping[str, Any], sections: Sequence[bytes]) -> None:
+    """Write how far a run has come: a line that says so, with the time it took, and what it goes on from."""
+    known = {"seconds": folder.seconds_spent, "lengths": [len(section) for section in sections]}
+    folder.write(LATEST, json.dumps(dict(header) | known).encode() + b"\n", *sections)
+
+
+def read_latest(path: Path) -> tuple[dict[str, Any] | None, list[bytes]]:
+    """Return the header and the sections of what was written last; None if nothing was."""
+    file = path / LATEST
+    if not file.is_file():
+        return None, []
+    with file.open("rb") as source:
+        header = json.loads(source.readline())
+        return header, [source.read(length) for length in header["lengths"]]
 
 
 def write_atomically(target: Path, *parts: bytes) -> None:

@@ -54,7 +54,7 @@ def sample_file(
 
     target = find_target(where)
     if workers is None:
-        draws = sample(target, **options)
+        draws: TemperedDraws = sample(target, **options)
     else:
         with _processes(workers) as executor:
             draws = sample(target, executor=executor, **options)

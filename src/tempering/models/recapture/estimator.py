@@ -122,9 +122,14 @@ class MarkRecapture:
     def _sample(self, model: RecaptureModel, ladder: Ladder, **how: Any) -> TemperedDraws:
         common: dict[str, Any] = {"ladder": ladder, **how}
         if self.method == "parallel":
-            return sample(model, method="parallel", draws=self.draws, tune=self.tune, chains=self.chains, **common)
+            coupled: TemperedDraws = sample(
+                model, method="parallel", draws=self.draws, tune=self.tune, chains=self.chains, **common
+            )
+            return coupled
         log_p = learn_pseudo_prior(model, ladder, draws=self.tune, **how)
-        burnt = sample(model, draws=self.draws + self.tune, tune=0, chains=self.chains, pseudo_prior=log_p, **common)
+        burnt: TemperedDraws = sample(
+            model, draws=self.draws + self.tune, tune=0, chains=self.chains, pseudo_prior=log_p, **common
+        )
         return without_first(burnt, self.tune)
 
 
