@@ -191,6 +191,20 @@ def remove(path: str | Path) -> None:
     shutil.rmtree(folder)
 
 
-def as_checkpoint(value: Any) -> Checkpoint:
+def as_checkpoint(value: str | Path | Checkpoint) -> Checkpoint:
     """Take a path for a checkpoint written every minute."""
     return value if isinstance(value, Checkpoint) else Checkpoint(value)
+
+
+def within(value: str | Path | Checkpoint | None, name: str) -> Checkpoint | None:
+    """Return the checkpoint of one of several runs that are kept in one folder; None where there is none.
+
+    Examples
+    --------
+    >>> within(Checkpoint("study", seconds=10), "pilot").path.as_posix()
+    'study/pilot'
+    """
+    if value is None:
+        return None
+    whole = as_checkpoint(value)
+    return Checkpoint(Path(whole.path) / name, whole.seconds)
