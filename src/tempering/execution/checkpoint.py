@@ -7,7 +7,6 @@ written beside and renamed when whole: there is no moment at which a kill leaves
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tempering.errors import CheckpointError
 
@@ -60,17 +59,22 @@ class Folder:
                 f"A checkpoint must be a folder of its own, but {self.path} holds something else. Choose another name."
             )
         self.identity: dict[str, str] = {} if found is None else found
+        self._lock = self._locked(_locks())
+
+    def _locked(self, locks: Any) -> IO[str]:
+        """Take the folder for this process: the system lets go of it when the process ends, however it ends."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.path / "lock").open("w")
+            file = (self.path / "lock").open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.flock(file, locks.LOCK_EX | locks.LOCK_NB)
         except OSError as error:
-            self._lock.close()
+            file.close()
             raise CheckpointError(
                 f"A checkpoint must belong to one run, but another process is writing {self.path}. Wait for it, or "
                 "choose another name."
             ) from error
+        return file
 
     def close(self) -> None:
         """Let others have the folder."""
@@ -110,6 +114,18 @@ class Folder:
             target.parent.mkdir(exist_ok=True)
             write_atomically(target, *parts)
         self._written = time.monotonic()
+
+
+def _locks() -> Any:
+    """Return the system's file locks, or say that there are none."""
+    try:
+        import fcntl
+    except ImportError as error:
+        raise CheckpointError(
+            "A checkpoint needs file locks that the system takes back from a killed process (POSIX, the module fcntl), "
+            "but this system has none. Run on Linux or macOS (on Windows: in WSL), or leave checkpoint= out."
+        ) from error
+    return fcntl
 
 
 def read_identity(path: Path) -> dict[str, str] | None:
