@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tempering import Ladder, Target, problems
-from tempering.engines import scalar, vector
+from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import LONG_BLOCK, Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
@@ -106,7 +106,7 @@ def bare_loop(rng, x, rung, k, log_p, scale, values, energies, rungs, proposals,
 def scalar_engine(n: int, repeats: int) -> Result:
     schedule = mixture_schedule()
     layout = Layout.of(-8.0)
-    pieces = scalar.target_pieces(Target(log_mixture), RandomWalk(), layout, [-8.0])
+    pieces = scalar_pieces.target_pieces(Target(log_mixture), RandomWalk(), layout, [-8.0])
     engine = scalar.ScalarEngine(pieces, "simulated", "lifted", 1, 1, len(LADDER))
     states = engine.start(len(LADDER))
     rng = np.random.Generator(np.random.SFC64(1))
@@ -204,7 +204,7 @@ def plain_density(x: Any) -> float:
 def python_callable(n: int, repeats: int) -> Result:
     schedule = mixture_schedule()
     x = np.array([-8.0])
-    pieces = scalar.target_pieces(Target(plain_density), RandomWalk(), Layout.of(x), [x])
+    pieces = scalar_pieces.target_pieces(Target(plain_density), RandomWalk(), Layout.of(x), [x])
     engine = scalar.ScalarEngine(pieces, "simulated", "lifted", 1, 1, len(LADDER))
     states = engine.start(len(LADDER))
 

@@ -219,7 +219,7 @@ def _rung_moves(method: str, rung_moves: str | None) -> str:
 
 
 def _engine_of_target(target: Target, layout: Layout, position: Any, engine: str) -> str:
-    from tempering.engines.scalar import is_numba
+    from tempering.engines.scalar_pieces import is_numba
 
     _check_engine(engine)
     if engine != "auto":
@@ -238,7 +238,7 @@ def _engine_of_model(model: Any, engine: str) -> str:
         return engine
     if getattr(model, "engine", None) in CHAINS:
         return str(model.engine)
-    from tempering.engines.scalar import is_numba
+    from tempering.engines.scalar_pieces import is_numba
 
     if is_numba(model.step):
         return "scalar"

@@ -103,7 +103,7 @@ def _try_on_host(plan: Plan, summands: Summands) -> None:
         recorded: Any = plan.layout.flatten(plan.example)
         positions: Callable[..., Any] = plan.layout.named
     else:
-        from tempering.engines.scalar import positions_of
+        from tempering.engines.scalar_pieces import positions_of
 
         recorded = np.ravel(plan.target.record(plan.target.initial(stream(plan.seed, EXAMPLE_STREAM))))
         positions = positions_of(plan.target)

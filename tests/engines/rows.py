@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from tempering import Ladder, Target, problems
-from tempering.engines import scalar, vector
+from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import Schedule
 from tempering.kernels import BlackJAX, Cycle, HitAndRunSlice, Independence, Mixture, RandomWalk, Slice
 from tempering.kernels.composite import leaves
@@ -134,7 +134,7 @@ def schedule(kernel):
 def build(row, n_chains, seed=1, starts=tuple(STARTS)):
     """Build the engine of a row."""
     common = (row.method, row.rung_moves, seed, n_chains, len(LADDER))
-    module = vector if row.engine == "vector" else scalar
+    module = vector if row.engine == "vector" else scalar_pieces
     if row.kernel == "model":
         model = MODELS[row.engine]
         example = () if module is vector else (model.initial(np.random.default_rng(0)),)

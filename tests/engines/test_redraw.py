@@ -8,7 +8,7 @@ from numba import njit
 
 from statistical import assert_mean_is, assert_mean_is_not
 from tempering import Ladder, Target, problems
-from tempering.engines import scalar, vector
+from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
@@ -38,7 +38,7 @@ def draw_by_key(key):
 
 
 def engine_of(kind, n_chains, rng=1):
-    pieces_of = vector.target_pieces if kind == "vector" else scalar.target_pieces
+    pieces_of = vector.target_pieces if kind == "vector" else scalar_pieces.target_pieces
     if kind == "numba":
         target = Target.from_likelihood(njit(log_likelihood), njit(log_prior), njit(draw_by_numpy))
     else:
@@ -74,7 +74,7 @@ def test_elsewhere_the_kernel_moves(kind):
 
 @pytest.mark.parametrize("model", [SELECTION, SELECTION.compiled], ids=["python", "numba"])
 def test_a_model_is_redrawn_from_its_reference(model):
-    pieces = scalar.model_pieces(model, model.initial(np.random.default_rng(0)))
+    pieces = scalar_pieces.model_pieces(model, model.initial(np.random.default_rng(0)))
     engine = scalar.ScalarEngine(pieces, "simulated", "lifted", 1, 8, 2)
     states = engine.on_rung(engine.start(2), 1)
     _, trace = engine.run(states, Schedule(LADDER, np.zeros(2)), 64, moving=False)
@@ -86,7 +86,7 @@ def test_a_model_is_redrawn_from_its_reference(model):
 
 def test_a_base_that_numba_cannot_sample_is_left_to_the_kernel():
     target = Target.from_likelihood(njit(log_likelihood), njit(log_prior), draw_by_numpy)
-    pieces = scalar.target_pieces(target, RandomWalk(), LAYOUT, [np.zeros(2)])
+    pieces = scalar_pieces.target_pieces(target, RandomWalk(), LAYOUT, [np.zeros(2)])
     assert pieces.is_compiled
     assert pieces.functions[2] == 0
 

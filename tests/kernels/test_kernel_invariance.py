@@ -16,7 +16,7 @@ from exact_paths import Logistic, LogRates, PoweredUp, statistics
 from numba.core.types import FunctionType
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
-from tempering.engines import scalar
+from tempering.engines import scalar_pieces
 from tempering.engines.compiling import bind, compiled
 from tempering.kernels import (
     BlackJAX,
@@ -118,7 +118,7 @@ def moved_by_scalar(kernel, path, name, own_move=None, warmer=1.0, n=N):
     body = bind(move_all, move=own_move if own_move is not None else composite.scalar_move(kernel))
     made = composite.scalar_settings(kernel, settings_of(kernel, path))
     target = path.compiled
-    base = target.base if target.base is not None else scalar.compiled_zero()
+    base = target.base if target.base is not None else scalar_pieces.compiled_zero()
     rng, acceptance = seeded_rng(name), np.zeros(len(composite.leaves(kernel)), np.float32)
     after = []
     for rung, k in enumerate(path.temperatures):

@@ -8,7 +8,7 @@ from scipy.special import digamma
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering import Ladder, Target, TemperedDraws, problems
-from tempering.engines import scalar, vector
+from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
@@ -48,7 +48,7 @@ def run(engine, method, rung_moves):
     if method == "simulated":
         rung = rng.choice(m, size=N_REPLICATES, p=occupancy(LOG_PSEUDO_PRIOR))
     starts = [PROBLEM.sample(rng, 1, LADDER[i])[0] for i in rung]
-    module = vector if engine == "vector" else scalar
+    module = vector if engine == "vector" else scalar_pieces
     build = vector.VectorEngine if engine == "vector" else scalar.ScalarEngine
     pieces = module.target_pieces(TARGETS[engine], KERNEL, LAYOUT, starts)
     chains = build(pieces, method, rung_moves, int(rng.integers(2**31)), N_REPLICATES, m)

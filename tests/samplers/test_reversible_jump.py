@@ -7,7 +7,7 @@ import pytest
 
 from statistical import assert_mean_is, assert_mean_is_not
 from tempering import Ladder, problems
-from tempering.engines import scalar
+from tempering.engines import scalar, scalar_pieces
 from tempering.engines.trace import Schedule
 
 PROBLEM = problems.variable_selection()
@@ -24,7 +24,7 @@ FEWEST = 20  # expected visits a replicate; models seen less often are counted t
 def counts(method, rung_moves, n_draws, *, compiled=True):
     """Return the share of draws on each rung in each model, (replicate, rung, model), after a burn-in."""
     model = PROBLEM.compiled if compiled else PROBLEM
-    pieces = scalar.model_pieces(model, model.initial(np.random.default_rng(0)))
+    pieces = scalar_pieces.model_pieces(model, model.initial(np.random.default_rng(0)))
     engine = scalar.ScalarEngine(pieces, method, rung_moves, 11, N_REPLICATES, len(LADDER))
     schedule = Schedule(LADDER, LOG_PSEUDO_PRIOR)
     states, _ = engine.run(engine.start(len(LADDER)), schedule, BURN_IN)

@@ -183,7 +183,7 @@ def _last_draws(engine: Any, states: Any) -> Trace:
 
 def _raised(engine: Any, states: Any, path: Any, bins: EnergyBins, n: int) -> EnergyBins:
     """Return bins around the highest energy of a block that left the old ones; refuse one that is not a number."""
-    from tempering.engines.scalar import raise_not_finite
+    from tempering.engines.scalar_pieces import raise_not_finite
 
     highest, where = _probe(engine.step)(states.keys, states.unit, states.iteration, path, n)
     flat = np.ravel(np.asarray(highest))

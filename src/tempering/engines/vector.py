@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.scalar import check_start, raise_not_finite
+from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace, joined
 from tempering.errors import SamplerError, TargetError
 from tempering.kernels import vector

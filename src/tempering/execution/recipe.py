@@ -56,12 +56,13 @@ class Recipe:
                 return vector.VectorEngine(vector.model_pieces(self.target), *common)
             pieces = vector.target_pieces(self.target, self.kernel, layout, self.starts)
             return vector.VectorEngine(pieces, *common)
-        from tempering.engines import scalar
+        from tempering.engines import scalar_pieces
+        from tempering.engines.scalar import ScalarEngine
 
         if layout is None:
             example = self.target.initial(stream(self.seed, EXAMPLE_STREAM))
-            return scalar.ScalarEngine(scalar.model_pieces(self.target, example), *common)
-        return scalar.ScalarEngine(scalar.target_pieces(self.target, self.kernel, layout, self.starts), *common)
+            return ScalarEngine(scalar_pieces.model_pieces(self.target, example), *common)
+        return ScalarEngine(scalar_pieces.target_pieces(self.target, self.kernel, layout, self.starts), *common)
 
     def packed(self) -> Packed:
         """Return the recipe as it travels; the starting points stay at home."""

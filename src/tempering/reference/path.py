@@ -143,6 +143,6 @@ def _flat(position: Any) -> Any:
 
 
 def _is_numba(function: Any) -> bool:
-    from tempering.engines.scalar import is_numba
+    from tempering.engines.scalar_pieces import is_numba
 
     return is_numba(function)

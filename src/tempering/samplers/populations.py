@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tempering.engines.scalar import raise_not_finite
+from tempering.engines.scalar_pieces import raise_not_finite
 from tempering.kernels import vector
 from tempering.layout import Layout
 from tempering.target import Target

@@ -1,0 +1,231 @@
+"""What the scalar engine's loops are made of: a target with a kernel, or a user's model, compiled where it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.engines import loops
+from tempering.engines.compiling import bind, compiled
+from tempering.engines.trace import Schedule
+from tempering.errors import NotANumberError, TargetError
+from tempering.gradients import WithGradient, gradient_of
+from tempering.kernels.composite import leaves, scalar_move, scalar_settings
+from tempering.kernels.scalar import evaluate
+from tempering.layout import Layout
+from tempering.starting import check_value
+from tempering.target import Target
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What the loops need of a target with a kernel, or of a user's model."""
+
+    functions: tuple[Any, Any, Any]
+    bindings: dict[str, Callable[..., Any]]
+    is_compiled: bool
+    n_leaves: int
+    width: int  # numbers recorded a draw
+    new_particle: Callable[[int, np.random.Generator], Any]
+    stack: Callable[[list[Any]], Any]
+    settings: Callable[[Schedule], Any]
+    positions: Callable[[NDArray[np.float64]], Any]
+    allocates: bool = True  # whether a move makes arrays
+
+
+def quiet() -> np.errstate:
+    """Let a user's density overflow or divide by zero without a warning: what comes out is looked at."""
+    return np.errstate(invalid="ignore", divide="ignore", over="ignore")
+
+
+def raise_not_finite(position: Any) -> None:
+    """Say that the log density is not a number (or infinite) at a position."""
+    raise NotANumberError(
+        "The log density must be a number, or -inf outside the support, but it is NaN or +inf at "
+        f"{position}. Return -inf where the density is zero, and look for 0 * inf, inf - inf or logs of "
+        "negative numbers there.",
+        position,
+    )
+
+
+def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[Any]) -> Pieces:
+    """Make the pieces for a log density and a kernel."""
+    base, energy, is_compiled = _densities(target, layout)
+    _check_gradients(kernel, (base, energy))
+    redraw, move = _redraw(target, layout, is_compiled), scalar_move(kernel)
+    functions = (base, energy, 0 if redraw is None else redraw)
+    n_leaves = len(leaves(kernel))
+
+    def new_particle(index: int, rng: np.random.Generator) -> Any:
+        x = starting_point(target, layout, starts, index, rng)
+        here = np.empty(2)
+        with quiet():
+            for function in (base, energy):
+                check_value(function(x), layout.unflatten(x))
+            evaluate(functions, x, here)
+        check_start(layout.unflatten(x), here)
+        return x, x.copy(), here, here.copy()
+
+    def stack(particles: list[Any]) -> Any:
+        return tuple(np.stack(parts) for parts in zip(*particles, strict=True))
+
+    bindings = {
+        "move": move if redraw is None else bind(loops.redraw_or_move, local_move=move),
+        "energy_of": loops.energy_of_particle,
+        "write": loops.write_particle,
+        "particle_of": loops.particle_of_arrays,
+        "put_particle": loops.put_nothing,
+    }
+    return Pieces(
+        functions, bindings, is_compiled, n_leaves, layout.size, new_particle, stack,
+        lambda schedule: scalar_settings(kernel, schedule.settings), layout.named,
+        redraw is not None or any(getattr(leaf, "allocates", True) for leaf in leaves(kernel)),
+    )  # fmt: skip
+
+
+def _redraw(target: Target, layout: Layout, is_compiled: bool) -> Any:
+    """Return how to draw a flat vector from the base; None where the loop cannot do it."""
+    draw = target.sample_base
+    if draw is None or (is_compiled and not (is_numba(draw) and layout.is_vector)):
+        return None
+    return draw if is_compiled else lambda rng: layout.flatten(draw(rng))
+
+
+def starting_point(target: Target, layout: Layout, starts: Sequence[Any], index: int, rng: Any) -> NDArray[np.float64]:
+    """Return the flat starting point of a chain: the user's, in turn, or one drawn from the prior."""
+    if starts:
+        return layout.flatten(starts[index % len(starts)])
+    assert target.sample_base is not None
+    return layout.flatten(target.sample_base(rng))
+
+
+def check_start(position: Any, log_densities: NDArray[np.float64]) -> None:
+    """Refuse to start outside the support or where the density is not a number."""
+    if np.any(log_densities == np.inf):
+        raise_not_finite(position)
+    if np.any(log_densities == -np.inf):
+        raise TargetError(
+            f"A chain must start inside the support, but the log density is -inf at {position}. "
+            "Pass another initial position, or sample_prior=... to start from the prior."
+        )
+
+
+def model_pieces(model: Any, example: Any) -> Pieces:
+    """Make the pieces for a user's model object."""
+    is_compiled = all(is_numba(f) for f in (model.step, model.energy, model.record))
+    functions = (_step_or_redraw(model, is_compiled), model.energy, model.record)
+
+    def stack(states: list[Any]) -> Any:
+        if not is_compiled:
+            return states
+        from numba.typed import List
+
+        return List(states)
+
+    bindings: dict[str, Callable[..., Any]] = {
+        "move": loops.step_model,
+        "energy_of": loops.energy_of_model,
+        "write": loops.write_model,
+        "particle_of": loops.item_of,
+        "put_particle": loops.put_item,
+    }
+    width = np.size(model.record(example))
+    return Pieces(
+        functions, bindings, is_compiled, 1, width, lambda _, rng: model.initial(rng), stack,
+        lambda schedule: 0, positions_of(model),
+    )  # fmt: skip
+
+
+def positions_of(model: Any) -> Callable[[NDArray[np.float64]], dict[str, Any]]:
+    """Return how the values that a model records are named."""
+    names = getattr(model, "names", None)
+    return lambda values: {"x": values} if names is None else {name: values[..., i] for i, name in enumerate(names)}
+
+
+def _step_or_redraw(model: Any, is_compiled: bool) -> Any:
+    """Return the model's step, with exact draws of its reference at k = 0 where it offers them."""
+    step, redraw = model.step, getattr(model, "sample_reference", None)
+    if redraw is None or (is_compiled and not is_numba(redraw)):
+        return step
+
+    return _joined(step, redraw, is_compiled)
+
+
+@cache  # compiled once for all the engines of a model
+def _joined(step: Any, redraw: Any, is_compiled: bool) -> Any:
+    def step_or_redraw(rng: Any, state: Any, k: float) -> Any:
+        if k == 0.0:
+            return redraw(rng)
+        return step(rng, state, k)
+
+    if not is_compiled:
+        return step_or_redraw
+    import numba
+
+    return numba.njit(step_or_redraw)
+
+
+def is_numba(function: Any) -> bool:
+    """Whether a function was compiled by Numba's njit."""
+    return hasattr(function, "py_func") and hasattr(function, "nopython_signatures")
+
+
+def _densities(target: Target, layout: Layout) -> tuple[Any, Any, bool]:
+    """Return (base, energy) of flat vectors, compiled when all the target's functions are."""
+    given = [f for f in (target.base, target.energy) if f is not None]
+    if all(is_numba(f) for f in given) and _is_one_array(layout):
+        wrap = _compiled_on_flat(layout)
+        base = compiled_zero() if target.base is None else wrap(target.base)
+        return base, wrap(target.energy), True
+    base_or_zero = target.base if target.base is not None else WithGradient(_zero, _flat_zero)
+    return layout.on_flat(base_or_zero), layout.on_flat(target.energy), False
+
+
+def _is_one_array(layout: Layout) -> bool:
+    return layout.names == ("x",) and len(layout.shapes[0]) <= 1
+
+
+def _compiled_on_flat(layout: Layout) -> Callable[[Any], Any]:
+    if layout.is_vector:
+        return lambda function: function
+    return _of_number
+
+
+@cache
+def _of_number(function: Any) -> Any:
+    import numba
+
+    return numba.njit(lambda flat: function(flat[0]))
+
+
+def _zero(x: Any) -> float:
+    return 0.0
+
+
+def _flat_zero(x: Any) -> tuple[float, Any]:
+    import jax
+
+    return 0.0, jax.tree.map(np.zeros_like, x)
+
+
+def _check_gradients(kernel: Any, functions: Sequence[Any]) -> None:
+    """Refuse a kernel that follows gradients where the target brings none."""
+    hungry = [leaf for leaf in leaves(kernel) if getattr(leaf, "needs_gradient", False)]
+    if hungry and any(gradient_of(function) is None for function in functions):
+        raise TargetError(
+            f"{hungry[0]!r} needs the gradient of the log density, but this target runs on the scalar engine and "
+            "brings none. Pass an object with log_density and log_density_gradient, write the density with jax.numpy, "
+            "or take tempering.kernels.RandomWalk or Slice."
+        )
+
+
+def compiled_zero() -> Any:
+    """Return the compiled base of a powered-up density."""
+    import numba
+
+    return compiled(_zero, (numba.float64[::1],))
