@@ -19,7 +19,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ import numpy as np
 
 from tempering import Ladder, Target
 from tempering.engines import vector
-from tempering.engines.sum_runs import Task, pilot_units, sum_run
-from tempering.engines.summing import default_sum_every
+from tempering.engines.sum_runs import PILOT, Course, Task, advance, first_part, units_seen
+from tempering.engines.summing import default_sum_every, length_on_device
 from tempering.engines.trace import Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
@@ -190,15 +190,19 @@ def rate_of_sums(case: Case, n_chains: int, n: int, sum_every: int) -> float:
     def on_device(recorded: Any) -> Any:
         return jnp.asarray(case.quantity(layout.named(recorded)["x"]), float).reshape(recorded.shape[0], -1)
 
-    task = Task(few, schedule, values, on_device, lambda trace: None, lambda n, line: None)
     states = few.start(len(case.ladder))
-    bins, quantities = pilot_units(task, states)
+    _, trace = few.run(states, schedule, PILOT)
+    k = schedule.ladder.inverse_temperatures
+    bins, quantities = units_seen(trace, values(trace), k[trace.rung])
     engine, states = few.widened(states, n_chains)
-    task = replace(task, engine=engine, sum_every=sum_every)
-    sum_run(task, states, n, bins, quantities)
+    course = Course(n, length_on_device(n_chains, k.size, n_chains, n, sum_every), 1, sum_every)
+    task = Task(engine, schedule, values, on_device, lambda trace: None, quantities, course)
+    first, n_stretches = first_part(states, bins), -(-n // course.length)
+    advance(task, first, n_stretches)
     started = time.perf_counter()
-    done = sum_run(task, states, n, bins, quantities)
+    done = advance(task, first, n_stretches)
     seconds = time.perf_counter() - started
+    assert done.rungs is not None
     assert int(done.rungs.n_draws.sum()) == n // sum_every * n_chains
     return n * n_chains / seconds
 

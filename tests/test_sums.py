@@ -15,7 +15,7 @@ from statistical import assert_variance_is_one, seeded_rng
 from tempering import problems
 from tempering.engines import summing
 from tempering.engines.index_sums import sums_of_trace
-from tempering.engines.summing import block_shape
+from tempering.engines.summing import block_shape, length_on_device
 from tempering.engines.trace import Trace
 from tempering.errors import EstimatorError, NotANumberError, SamplerError, TargetError
 from tempering.estimators import RULES
@@ -158,7 +158,6 @@ def test_memory_is_that_of_a_short_run():
         ({"keep": "some"}, "keep must be one of"),
         ({"keep": "draws", "quantities": QUANTITIES}, "quantities are for keep='sums'"),
         ({"method": "sequential", "ladder": None}, "is for chains"),
-        ({"checkpoint": "somewhere"}, "runs in this process"),
         ({"devices": jax.devices() * 3}, "multiple of that of the devices"),
         ({"sum_every": 4}, "sum_every must be odd.*Pass sum_every=3"),
         ({"sum_every": 0}, "from 1 to the number of draws"),
@@ -265,11 +264,12 @@ def test_round_trips_go_on_from_block_to_block():
 
 
 def test_blocks_are_long_and_enough():
-    shape = block_shape(32, 40, 1, 1, 32, 10_000)
+    shape = block_shape(32, 40, 1, 1, 32, length_on_device(32, 40, 32, 10_000), 1)
     assert shape.n_iterations % shape.every == 0
     assert shape.every % 2 == 1
     assert -(-10_000 // shape.n_iterations) * shape.n_groups >= 100
-    assert block_shape(7, 40, 1, 1, 7, 10_000_000).n_iterations > 8000
+    assert length_on_device(7, 40, 7, 10_000_000) > 8000
+    assert length_on_device(7, 40, 7, 10_000_000, n_parts=50) > 8000
 
 
 @pytest.mark.parametrize("row", ["vector simulated", "vector parallel"])
@@ -319,7 +319,8 @@ def test_an_accelerator_sums_every_fifth_iteration_of_its_own_accord(monkeypatch
     assert summing.default_sum_every(1000) == 5
     assert [summing.default_sum_every(n) for n in (1, 2, 3, 4, 5)] == [1, 1, 3, 3, 5]
     for sum_every in (1, 3, 5, 7, 45):
-        shape = block_shape(10**6, 40, 1, 1, 10**6, 10_000, sum_every)
+        length = length_on_device(10**6, 40, 10**6, 10_000, sum_every)
+        shape = block_shape(10**6, 40, 1, 1, 10**6, length, sum_every)
         assert shape.every % (2 * sum_every) == sum_every
         assert shape.n_iterations % shape.every == 0
         # counts of one cell stay exact in single precision

@@ -104,12 +104,18 @@ def reproduce(
     json: Annotated[str | None, typer.Option(metavar="FILE", help="Write the rows as JSON; - prints them.")] = None,
     runs: Annotated[int | None, typer.Option(help="Number of independent runs.")] = None,
     draws: Annotated[int | None, typer.Option(help="Draws of each run.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Share the work out to so many processes.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Redo an experiment of the paper and set its figures beside ours."""
+    from tempering.execution.workers import processes_or_none
+
     quiet = quiet or ctx.obj
     run = _experiment(name)
-    report: Report = run(**_settings(run, name, n_runs=runs, n_draws=draws, progress=not quiet))
+    with processes_or_none(workers) as executor:
+        given = {"n_runs": runs, "n_draws": draws, "executor": executor, "checkpoint": checkpoint}
+        report: Report = run(**_settings(run, name, progress=not quiet, **given))
     if json == "-":
         typer.echo(report.to_json())
         return
@@ -221,7 +227,7 @@ def _settings(run: Callable[..., Any], name: str, **given: Any) -> dict[str, Any
     known = signature(run).parameters
     for setting, value in given.items():
         if value is not None and setting not in known and setting != "progress":
-            option = setting.replace("n_", "--")
+            option = "--workers" if setting == "executor" else f"--{setting.removeprefix('n_')}"
             raise InputError(f"The experiment {name!r} has no {option} to set. Leave the option out.")
     return {setting: value for setting, value in given.items() if value is not None and setting in known}
 

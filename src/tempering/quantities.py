@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,3 +62,56 @@ def failed(name: str, error: Exception, engine: str) -> SamplerError:
         f"The quantity {name!r} must be a function of positions with leading axes (chain, draw), but it raised "
         f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}. {how}Try it on one draw first."
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Summands:
+    """Functions of a position by name, and how recorded values become positions.
+
+    Attributes
+    ----------
+    functions : tuple of (str, callable)
+    layout : Layout or None
+        None for model objects, which record what they like.
+    constrain : callable or None
+        From positions as they are sampled to the user's.
+    """
+
+    functions: tuple[tuple[str, Callable[..., Any]], ...]
+    layout: Layout | None
+    constrain: Callable[..., Any] | None
+
+    def on_host(self, positions: Callable[[Any], Any], values: Any) -> dict[str, Any]:
+        """Evaluate all functions on recorded values with leading axes (chain, draw)."""
+        import jax
+
+        with jax.enable_x64(True):  # for functions written with JAX
+            named = positions(values) if self.constrain is None else self.constrain(self.layout.unflatten(values))  # type: ignore[union-attr]
+            return {name: np.asarray(apply(function, named, self.layout), float) for name, function in self.functions}
+
+    def on_device(self, positions: Callable[[Any], Any], n_leading: int) -> Callable[[Any], Any]:
+        """Return a JAX function of recorded values, with leading axes of chains, that gives all components."""
+        named = positions if self.layout is None else None  # a layout's own are new every run: none would be found
+        return _on_device(self.functions, self.layout, self.constrain, named, n_leading)
+
+
+@lru_cache(maxsize=32)
+def _on_device(functions: Any, layout: Any, constrain: Any, positions: Any, n_leading: int) -> Callable[[Any], Any]:
+    import jax
+    import jax.numpy as jnp
+
+    def evaluate(recorded: Any) -> Any:
+        rows = jax.tree.map(lambda a: a.reshape((-1, 1, *a.shape[n_leading:])), recorded)
+        if constrain is None:
+            values = positions(rows) if layout is None else layout.named(rows)
+        else:
+            values = constrain(layout.unflatten(rows))
+        columns = []
+        for name, function in functions:
+            value = apply(function, values, layout)
+            lead = jax.tree.leaves(rows)[0].shape[:2]
+            check_value(name, value, lead)
+            columns.append(jnp.asarray(value, jnp.float64).reshape(lead[0], -1))
+        return jnp.concatenate(columns, axis=-1)
+
+    return evaluate

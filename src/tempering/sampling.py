@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,36 @@ from tempering import progress as progress_bars
 from tempering.draws import RunInfo, TemperedDraws
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Engine, Trace
 from tempering.errors import SamplerError
+from tempering.execution.blocks import WholeEngine
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import Execution, carrying_out
+from tempering.execution.journal import JournalEngine
 from tempering.execution.keeping import Keeper
 from tempering.io.run_store import draws_in_chunk
 from tempering.ladder import Ladder
+from tempering.options import Options
 from tempering.planning import Plan, check_counts, make_plan
 from tempering.preparing import info_of, prepare
 from tempering.quantities import Functions
-from tempering.sum_sampling import check_devices, check_keep, check_sum_every, in_one_piece, on_devices, sample_sums
+from tempering.sum_checks import check_devices, check_keep, check_sum_every
+from tempering.sum_sampling import Wanted, sample_sums
+from tempering.sums import TemperedSums
 from tempering.tuning.rounds import Tuned, check_spread
 
 LONG_RUN = 100_000  # iterations a chain, from which longer blocks pay for their compilation
 REPORTS = 50  # blocks a run is cut into, at the least, for the bar
+
+
+@overload
+def sample(
+    target: Any, *, keep: Literal["draws", "rounds"] = "draws", quantities: None = None, **options: Unpack[Options]
+) -> TemperedDraws: ...
+
+
+@overload
+def sample(
+    target: Any, *, keep: Literal["sums"], quantities: Functions, **options: Unpack[Options]
+) -> TemperedSums: ...
 
 
 def sample(
@@ -55,7 +72,7 @@ def sample(
     sum_every: int | None = None,
     devices: Sequence[Any] | None = None,
     progress: bool = True,
-) -> TemperedDraws:
+) -> TemperedDraws | TemperedSums:
     """Draw from every temperature of a target.
 
     Parameters
@@ -116,9 +133,9 @@ def sample(
 
     Returns
     -------
-    TemperedDraws
-        With a checkpoint they stay on disk, and are read when asked for. Ctrl-C ends a run at its next block and
-        returns the draws there are. With ``keep="sums"``: `TemperedSums`.
+    TemperedDraws, or TemperedSums with ``keep="sums"``
+        With a checkpoint draws stay on disk, and are read when asked for. Ctrl-C ends a run at its next block and
+        returns what there is.
 
     Examples
     --------
@@ -138,7 +155,10 @@ def sample(
         )  # fmt: skip
         n_chains, stride = plan.n_chains, check_sum_every(sum_every, keep, plan.engine, draws)
         plan = check_devices(replace(plan, execution=execution, keep_rounds=keep == "rounds"), functions, devices)
-        arguments = {"pseudo_prior": pseudo_prior, "objective": objective, "reference": reference}
+        arguments: dict[str, Any] = {"pseudo_prior": pseudo_prior, "objective": objective, "reference": reference}
+        wanted = Wanted(functions, draws, n_chains, stride, devices)
+        if functions:
+            arguments |= wanted.identity
         done = execution.identified(plan, draws=draws, tune=tune, **arguments)
         if done is not None:
             return done
@@ -148,11 +168,7 @@ def sample(
                 return execution.finished(_sample_sequentially(plan, draws, report, started))
             plan, running, tuned = prepare(plan, pseudo_prior, objective, tune, report)
             if functions:
-                whole, tuned = in_one_piece(running, tuned)
-                return sample_sums(  # type: ignore[return-value]  # TemperedSums, as asked for
-                    plan, whole, tuned, functions, draws, report, started, n_chains=n_chains, devices=devices,
-                    sum_every=stride,
-                )  # fmt: skip
+                return sample_sums(plan, running, tuned, wanted, report, started)
             if devices is not None:
                 running, tuned = on_devices(running, tuned, devices, execution)
             keeper = execution.keeper(running, partial(_package, plan, running, tuned, started), draws)
@@ -180,6 +196,15 @@ def draw(
         if execution.interruption.requested and done + block < n:
             return execution.stopped(keeper, states, n)
     return keeper.finish(states)
+
+
+def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], execution: Execution) -> tuple[JournalEngine, Tuned]:
+    """Go on with the chains spread over devices."""
+    whole, states = engine.engine.in_one_piece(tuned.states)
+    n = whole.n_chains // whole.chains_per_ensemble
+    wide, states = whole.widened(states, n, devices)
+    spread = JournalEngine(WholeEngine(wide, n, n), None, execution.interruption, "")
+    return spread, replace(tuned, states=states)
 
 
 def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) -> TemperedDraws:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from tempering.draws import DEFAULT_RULE, RunInfo
 from tempering.engines.index_sums import IndexSums
-from tempering.errors import EstimatorError
+from tempering.errors import CheckpointError, EstimatorError
 from tempering.estimators import running_answers as answers
 from tempering.estimators.running import RunningRungs
 from tempering.estimators.running_answers import SummedCombination
@@ -190,6 +191,19 @@ class TemperedSums:
         index = self.index.added(other.index, in_time=False)
         info = None if self.info is None else replace(self.info, seed=-1)  # of several seeds
         return replace(self, sums=merged, index=index, n_chains=self.n_chains + other.n_chains, info=info, _kept={})
+
+    @classmethod
+    def load(cls, path: str | Path) -> TemperedSums:
+        """Open the sums that a checkpoint has so far: those of the whole run when it is done."""
+        from tempering.execution.sum_keeping import is_of_sums, load_sums
+
+        found = load_sums(Path(path))[0] if is_of_sums(Path(path)) else None
+        if found is None:
+            raise CheckpointError(
+                f"{path} must be the checkpoint of a run with keep='sums' that has written some, but it is not. Check "
+                "the path, or let the run go on for a while."
+            )
+        return found
 
     def __repr__(self) -> str:
         summed = "" if self.n_summed == self.n_chains * self.n_draws else f", {self.n_summed} of them summed"

@@ -13,7 +13,7 @@ import tempering as tp
 from tempering.io import run_store
 
 run_store.CHUNK = 2_000
-WAYS = ("python", "vector", "numba", "parallel", "model", "sequential")
+WAYS = ("python", "vector", "numba", "parallel", "model", "sequential", "sums", "numba sums", "treed_gp", "recapture")
 
 
 def skewed(x):
@@ -42,14 +42,52 @@ def sample(way, checkpoint):
     return tp.sample(tp.Target(skewed), chains=2, draws=6_000, tune=1_500, engine="scalar", **common)
 
 
+def arrays_of(run):
+    arrays = {name: getattr(run, name) for name in run_store.ARRAYS} | {f"value {n}": v for n, v in run.values.items()}
+    return arrays | {"k": run.ladder.inverse_temperatures}
+
+
+def sum_up(way, checkpoint):
+    common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint, "reference": None}
+    common |= {"keep": "sums", "quantities": {"x": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)}}
+    if way == "sums":
+        sums = tp.sample(tp.Target(traced), chains=600, draws=20_000, tune=1_000, **common)
+    else:
+        sums = tp.sample(tp.Target(njit(skewed)), chains=3, draws=5_000_000, tune=10_000, **common)
+    return sums.sums.totals._asdict() | sums.sums.batches._asdict() | {"exchanges": sums.index.exchanges}
+
+
+def fit_treed_gp(checkpoint):
+    x = np.linspace(0.0, 1.0, 25)[:, None]
+    y = np.sin(6 * x[:, 0]) + np.where(x[:, 0] > 0.5, 2.0, 0.0)
+    model = tp.models.TreedGP(ladder="tuned", draws=6_000, tune=3_000, random_state=1)
+    model.fit(x, y, X_predict=x, checkpoint=checkpoint)
+    return {"mean": model.predict(x), "running": model.running_prediction_, "leaves": model.leaf_probabilities_}
+
+
+def fit_recapture(checkpoint):
+    from tempering.data import SYNTHETIC_COUNTS, path_of
+    from tempering.models.recapture import read
+
+    study = tp.models.MarkRecapture(method="simulated", draws=2_000, tune=300, chains=4, ladder=[1.0, 0.5, 0.2, 0.1])
+    data = read(path_of(SYNTHETIC_COUNTS), "counts")
+    return arrays_of(study.fit(data, rng=1, checkpoint=checkpoint, progress=False).draws)
+
+
+def result_of(way, checkpoint):
+    if way.endswith("sums"):
+        return sum_up(way, checkpoint)
+    if way == "treed_gp":
+        return fit_treed_gp(checkpoint)
+    return fit_recapture(checkpoint) if way == "recapture" else arrays_of(sample(way, checkpoint))
+
+
 def main():
     way, checkpoint, output, *seconds = sys.argv[1:]
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     kept = None if checkpoint == "none" else tp.Checkpoint(checkpoint, float(seconds[0]) if seconds else 0.0)
-    run = sample(way, kept)
-    arrays = {name: getattr(run, name) for name in run_store.ARRAYS} | {f"value {n}": v for n, v in run.values.items()}
-    np.savez(Path(output), k=run.ladder.inverse_temperatures, **arrays)
+    np.savez(Path(output), **result_of(way, kept))
 
 
 if __name__ == "__main__":

@@ -303,3 +303,16 @@ def test_deleting_a_checkpoint_deletes_nothing_else(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(CheckpointError, match="nothing was deleted"):
         checkpoints.remove(tmp_path)
+
+
+def test_a_system_without_file_locks_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(CheckpointError, match=r"needs file locks .* leave checkpoint= out"):
+        run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert run().n_draws == 320  # everything else does without
+
+
+def test_importing_the_package_asks_for_no_file_locks():
+    code = "import sys; sys.modules['fcntl'] = None; import tempering"
+    subprocess.run([sys.executable, "-c", code], check=True)

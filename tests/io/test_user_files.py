@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tempering as tp
-from tempering.errors import InputError
+from tempering.errors import InputError, SamplerError
 from tempering.io.user_files import (
     find_target,
     parse_kernel,
@@ -152,7 +152,7 @@ def test_workers_make_the_same_draws(folder, tmp_path):
     alone = sample_file(where, tmp_path / "a.zarr", progress=False, **options)
     shared = sample_file(where, tmp_path / "b.zarr", progress=False, workers=1, **options)
     np.testing.assert_array_equal(alone.values["x"], shared.values["x"])
-    with pytest.raises(InputError, match="at least 1 worker, but got 0"):
+    with pytest.raises(SamplerError, match="at least 1 worker, but got 0"):
         sample_file(where, tmp_path / "c.zarr", workers=0, **options)
 
 

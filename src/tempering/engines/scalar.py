@@ -37,6 +37,7 @@ SWAPS = {
     "random": parallel.swap_random,
 }
 STARTING_STREAM, RUNNING_STREAM = 0, 1
+COMPILED = "scalar (Numba)"
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class ScalarEngine:
     """Run chains one by one; see `tempering.engines.trace.Engine` for the contract."""
 
     def __init__(self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int) -> None:
-        self.name = "scalar (Numba)" if pieces.is_compiled else "scalar (Python)"
+        self.name = COMPILED if pieces.is_compiled else "scalar (Python)"
         self._pieces = pieces
         self._seed = seed
         self._is_parallel = method == "parallel"
@@ -261,12 +262,6 @@ def model_pieces(model: Any, example: Any) -> Pieces:
     """Make the pieces for a user's model object."""
     is_compiled = all(is_numba(f) for f in (model.step, model.energy, model.record))
     functions = (_step_or_redraw(model, is_compiled), model.energy, model.record)
-    names = getattr(model, "names", None)
-
-    def positions(values: NDArray[np.float64]) -> Any:
-        if names is None:
-            return {"x": values}
-        return {name: values[..., i] for i, name in enumerate(names)}
 
     def stack(states: list[Any]) -> Any:
         if not is_compiled:
@@ -285,8 +280,14 @@ def model_pieces(model: Any, example: Any) -> Pieces:
     width = np.size(model.record(example))
     return Pieces(
         functions, bindings, is_compiled, 1, width, lambda _, rng: model.initial(rng), stack,
-        lambda schedule: 0, positions,
+        lambda schedule: 0, positions_of(model),
     )  # fmt: skip
+
+
+def positions_of(model: Any) -> Callable[[NDArray[np.float64]], dict[str, Any]]:
+    """Return how the values that a model records are named."""
+    names = getattr(model, "names", None)
+    return lambda values: {"x": values} if names is None else {name: values[..., i] for i, name in enumerate(names)}
 
 
 def _step_or_redraw(model: Any, is_compiled: bool) -> Any:

@@ -1,10 +1,15 @@
-"""Long runs in running sums: block after block, on either engine, with no draw kept."""
+"""Long runs in running sums: stretch after stretch, on either engine, with no draw kept.
+
+A run is cut into parts, blocks of chains that are summed by themselves. A part after any number of stretches is a
+function of the part alone, so that it does not matter who goes on with it, where, or how far at a time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +23,7 @@ from tempering.estimators.running_regrid import regridded
 
 PILOT = 4 * QUANTUM  # iterations, run before the rest and again with it: where energies and quantities lie
 DRAWS_AT_ONCE = 1 << 18  # of a trace, on the scalar engine
+LONGEST = {True: 1 << 16, False: LONG_BLOCK}  # iterations of a stretch on the scalar engine, compiled or not
 BLOCKS = 128  # at least, over the chains there are, for standard errors
 COLD_ENOUGH = 0.5  # k from which draws say what units the quantities need
 
@@ -25,100 +31,118 @@ Values = Callable[[Trace], dict[str, NDArray[np.float64]]]
 
 
 @dataclass(frozen=True)
-class Summed:
-    """What a run in sums leaves behind."""
+class Course:
+    """How a run in sums goes on: the same for all its parts."""
 
-    states: Any
-    rungs: RunningRungs
-    index: IndexSums
+    n: int  # iterations of each chain
+    length: int  # of a stretch
+    n_parts: int = 1
+    sum_every: int = 1  # iterations from one that is summed to the next, odd; on the scalar engine all are
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run: its engine, what is frozen while it runs, and what is summed."""
+    """What it takes to go on with a part: its engine, what is frozen while it runs, and what is summed."""
 
     engine: Any
     schedule: Schedule
     values: Values  # of a trace, by name, leading axes (chain, draw)
     on_device: Any  # recorded values, leading axis chain -> (chain, component); None on the scalar engine
     check: Callable[[Trace], None]  # refuses chains that run off
-    report: Callable[[int, str], None]
-    is_to_stop: Callable[[], bool] = lambda: False  # asked after every block
-    sum_every: int = 1  # iterations from one that is summed to the next, odd; on the scalar engine all are
+    quantities: Quantities
+    course: Course
 
 
-def pilot_units(task: Task, states: Any) -> tuple[EnergyBins, Quantities]:
-    """Run a little, to see where energies and quantities lie; the states are not changed."""
-    _, trace = task.engine.run(states, task.schedule, PILOT)
-    task.check(trace)
-    k = task.schedule.ladder.inverse_temperatures[trace.rung]
-    chosen = k >= min(COLD_ENOUGH, float(k.max()))
-    values = {name: np.asarray(v, float)[chosen] for name, v in task.values(trace).items()}
-    return EnergyBins.around(trace.energy[k == k.max()]), Quantities.like(values, n_leading=1)
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A block of chains between two stretches: where it is, and its sums so far."""
 
-
-def sum_run(task: Task, states: Any, n: int, bins: EnergyBins, quantities: Quantities) -> Summed:
-    """Run ``n`` iterations of every chain, or until it is to stop, keeping sums only."""
-    stretches = _on_device if task.on_device is not None else _on_host
+    states: Any
+    ends: Any  # which end of the ladder each chain has seen last
+    bins: EnergyBins
     rungs: RunningRungs | None = None
     index: IndexSums | None = None
-    for stretch in stretches(task, states, n, bins, quantities):
-        states = stretch.states
-        if rungs is not None and rungs.bins != stretch.rungs.bins:  # energies rose above all that was known
-            rungs = regridded(rungs, stretch.rungs.bins, quantities)
-        rungs = stretch.rungs if rungs is None else rungs.followed_by(stretch.rungs)
-        index = stretch.index if index is None else index.added(stretch.index)
-        task.report(stretch.index.n_iterations, "")
-        if task.is_to_stop():
-            break
-    assert rungs is not None
-    assert index is not None
-    return Summed(states, rungs, index)
+
+    @property
+    def n_done(self) -> int:
+        """Iterations of each chain that have been summed."""
+        return 0 if self.index is None else self.index.n_iterations
 
 
-def _on_host(task: Task, states: Any, n: int, bins: EnergyBins, quantities: Quantities) -> Iterator[Summed]:
-    """Sum up traces, block by block."""
-    engine, ladder = task.engine, task.schedule.ladder
-    units = engine.n_chains // engine.chains_per_ensemble
-    block = min(LONG_BLOCK, DRAWS_AT_ONCE // engine.n_chains, n // -(-BLOCKS // units)) // QUANTUM * QUANTUM
-    block = max(block, QUANTUM)
-    before, ends = _rungs_of(states, engine), np.zeros(engine.n_chains, np.int8)
-    for done in range(0, n, block):
-        states, trace = engine.run(states, task.schedule, min(block, -(-(n - done) // QUANTUM) * QUANTUM))
+def units_seen(trace: Trace, values: dict[str, NDArray[np.float64]], k: Any) -> tuple[EnergyBins, Quantities]:
+    """Say where energies and quantities lie, by a short run; ``k`` are the inverse temperatures of its draws."""
+    chosen = k >= min(COLD_ENOUGH, float(k.max()))
+    found = {name: np.asarray(v, float)[chosen] for name, v in values.items()}
+    return EnergyBins.around(trace.energy[k == k.max()]), Quantities.like(found, n_leading=1)
+
+
+def length_on_host(n: int, n_units: int, chains: int, *, is_compiled: bool) -> int:
+    """Return the iterations of a stretch on the scalar engine, ``chains`` of which are summed at once."""
+    most = min(LONGEST[is_compiled], DRAWS_AT_ONCE // chains, n // -(-BLOCKS // n_units))
+    return max(most // QUANTUM * QUANTUM, QUANTUM)
+
+
+def first_part(states: Any, bins: EnergyBins) -> Part:
+    """Return a part before its first stretch."""
+    if isinstance(states, list):
+        return Part(states, np.zeros(sum(np.size(state.rung) for state in states), np.int8), bins)
+    return Part(states, np.zeros(states.unit.rung.shape, np.int8), bins)
+
+
+def advance(task: Task, part: Part, n_stretches: int) -> Part:
+    """Go on by so many stretches, or to the end. States of the scalar engine are changed in place."""
+    stretches = _on_device if task.on_device is not None else _on_host
+    for after, rungs, index in stretches(task, part, n_stretches):
+        before, bins = part.rungs, rungs.bins
+        if before is not None and before.bins != bins:  # energies rose above all that was known
+            before = regridded(before, bins, task.quantities)
+        sums = rungs if before is None else before.followed_by(rungs, task.course.n_parts)
+        counted = index if part.index is None else part.index.added(index)
+        part = Part(after.states, after.ends, bins, sums, counted)
+    return part
+
+
+Stretch = tuple[Part, RunningRungs, IndexSums]  # where chains are after it, and its own sums
+
+
+def _on_host(task: Task, part: Part, n_stretches: int) -> Iterator[Stretch]:
+    """Sum up traces."""
+    engine, ladder, course = task.engine, task.schedule.ladder, task.course
+    states, ends = part.states, part.ends
+    for done in islice(range(part.n_done, course.n, course.length), n_stretches):
+        before = np.concatenate([np.atleast_1d(state.rung) for state in states]).astype(np.int64)
+        kept = min(course.length, course.n - done)
+        states, trace = engine.run(states, task.schedule, -(-kept // QUANTUM) * QUANTUM)
         task.check(trace)
-        kept = min(block, n - done)
         short = shortened(trace, kept)
         rungs = RunningRungs.from_draws(
-            short.energy, short.rung, task.values(short), ladder.inverse_temperatures, bins=bins,
-            quantities=quantities, chains_per_ensemble=engine.chains_per_ensemble,
+            short.energy, short.rung, task.values(short), ladder.inverse_temperatures, bins=part.bins,
+            quantities=task.quantities, chains_per_ensemble=engine.chains_per_ensemble, n_parts=course.n_parts,
         )  # fmt: skip
         index, ends = sums_of_trace(short, before, ends, len(ladder))
-        before = trace.rung[:, -1]
-        yield Summed(states, rungs, index)
+        yield Part(states, ends, part.bins), rungs, index
 
 
-def _rungs_of(states: Any, engine: Any) -> NDArray[np.int64]:
-    """Return where the chains of the scalar engine are."""
-    return np.concatenate([np.atleast_1d(state.rung) for state in states]).astype(np.int64)[: engine.n_chains]
-
-
-def _on_device(task: Task, states: Any, n: int, bins: EnergyBins, quantities: Quantities) -> Iterator[Summed]:
-    """Sum on the device; while one block is being merged here, the next runs there."""
+def _on_device(task: Task, part: Part, n_stretches: int) -> Iterator[Stretch]:
+    """Sum on the device; while one stretch is being added here, the next runs there."""
     import jax
     import jax.numpy as jnp
 
     from tempering.engines import summing
     from tempering.engines.vector import States
 
-    engine, schedule = task.engine, task.schedule
+    engine, schedule, quantities, course = task.engine, task.schedule, task.quantities, task.course
     k = schedule.ladder.inverse_temperatures
-    n_leaves = max(1, len(schedule.settings))
-    shape = summing.block_shape(engine.n_units, k.size, quantities.size, n_leaves, engine.n_chains, n, task.sum_every)
+    shape = summing.block_shape(
+        engine.n_units, k.size, quantities.size, max(1, len(schedule.settings)), engine.n_chains, course.length,
+        course.sum_every, course.n_parts,
+    )  # fmt: skip
     block = summing.build_sums_block(engine.step, task.on_device)
+    states, ends, bins = part.states, part.ends, part.bins
+    stop = states.iteration + course.n - part.n_done
+    last = min(stop, states.iteration + n_stretches * course.length)
     with jax.enable_x64(True):
         path, tilts = engine.path(schedule), jnp.asarray(tilts_of(k))
-        stop = states.iteration + n
-        ends = jnp.zeros_like(states.unit.rung, dtype=jnp.int8)
 
     def launch(states: Any, ends: Any, bins: EnergyBins) -> Any:
         kept_in = summing.Units(bins.centre, bins.scale, quantities.centre, quantities.scale)
@@ -126,24 +150,24 @@ def _on_device(task: Task, states: Any, n: int, bins: EnergyBins, quantities: Qu
             unit, ends, sums = block(
                 states.keys, states.unit, ends, states.iteration, stop, path, kept_in, tilts, shape
             )
-        return States(states.keys, unit, states.iteration + shape.n_iterations), ends, sums
+        return States(states.keys, unit, states.iteration + course.length), ends, sums
 
-    pending = launch(states, ends, bins)
+    pending = launch(states, ends, bins) if states.iteration < last else None
     while pending is not None:
         after, new_ends, sums = pending
-        further = launch(after, new_ends, bins) if after.iteration < stop else None
-        part = summing.to_host(sums)
-        if part.joint[:, -1, 0].any():
+        further = launch(after, new_ends, bins) if after.iteration < last else None
+        found = summing.to_host(sums)
+        if found.joint[:, -1, 0].any():
             with jax.enable_x64(True):
-                bins = _raised(engine, states, path, bins, shape.n_iterations)
+                bins = _raised(engine, states, path, bins, course.length)
             pending = launch(states, ends, bins)
             continue
         task.check(_last_draws(engine, after))
-        counted = min(shape.n_iterations, stop - states.iteration)
-        totals = Totals(part.joint, part.pooled, part.squares, part.sketch)
-        rungs = RunningRungs.of_stretch(k, bins, quantities, totals, part.batch, counted)
-        index = IndexSums(part.exchanges, part.moves, int(part.n_round_trips), counted)
-        yield Summed(after, rungs, index)
+        counted = min(course.length, stop - states.iteration)
+        totals = Totals(found.joint, found.pooled, found.squares, found.sketch)
+        rungs = RunningRungs.of_stretch(k, bins, quantities, totals, found.batch, counted)
+        index = IndexSums(found.exchanges, found.moves, int(found.n_round_trips), counted)
+        yield Part(after, new_ends, bins), rungs, index
         states, ends, pending = after, new_ends, further
 
 

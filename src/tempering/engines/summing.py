@@ -17,6 +17,7 @@ import numpy as np
 
 from tempering.engines.index_sums import FROM_COLD, FROM_HOT
 from tempering.engines.trace import QUANTUM
+from tempering.estimators.running_batches import MAXIMUM_GROUPS
 from tempering.estimators.running_bins import N_BINS, BatchSums, EnergyBins, batch_of, places_of
 from tempering.estimators.running_quantiles import COARSENING, N_COARSE, N_VALUES, value_bin
 
@@ -121,24 +122,40 @@ def _place() -> str:
     return "cpu" if jax.default_backend() == "cpu" else "device"
 
 
+def length_on_device(n_units: int, m: int, chains: int, draws: int, sum_every: int = 1, n_parts: int = 1) -> int:
+    """Return the iterations of a block: many, but few enough for enough blocks for standard errors.
+
+    ``chains`` of all ``n_units`` (chains or ensembles) in one of ``n_parts`` parts of a run of ``draws`` iterations.
+    """
+    where = _place()
+    groups = _groups(n_units, m, n_parts)
+    longest, every = LONGEST_BLOCK[where], _odd_multiple(sum_every, EVERY[where])
+    if where != "cpu":
+        longest = max(1, min(longest, LARGEST_COUNT // (chains // groups) * sum_every - every))
+    n_blocks = max(-(-draws // longest), min(-(-128 // (groups * n_parts)), draws // QUANTUM), 1)
+    return -(-draws // (n_blocks * every)) * every
+
+
 def block_shape(
-    n_units: int, m: int, n_quantities: int, n_leaves: int, chains: int, draws: int, sum_every: int = 1
+    n_units: int, m: int, n_quantities: int, n_leaves: int, chains: int, length: int, sum_every: int, n_parts: int = 1
 ) -> Shape:
-    """Choose groups and the length of a block: long, but with enough blocks for standard errors."""
+    """Say what a block of so many iterations is compiled for."""
     where = _place()
     is_single = where != "cpu"
-    most = max(1, min(64, CELLS[where] // (m * N_BINS)))
-    groups = max(g for g in range(1, most + 1) if n_units % g == 0)
-    longest, every = LONGEST_BLOCK[where], _odd_multiple(sum_every, EVERY[where])
-    if is_single:
-        longest = max(1, min(longest, LARGEST_COUNT // (chains // groups) * sum_every - every))
-    n_blocks = max(-(-draws // longest), min(-(-128 // groups), draws // QUANTUM), 1)
-    length = -(-draws // (n_blocks * every)) * every
+    groups = _groups(n_units, m, n_parts)
     size = n_quantities * N_COARSE * N_VALUES
     sketches = groups if is_single and groups * size <= SKETCH_CELLS else 1
     watched = min(chains // groups, max(1, WATCHED // groups))
-    unrolled = UNROLLED[where]
-    return Shape(length, groups, m, n_quantities, n_leaves, sketches, every, sum_every, watched, unrolled, is_single)
+    every = _odd_multiple(sum_every, EVERY[where])
+    return Shape(
+        length, groups, m, n_quantities, n_leaves, sketches, every, sum_every, watched, UNROLLED[where], is_single
+    )
+
+
+def _groups(n_units: int, m: int, n_parts: int) -> int:
+    """Return how many groups of chains have tables of their own: all have equally many."""
+    most = max(1, min(MAXIMUM_GROUPS // n_parts, CELLS[_place()] // (m * N_BINS)))
+    return max(g for g in range(1, most + 1) if n_units % g == 0)
 
 
 def _odd_multiple(of: int, least: int) -> int:

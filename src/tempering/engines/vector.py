@@ -69,13 +69,14 @@ class VectorEngine:
         with jax.enable_x64(True):
             starting = jax.random.fold_in(jax.random.key(self._how[2]), STARTING_STREAM)
             particles = self.pieces.start(_fold_in(starting, jnp.arange(self.n_chains)))
-            return self._placed(States(self._keys(), self._units(particles, n_rungs), 0))
+            return self.placed(States(self._keys(), self._units(particles, n_rungs), 0))
 
     def _keys(self) -> Any:
         running = jax.random.fold_in(jax.random.key(self._how[2]), RUNNING_STREAM)
         return _fold_in(running, jnp.arange(self.n_units))
 
-    def _placed(self, states: States) -> States:
+    def placed(self, states: States) -> States:
+        """Put states on the devices of this engine, where it was given any."""
         if self._sharding is None:
             return states
         keys, unit = jax.device_put((states.keys, states.unit), self._sharding)
@@ -87,7 +88,7 @@ class VectorEngine:
         with jax.enable_x64(True):
             of = jnp.arange(n_units) % self.n_units
             unit = jax.tree.map(lambda part: part[of], states.unit)
-            return engine, engine._placed(States(engine._keys(), unit, states.iteration))
+            return engine, engine.placed(States(engine._keys(), unit, states.iteration))
 
     def _units(self, particles: Any, n_rungs: int) -> Any:
         n = self.n_units

@@ -140,6 +140,7 @@ class RunningRungs:
         bins: EnergyBins | None = None,
         quantities: Quantities | None = None,
         chains_per_ensemble: int = 1,
+        n_parts: int = 1,
     ) -> RunningRungs:
         """Sum up draws: one stretch of time.
 
@@ -153,6 +154,8 @@ class RunningRungs:
             Those of an earlier stretch; chosen from these draws where they are not given.
         chains_per_ensemble : int
             Consecutive chains that depend on each other.
+        n_parts : int
+            Blocks of chains that are summed apart, of which these are one.
         """
         index = np.atleast_2d(as_rung(rung))
         k = check_ladder(inverse_temperatures)
@@ -163,7 +166,7 @@ class RunningRungs:
         quantities = quantities if quantities is not None else Quantities.like(arrays)
         flat = flat_values(arrays) if arrays else np.zeros((index.size, 0))
         h = (flat - quantities.centre) / quantities.scale
-        n_groups = groups_of(len(index) // chains_per_ensemble)
+        n_groups = groups_of(len(index) // chains_per_ensemble, n_parts)
         group = np.repeat(np.arange(n_groups), index.size // n_groups)
         tables = _tables(e.ravel(), index.ravel(), h, group, (n_groups, k.size), bins)
         batch = batch_of(np, tables, bins, tilts_of(k), quantities.size)
@@ -184,8 +187,11 @@ class RunningRungs:
         batches = BatchSums(*(np.asarray(part, np.float64)[:, np.newaxis] for part in batch))
         return cls(k, bins, quantities, totals, batches, np.array([n_iterations]))
 
-    def followed_by(self, later: RunningRungs) -> RunningRungs:
-        """Go on in time with the same chains: stretches are joined in pairs when there are too many."""
+    def followed_by(self, later: RunningRungs, n_parts: int = 1) -> RunningRungs:
+        """Go on in time with the same chains: stretches are joined in pairs when there are too many.
+
+        Fewer are kept of each of ``n_parts`` blocks of chains that are put together in the end.
+        """
         self._check_mergeable(later)
         totals = Totals(*(a + b for a, b in zip(self.totals, later.totals, strict=True)))
         if self.lengths[-1] + later.lengths[0] <= self.lengths[0] and later.lengths.size == 1:
@@ -195,7 +201,7 @@ class RunningRungs:
         else:
             batches = appended(self.batches, later.batches)
             lengths = np.append(self.lengths, later.lengths)
-        while lengths.size > batches_in_time(len(batches.count)):
+        while lengths.size > batches_in_time(n_parts * len(batches.count)):
             batches = paired_in_time(batches)
             lengths = np.add.reduceat(lengths, np.arange(0, lengths.size, 2))
         return replace(self, totals=totals, batches=batches, lengths=lengths)
@@ -245,9 +251,12 @@ class RunningRungs:
             )
 
 
-def groups_of(n_units: int) -> int:
-    """Return into how many groups of equal size chains are put: the largest divisor that is not too large."""
-    return max(g for g in range(1, MAXIMUM_GROUPS + 1) if n_units % g == 0)
+def groups_of(n_units: int, n_parts: int = 1) -> int:
+    """Return into how many groups of equal size chains are put: the largest divisor that is not too large.
+
+    All ``n_parts`` blocks of chains together have no more groups than one would.
+    """
+    return max(g for g in range(1, max(1, MAXIMUM_GROUPS // n_parts) + 1) if n_units % g == 0)
 
 
 def check_ladder(inverse_temperatures: ArrayLike) -> Floats:

@@ -73,6 +73,10 @@ class WholeEngine:
         """Return the states again."""
         return put_together([unpack(part) for part in parts], self._n_units)
 
+    def in_one_piece(self, states: Any) -> tuple[Engine, Any]:
+        """Return the engine of all chains and copies of their states, however they are cut and packed."""
+        return self._engine, put_together([unpack(part) for part in self.packed(states)], self._n_units)
+
 
 class BlockEngine(WholeEngine):
     """Run block after block in this process; states are lists of the blocks' states."""
@@ -163,8 +167,8 @@ def rows_of_blocks(n: int, size: int, *, is_padded: bool) -> list[Any]:
     return [np.minimum(row, n - 1) for row in rows] if is_padded else [row[row < n] for row in rows]
 
 
-def cut(states: Any, n: int, size: int) -> list[Any]:
-    """Cut the states of ``n`` chains into blocks."""
+def cut(states: Any, n: int, size: int, *, is_padded: bool = True) -> list[Any]:
+    """Cut the states of ``n`` chains into blocks; lists of states are never filled up."""
     if isinstance(states, list):
         return [[states[i] for i in row] for row in rows_of_blocks(n, size, is_padded=False)]
     import jax
@@ -172,7 +176,7 @@ def cut(states: Any, n: int, size: int) -> list[Any]:
     with jax.enable_x64(True):
         return [
             states._replace(keys=states.keys[row], unit=jax.tree.map(lambda a: a[row], states.unit))  # noqa: B023
-            for row in rows_of_blocks(n, size, is_padded=True)
+            for row in rows_of_blocks(n, size, is_padded=is_padded)
         ]
 
 

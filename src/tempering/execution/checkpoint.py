@@ -7,21 +7,21 @@ written beside and renamed when whole: there is no moment at which a kill leaves
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tempering.errors import CheckpointError
 
 FORMAT = 1
 SECONDS = 60.0
+LATEST = "latest"
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,22 @@ class Folder:
                 f"A checkpoint must be a folder of its own, but {self.path} holds something else. Choose another name."
             )
         self.identity: dict[str, str] = {} if found is None else found
+        self._lock = self._locked(_locks())
+
+    def _locked(self, locks: Any) -> IO[str]:
+        """Take the folder for this process: the system lets go of it when the process ends, however it ends."""
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.path / "lock").open("w")
+            file = (self.path / "lock").open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.flock(file, locks.LOCK_EX | locks.LOCK_NB)
         except OSError as error:
-            self._lock.close()
+            file.close()
             raise CheckpointError(
                 f"A checkpoint must belong to one run, but another process is writing {self.path}. Wait for it, or "
                 "choose another name."
             ) from error
+        return file
 
     def close(self) -> None:
         """Let others have the folder."""
@@ -111,6 +116,18 @@ class Folder:
         self._written = time.monotonic()
 
 
+def _locks() -> Any:
+    """Return the system's file locks, or say that there are none."""
+    try:
+        import fcntl
+    except ImportError as error:
+        raise CheckpointError(
+            "A checkpoint needs file locks that the system takes back from a killed process (POSIX, the module fcntl), "
+            "but this system has none. Run on Linux or macOS (on Windows: in WSL), or leave checkpoint= out."
+        ) from error
+    return fcntl
+
+
 def read_identity(path: Path) -> dict[str, str] | None:
     """Return what run a folder is a checkpoint of; None if it is none."""
     file = path / "run.json"
@@ -127,6 +144,22 @@ def read_identity(path: Path) -> dict[str, str] | None:
     if known != FORMAT:
         raise CheckpointError(f"{path} must be of format {FORMAT}, but it is of format {known}. Start a new one.")
     return dict(identity)
+
+
+def write_latest(folder: Folder, header: Mapping[str, Any], sections: Sequence[bytes]) -> None:
+    """Write how far a run has come: a line that says so, with the time it took, and what it goes on from."""
+    known = {"seconds": folder.seconds_spent, "lengths": [len(section) for section in sections]}
+    folder.write(LATEST, json.dumps(dict(header) | known).encode() + b"\n", *sections)
+
+
+def read_latest(path: Path) -> tuple[dict[str, Any] | None, list[bytes]]:
+    """Return the header and the sections of what was written last; None if nothing was."""
+    file = path / LATEST
+    if not file.is_file():
+        return None, []
+    with file.open("rb") as source:
+        header = json.loads(source.readline())
+        return header, [source.read(length) for length in header["lengths"]]
 
 
 def write_atomically(target: Path, *parts: bytes) -> None:
@@ -174,6 +207,20 @@ def remove(path: str | Path) -> None:
     shutil.rmtree(folder)
 
 
-def as_checkpoint(value: Any) -> Checkpoint:
+def as_checkpoint(value: str | Path | Checkpoint) -> Checkpoint:
     """Take a path for a checkpoint written every minute."""
     return value if isinstance(value, Checkpoint) else Checkpoint(value)
+
+
+def within(value: str | Path | Checkpoint | None, name: str) -> Checkpoint | None:
+    """Return the checkpoint of one of several runs that are kept in one folder; None where there is none.
+
+    Examples
+    --------
+    >>> within(Checkpoint("study", seconds=10), "pilot").path.as_posix()
+    'study/pilot'
+    """
+    if value is None:
+        return None
+    whole = as_checkpoint(value)
+    return Checkpoint(Path(whole.path) / name, whole.seconds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +20,12 @@ from tempering.execution.journal import Journal, JournalEngine
 from tempering.execution.keeping import STORE, AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
 from tempering.execution.operations import operations
 from tempering.execution.recipe import Recipe
+from tempering.execution.sum_keeping import SumKeeper, is_of_sums, load_sums
 from tempering.execution.workers import Workers
 from tempering.io.run_store import zarr_library
 from tempering.io.zarr_store import save
 from tempering.planning import Plan
+from tempering.sums import TemperedSums
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,21 @@ class Execution:
             return "Call again to start anew; with checkpoint=... it would go on."
         return f"Call again with the same checkpoint, {self.folder.path}, to go on."
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to write again, where there is a checkpoint."""
+        return self.folder is not None and self.folder.is_due
+
     def engine(self, recipe: Recipe, n_chains: int) -> JournalEngine:
         """Build the engine of a run: chains in blocks, answers from the journal as far as it goes."""
         return JournalEngine(self._blocks(recipe, n_chains), self.journal, self.interruption, self.how_to_go_on)
+
+    def part_size(self, recipe: Recipe, engine: Any, n_units: int, *, on_devices: bool) -> int:
+        """Return how many chains (or ensembles) of an engine are summed together: as many as run at once."""
+        at_once = self.workers is None and recipe.engine == "vector" and not _on_processor()
+        if on_devices or at_once:
+            return n_units
+        return block_size(recipe.engine, n_units, engine.chains_per_ensemble, operations(recipe))
 
     def _blocks(self, recipe: Recipe, n_chains: int) -> WholeEngine:
         whole = recipe.build(n_chains)
@@ -59,9 +73,18 @@ class Execution:
         """Say where draws go: to the checkpoint, or into memory."""
         if self.folder is None:
             return KeptInMemory(as_draws, n)
+        self.end_tuning()
+        return KeptOnDisk(self.folder, engine.engine, as_draws, n)
+
+    def sum_keeper(self, about: Mapping[str, Any], started: float) -> SumKeeper:
+        """Say where sums go, of a run that is described by ``about``: to the checkpoint, or nowhere."""
+        self.end_tuning()
+        return SumKeeper(self.folder, about, started)
+
+    def end_tuning(self) -> None:
+        """Write the journal, where there is one: draws go on from the states it ends with."""
         if self.journal is not None:
             self.journal.write()
-        return KeptOnDisk(self.folder, engine.engine, as_draws, n)
 
     def seed(self, rng: np.random.Generator | int | None) -> np.random.Generator | int | None:
         """Return the seed a checkpoint was begun with, where the user has left it open."""
@@ -69,12 +92,15 @@ class Execution:
             return int(self.folder.identity["seed"])
         return rng
 
-    def identified(self, plan: Plan, **arguments: Any) -> TemperedDraws | None:
-        """Refuse a checkpoint of another run; return the draws of one that is done."""
+    def identified(self, plan: Plan, **arguments: Any) -> TemperedDraws | TemperedSums | None:
+        """Refuse a checkpoint of another run; return the draws, or the sums, of one that is done."""
         if self.folder is None:
             return None
-        zarr_library()
         self.folder.identify(identity_of(plan, **arguments))
+        if is_of_sums(self.folder.path):
+            sums, is_whole = load_sums(self.folder.path)
+            return sums if is_whole else None
+        zarr_library()
         return load_checkpoint(self.folder.path) if is_finished(self.folder.path) else None
 
     def finished(self, draws: TemperedDraws) -> TemperedDraws:
@@ -87,9 +113,12 @@ class Execution:
     def stopped(self, keeper: Keeper, states: Any, n: int) -> TemperedDraws:
         """Return what there is after a Ctrl-C, and say so."""
         keeper.save(states)
-        told = f"Stopped by Ctrl-C after {keeper.n_done} of {n} draws a chain. {self.how_to_go_on}"
-        warnings.warn(told, stacklevel=3)
+        self.warn_of_stop(keeper.n_done, n)
         return keeper.so_far()
+
+    def warn_of_stop(self, n_done: int, n: int) -> None:
+        """Say how far a run has come that was ended by Ctrl-C, and how to go on."""
+        warnings.warn(f"Stopped by Ctrl-C after {n_done} of {n} draws a chain. {self.how_to_go_on}", stacklevel=4)
 
 
 def _on_processor() -> bool:

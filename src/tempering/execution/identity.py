@@ -32,11 +32,16 @@ def identity_of(plan: Plan, **arguments: Any) -> dict[str, str]:
         "engine": plan.engine,
         "rung_moves": plan.rung_moves,
     }
-    given = {name: _described(value) for name, value in arguments.items()}
-    return known | given | {name: version(name) for name in PACKAGES} | {"python": python_version()}
+    return known | {name: described(value) for name, value in arguments.items()} | versions()
 
 
-def _described(value: Any) -> str:
+def versions() -> dict[str, str]:
+    """Return the versions of all that computes."""
+    return {name: version(name) for name in PACKAGES} | {"python": python_version()}
+
+
+def described(value: Any) -> str:
+    """Write a value so that it can be compared, and read where it is short."""
     return str(value) if value is None or isinstance(value, str | int | float) else digest(value)
 
 

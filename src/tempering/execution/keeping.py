@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,12 +15,13 @@ from tempering.draws import TemperedDraws
 from tempering.engines.trace import Trace, joined, shortened
 from tempering.errors import CheckpointError, SamplerError
 from tempering.execution.blocks import WholeEngine
-from tempering.execution.checkpoint import Folder, writing
+from tempering.execution.checkpoint import Folder, read_latest, write_latest, writing
 from tempering.execution.pickling import pack, unpack
+from tempering.execution.sum_keeping import is_of_sums
 from tempering.io.run_store import ARRAYS, RunStore, draws_in_chunk, zarr_library
 from tempering.io.zarr_store import load, open_draws, rows_of
 
-LATEST, STORE = "latest", "draws.zarr"
+STORE = "draws.zarr"
 
 AsDraws = Callable[[Trace], TemperedDraws]
 
@@ -118,13 +118,7 @@ class KeptOnDisk(Keeper):
         tail = self._as_draws(rest)
         named = {name: getattr(tail, name) for name in ARRAYS} | {"values": dict(tail.values)}
         sections = [pack(named), pack(rest), pack(self._engine.packed(states))]
-        header = {
-            "n_done": self.n_done,
-            "n_stored": self._n_stored,
-            "seconds": self._folder.seconds_spent,
-            "lengths": [len(section) for section in sections],
-        }
-        self._folder.write(LATEST, json.dumps(header).encode() + b"\n", *sections)
+        write_latest(self._folder, {"n_done": self.n_done, "n_stored": self._n_stored}, sections)
         self._new = [rest]
 
     def so_far(self) -> TemperedDraws:
@@ -168,16 +162,6 @@ class KeptOnDisk(Keeper):
         return open_draws(root, self._n_stored)
 
 
-def read_latest(path: Path) -> tuple[dict[str, Any] | None, list[bytes]]:
-    """Return the header and the sections of what was written last; None if nothing was."""
-    file = path / LATEST
-    if not file.is_file():
-        return None, []
-    with file.open("rb") as source:
-        header = json.loads(source.readline())
-        return header, [source.read(length) for length in header["lengths"]]
-
-
 def is_finished(path: Path) -> bool:
     """Whether all draws are in the store."""
     store = path / STORE
@@ -186,6 +170,10 @@ def is_finished(path: Path) -> bool:
 
 def load_checkpoint(path: Path) -> TemperedDraws:
     """Open the draws that a checkpoint has so far."""
+    if is_of_sums(path):
+        raise CheckpointError(
+            f"{path} must hold draws to be loaded, but its run keeps sums. Write TemperedSums.load({str(path)!r})."
+        )
     if is_finished(path):
         return load(path / STORE)
     header, sections = read_latest(path)

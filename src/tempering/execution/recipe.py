@@ -16,6 +16,7 @@ from typing import Any
 from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
 from tempering.layout import Layout
+from tempering.planning import Plan
 from tempering.randomness import stream
 
 EXAMPLE_STREAM = 3
@@ -35,6 +36,14 @@ class Recipe:
     rung_moves: str
     seed: int
     n_rungs: int
+
+    @classmethod
+    def of(cls, plan: Plan, n_rungs: int) -> Recipe:
+        """Return the recipe of a plan's engine."""
+        return cls(
+            plan.target, plan.kernel, plan.example, plan.starts, plan.engine, plan.method, plan.rung_moves, plan.seed,
+            n_rungs,
+        )  # fmt: skip
 
     def build(self, n_chains: int) -> Engine:
         """Build an engine of ``n_chains`` chains, or ensembles."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
@@ -100,8 +101,18 @@ def processes(n: int) -> ProcessPoolExecutor:
     A script that uses one needs ``if __name__ == "__main__":`` around its calls, as always with spawned processes.
     """
     if n < 1:
-        raise SamplerError(f"There must be at least 1 worker, but got {n}. Leave executor= out to use none.")
+        raise SamplerError(f"There must be at least 1 worker, but got {n}. Leave it out to use none.")
     return ProcessPoolExecutor(n, get_context("spawn"), initializer=follow_the_parent)
+
+
+@contextmanager
+def processes_or_none(n: int | None) -> Iterator[ProcessPoolExecutor | None]:
+    """Open a pool of so many processes; None where no number is given."""
+    if n is None:
+        yield None
+        return
+    with processes(n) as pool:
+        yield pool
 
 
 def _settings_of(pool: Any) -> tuple[Any, ...]:

@@ -6,14 +6,15 @@ does not state its n; the usual training set has 50 points of the busy quarter a
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.execution.checkpoint import Checkpoint
 from tempering.experiments import Report, Row, motorcycle
-from tempering.ladder import Ladder
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp import TreedGP
@@ -61,7 +62,15 @@ def true_function(x: Floats) -> Floats:
     return np.asarray(x[:, 0] * np.exp(-(x**2).sum(axis=1)))
 
 
-def run(*, n_draws: int | None = None, rng: int = 1, progress: bool = False, folder: Path | None = None) -> Report:
+def run(
+    *,
+    n_draws: int | None = None,
+    rng: int = 1,
+    executor: Executor | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool = False,
+    folder: Path | None = None,
+) -> Report:
     """Repeat the paper's experiment and set its figures beside ours.
 
     Parameters
@@ -70,6 +79,10 @@ def run(*, n_draws: int | None = None, rng: int = 1, progress: bool = False, fol
         Draws of the tempered run and of the untempered one; the paper has 500 000.
     rng : int
         Seed.
+    executor : Executor, optional
+        Who runs the chains; the figures are the same whoever does.
+    checkpoint : path or Checkpoint, optional
+        A folder where both fits are kept while they go on.
     progress : bool
         Show a bar when the output is a terminal.
     folder : path, optional
@@ -77,8 +90,8 @@ def run(*, n_draws: int | None = None, rng: int = 1, progress: bool = False, fol
     """
     draws = PAPER_DRAWS if n_draws is None else n_draws
     x, y, x_test, truth = load()
-    tempered = motorcycle.fit(x, y, draws, motorcycle.LADDER, rng, progress, N_TUNE, **MOVES)
-    plain = motorcycle.fit(x, y, draws, Ladder([1.0]), rng + 1, progress, N_TUNE, **MOVES)
+    settings = {"n_tune": N_TUNE} | MOVES
+    tempered, plain = motorcycle.fit_both(x, y, draws, rng, executor, checkpoint, progress, **settings)
     figure = (folder if folder is not None else Path()) / "exponential.png"
     draw(tempered, plain, figure)
     extra = (*accuracy("tempered", tempered, x_test, truth), *accuracy("untempered", plain, x_test, truth))

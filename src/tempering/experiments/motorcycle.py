@@ -6,6 +6,7 @@ of the same length are set beside, for the number of leaves and the acceptance o
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from tempering.data import path_of
 from tempering.estimators import RungSums, ess_of_autocorrelation, ess_optimal
+from tempering.execution.checkpoint import Checkpoint, within
 from tempering.experiments import Report, Row
 from tempering.ladder import Ladder
 
@@ -50,7 +52,15 @@ def load() -> tuple[Floats, Floats]:
     return table[:, :1], table[:, 1]
 
 
-def run(*, n_draws: int | None = None, rng: int = 1, progress: bool = False, folder: Path | None = None) -> Report:
+def run(
+    *,
+    n_draws: int | None = None,
+    rng: int = 1,
+    executor: Executor | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool = False,
+    folder: Path | None = None,
+) -> Report:
     """Repeat the paper's experiment and set its figures beside ours.
 
     Parameters
@@ -59,6 +69,10 @@ def run(*, n_draws: int | None = None, rng: int = 1, progress: bool = False, fol
         Draws of the tempered run and of the untempered one; the paper has 150 000.
     rng : int
         Seed.
+    executor : Executor, optional
+        Who runs the chains; the figures are the same whoever does.
+    checkpoint : path or Checkpoint, optional
+        A folder where both fits are kept while they go on.
     progress : bool
         Show a bar when the output is a terminal.
     folder : path, optional
@@ -66,21 +80,37 @@ def run(*, n_draws: int | None = None, rng: int = 1, progress: bool = False, fol
     """
     draws = PAPER_DRAWS if n_draws is None else n_draws
     x, y = load()
-    tempered = fit(x, y, draws, LADDER, rng, progress)
-    plain = fit(x, y, draws, Ladder([1.0]), rng + 1, progress)
+    tempered, plain = fit_both(x, y, draws, rng, executor, checkpoint, progress)
     figure = (folder if folder is not None else Path()) / "motorcycle.png"
     draw(tempered, plain, figure)
     title = f"Motorcycle accident data: {draws} draws, {len(LADDER)} rungs"
     return Report(title, rows(tempered, plain, PAPER), NOTES, figure)
 
 
-def fit(
-    x: Floats, y: Floats, draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int = N_TUNE, **moves: float
-) -> TreedGP:
-    """Fit one chain, with the paper's rule; ``moves`` are settings of `Proposals`."""
+def fit_both(
+    x: Floats,
+    y: Floats,
+    draws: int,
+    rng: int,
+    executor: Executor | None,
+    checkpoint: str | Path | Checkpoint | None,
+    progress: bool,
+    **settings: float,
+) -> tuple[TreedGP, TreedGP]:
+    """Fit with the paper's ladder, and without any; ``settings`` are those of `regressor`."""
+
+    def one(name: str, ladder: Ladder, seed: int) -> TreedGP:
+        model = regressor(draws, ladder, seed, progress, **settings)  # type: ignore[arg-type]
+        return model.fit(x, y, executor=executor, checkpoint=within(checkpoint, name))
+
+    return one("tempered", LADDER, rng), one("untempered", Ladder([1.0]), rng + 1)
+
+
+def regressor(draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int = N_TUNE, **moves: float) -> TreedGP:
+    """Return a model of one chain, with the paper's rule; ``moves`` are settings of `Proposals`."""
     from tempering.models.treed_gp import Proposals, TreedGP
 
-    model = TreedGP(
+    return TreedGP(
         ladder=ladder,
         draws=draws,
         tune=min(n_tune, draws),
@@ -90,7 +120,6 @@ def fit(
         random_state=seed,
         progress=progress,
     )
-    return model.fit(x, y)
 
 
 def rows(tempered: TreedGP, plain: TreedGP, paper: dict[str, float]) -> tuple[Row, ...]:
@@ -108,7 +137,7 @@ def rows(tempered: TreedGP, plain: TreedGP, paper: dict[str, float]) -> tuple[Ro
         Row("sum of ESS over rungs", paper["sum"], float(np.nansum(sums.ess_of_weights))),
         Row("ESS pooled", paper["pooled"], ess["pooled"]),
         Row("ESS ess_optimal, beta and sigma^2 drawn", None, _ess_drawn(tempered)),
-        Row("ESS ess_optimal / T_1", paper["ess_optimal"] / paper["T_1"], ess["ess_optimal"] / t_1),
+        Row("ESS ess_optimal / T_1", paper["ess_optimal"] / paper["T_1"], ess["ess_optimal"] / max(t_1, 1.0)),
         Row("mean ESS(w_i) / T_i, times m", None, _even_gain(tempered)),
         Row("fewest draws of a rung, times m / T", None, float(sums.n_draws.min() / sums.n_draws.mean())),
         Row("round trips between the ends", None, float(posterior.n_round_trips)),

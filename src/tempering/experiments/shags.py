@@ -18,6 +18,7 @@ from tempering.data import SYNTHETIC_COUNTS, path_of
 from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.estimators import ess_of_weights
+from tempering.execution.checkpoint import Checkpoint, within
 from tempering.experiments import Report, Row
 from tempering.ladder import Ladder
 from tempering.models.recapture.counts import Counts
@@ -74,6 +75,7 @@ def run(
     rng: int = 2010,
     figure: str | Path | None = None,
     executor: Executor | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
     progress: bool = True,
 ) -> Report:
     """Repeat the paper's setting on the synthetic set and set its figures beside ours.
@@ -90,16 +92,25 @@ def run(
         Where to draw sample sizes by rung and naive sample sizes by constant.
     executor : Executor, optional
         Who runs the chains; the figures are the same whoever does.
+    checkpoint : path or Checkpoint, optional
+        A folder where the runs are kept while they go on.
     progress : bool
         Show a bar when the output is a terminal.
     """
-    outcome = simulate(n_draws, n_chains, rng, progress, executor)
+    outcome = simulate(n_draws, n_chains, rng, progress, executor, checkpoint)
     title = f"Section 3.3 on synthetic shag-like data: {n_draws} iterations over {n_chains} chains"
     path = None if figure is None else draw_figure(outcome.draws, figure)
     return Report(title, tabulate(outcome), NOTES, path)
 
 
-def simulate(n_draws: int, n_chains: int, rng: int, progress: bool = True, executor: Executor | None = None) -> Outcome:
+def simulate(
+    n_draws: int,
+    n_chains: int,
+    rng: int,
+    progress: bool = True,
+    executor: Executor | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
+) -> Outcome:
     """Learn the pseudo-prior from coupled chains, run simulated tempering, discard the first tenth."""
     per_chain = n_draws // n_chains
     if per_chain < 100:
@@ -112,8 +123,13 @@ def simulate(n_draws: int, n_chains: int, rng: int, progress: bool = True, execu
     space = ModelSpace(4)
     model = recapture_model(counts, space, keep_values=False)
     n_pilot = int(np.clip(n_draws // 800, 500, 2000))  # at the paper's length, 40 rungs cost 2 % of the run
-    log_p = learn_pseudo_prior(model, LADDER, draws=n_pilot, rng=rng, executor=executor, progress=progress)
-    draws = sample_groups(model, log_p, per_chain, n_chains, rng + 1, executor=executor, progress=progress)
+    log_p = learn_pseudo_prior(
+        model, LADDER, draws=n_pilot, rng=rng, executor=executor, checkpoint=within(checkpoint, "pilot"),
+        progress=progress,
+    )  # fmt: skip
+    draws = sample_groups(
+        model, log_p, per_chain, n_chains, rng + 1, executor=executor, checkpoint=checkpoint, progress=progress
+    )
     return Outcome(draws, counts, space)
 
 
@@ -126,6 +142,7 @@ def sample_groups(
     *,
     n_threads: int | None = None,
     executor: Executor | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
     progress: bool = True,
 ) -> TemperedDraws:
     """Run the chains in groups, as many at once as there are cores, and join what each keeps.
@@ -137,7 +154,8 @@ def sample_groups(
     def one(group: int) -> TemperedDraws:
         draws = sample(
             model, ladder=LADDER, draws=per_chain, tune=0, chains=sizes[group], rng=rng + group,
-            pseudo_prior=log_pseudo_prior, executor=executor, progress=progress and group == 0,
+            pseudo_prior=log_pseudo_prior, executor=executor, checkpoint=within(checkpoint, f"group {group}"),
+            progress=progress and group == 0,
         )  # fmt: skip
         return without_first(draws, int(DISCARDED * per_chain))
 

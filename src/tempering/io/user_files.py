@@ -5,10 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
-from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempering.errors import InputError
+from tempering.execution.workers import processes_or_none
 
 if TYPE_CHECKING:
     from tempering.draws import TemperedDraws
@@ -53,21 +52,12 @@ def sample_file(
     from tempering.sampling import sample
 
     target = find_target(where)
-    if workers is None:
-        draws = sample(target, **options)
-    else:
-        with _processes(workers) as executor:
-            draws = sample(target, executor=executor, **options)
+    with processes_or_none(workers) as executor:
+        draws: TemperedDraws = sample(target, executor=executor, **options)
     save(draws, run)
     if report is not None:
         write_report(draws, report, title=where)
     return draws
-
-
-def _processes(workers: int) -> ProcessPoolExecutor:
-    if workers < 1:
-        raise InputError(f"There must be at least 1 worker, but got {workers}. Leave the option out to use none.")
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
 
 def find_target(where: str) -> Any:

@@ -44,9 +44,12 @@ def fit(
     hottest: Annotated[float, typer.Option(help="The least inverse temperature.")] = 0.5,
     rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal results.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Share the chains out to so many processes.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
 ) -> None:
     """Average over all structures of survival, recapture and recovery."""
+    from tempering.execution.workers import processes_or_none
     from tempering.ladder import Ladder
     from tempering.models.recapture.estimator import MarkRecapture
     from tempering.models.recapture.reading import read
@@ -61,7 +64,8 @@ def fit(
     _check_rule(rule)
     if not quiet:
         _introduce(data, study)
-    result = study.fit(data, rng=seed, progress=not quiet)
+    with processes_or_none(workers) as executor:
+        result = study.fit(data, rng=seed, executor=executor, checkpoint=checkpoint, progress=not quiet)
     _print(result, rule)
     if out is not None:
         paths = [*result.write(out, rule), *draw_pictures(result, out, rule)]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.estimators import mbar
+from tempering.execution.checkpoint import Checkpoint, within
 from tempering.ladder import Ladder
 from tempering.models.recapture.model import RecaptureModel, recapture_model
 from tempering.models.recapture.reading import Data, as_counts
@@ -85,6 +87,7 @@ class MarkRecapture:
         *,
         rng: np.random.Generator | int | None = None,
         executor: Executor | None = None,
+        checkpoint: str | Path | Checkpoint | None = None,
         progress: bool = True,
     ) -> RecaptureResult:
         """Sample the models and their values.
@@ -97,6 +100,9 @@ class MarkRecapture:
             The seed: equal seeds give equal results.
         executor : concurrent.futures.Executor, optional
             Who runs the chains, as for `tempering.sample`; the result is the same to the bit whoever does.
+        checkpoint : path or Checkpoint, optional
+            A folder where the run is kept while it goes on, as for `tempering.sample`: after a kill the same call
+            goes on from there.
         progress : bool
             Show a bar when the output is a terminal.
         """
@@ -111,7 +117,7 @@ class MarkRecapture:
             keep_values=self.keep_values,
             regenerate=bool(ladder.inverse_temperatures[-1] == 0.0),
         )
-        draws = self._sample(model, ladder, rng=rng, executor=executor, progress=progress)
+        draws = self._sample(model, ladder, checkpoint, rng=rng, executor=executor, progress=progress)
         return RecaptureResult(draws, counts, space, data)
 
     def _ladder(self) -> Ladder:
@@ -119,12 +125,17 @@ class MarkRecapture:
             return DEFAULT_LADDER
         return self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
 
-    def _sample(self, model: RecaptureModel, ladder: Ladder, **how: Any) -> TemperedDraws:
-        common: dict[str, Any] = {"ladder": ladder, **how}
+    def _sample(self, model: RecaptureModel, ladder: Ladder, checkpoint: Any, **how: Any) -> TemperedDraws:
+        common: dict[str, Any] = {"ladder": ladder, "checkpoint": within(checkpoint, "draws"), **how}
         if self.method == "parallel":
-            return sample(model, method="parallel", draws=self.draws, tune=self.tune, chains=self.chains, **common)
-        log_p = learn_pseudo_prior(model, ladder, draws=self.tune, **how)
-        burnt = sample(model, draws=self.draws + self.tune, tune=0, chains=self.chains, pseudo_prior=log_p, **common)
+            coupled: TemperedDraws = sample(
+                model, method="parallel", draws=self.draws, tune=self.tune, chains=self.chains, **common
+            )
+            return coupled
+        log_p = learn_pseudo_prior(model, ladder, draws=self.tune, checkpoint=within(checkpoint, "pilot"), **how)
+        burnt: TemperedDraws = sample(
+            model, draws=self.draws + self.tune, tune=0, chains=self.chains, pseudo_prior=log_p, **common
+        )
         return without_first(burnt, self.tune)
 
 
@@ -135,6 +146,7 @@ def learn_pseudo_prior(
     draws: int = 1000,
     rng: Any = None,
     executor: Executor | None = None,
+    checkpoint: Checkpoint | None = None,
     progress: bool = True,
 ) -> Any:
     """Return log p(k_i) = -log Z(k_i), estimated by MBAR from a short run of coupled chains.
@@ -143,7 +155,7 @@ def learn_pseudo_prior(
     """
     pilot = sample(
         model, ladder=ladder, method="parallel", draws=draws, tune=draws, chains=1, rng=rng, executor=executor,
-        progress=progress,
+        checkpoint=checkpoint, progress=progress,
     )  # fmt: skip
     return -mbar(pilot.energy, ladder.inverse_temperatures, pilot.rung).log_normalisers
 

@@ -37,11 +37,14 @@ def fit(
     rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",
     plot: Annotated[Path | None, typer.Option(help="Draw the fit to this file (one or two inputs).")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal fits.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Share the chains out to so many processes.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Fit a treed Gaussian process to a CSV file."""
     import pandas as pd
 
+    from tempering.execution.workers import processes_or_none
     from tempering.models.treed_gp.estimator import TreedGP
     from tempering.models.treed_gp.tables import numeric_columns, read_table
 
@@ -61,9 +64,9 @@ def fit(
         random_state=seed,
         progress=not quiet,
     )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), processes_or_none(workers) as executor:
         warnings.showwarning = lambda message, *_: typer.echo(f"Note: {message}", err=True)
-        model.fit(x, y)
+        model.fit(x, y, executor=executor, checkpoint=checkpoint)
     model.response_name_ = response
     model.save(out)
     _summarise(model, file, out, quiet)

@@ -49,6 +49,10 @@ class Chain:
         run_block(self.rng, self.state, self.walk, k, log_p, moves, edges, trace, self.sums, thin)
         return trace
 
+    def take(self, after: Chain) -> None:
+        """Go on from where another chain is."""
+        self.rng, self.state, self.walk, self.sums = after.rng, after.state, after.walk, after.sums
+
     def predict(self, schedule: Schedule, trace: Trace, edges: Floats, points: Floats) -> None:
         """Add the predictions of the last draw of a trace to the sums."""
         k, log_p = schedule.ladder.inverse_temperatures.copy(), schedule.log_pseudo_prior.copy()
@@ -144,7 +148,7 @@ class TreedGPEngine:
         traces = []
         for chain, result in zip(chains, self.workers.run(run_packed, blocks), strict=True):
             after, trace = unpack(result)
-            chain.rng, chain.state, chain.walk, chain.sums = after.rng, after.state, after.walk, after.sums
+            chain.take(after)
             traces.append(trace)
         return traces
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tempering.errors import InputError
 from tempering.estimators import Estimate
+from tempering.execution.checkpoint import Checkpoint
 from tempering.ladder import Ladder
 from tempering.models.treed_gp import mixture, storage, surfaces
 from tempering.models.treed_gp.combining import Posterior
@@ -135,7 +136,13 @@ class TreedGP(Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.progress = progress
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, X_predict: ArrayLike | None = None, *, executor: Executor | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_predict: ArrayLike | None = None,
+        *,
+        executor: Executor | None = None,
+        checkpoint: str | Path | Checkpoint | None = None,
     ) -> TreedGP:
         """Sample the posterior.
 
@@ -148,6 +155,9 @@ class TreedGP(Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
             They have no influence on the model.
         executor : concurrent.futures.Executor, optional
             Who runs the chains; by default threads do. The fit is the same to the bit whoever does.
+        checkpoint : path or Checkpoint, optional
+            A folder where the fit is kept while it goes on, as for `tempering.sample`: after a kill the same call
+            goes on from there. Ctrl-C ends a fit at its next block and takes the draws there are.
         """
         check_rows(y, "Response y")
         inputs, response = validate_data(
@@ -158,9 +168,12 @@ class TreedGP(Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
         points = None
         if X_predict is not None:
             points = self.model_.data.scale(self._inputs(X_predict))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        is_open = self.random_state is None and checkpoint is not None  # then a checkpoint remembers its seed
+        seed = None if is_open else int(check_random_state(self.random_state).randint(2**31 - 1))
         plan = self._plan(points)
-        self.posterior_ = fit(self.model_, plan, rng=seed, progress=self.progress, executor=executor)
+        self.posterior_ = fit(
+            self.model_, plan, rng=seed, progress=self.progress, executor=executor, checkpoint=checkpoint
+        )
         self._training = inputs, response
         return self
 

@@ -6,6 +6,7 @@ import time
 import warnings
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from numpy.typing import NDArray
 from tempering import progress as progress_bars
 from tempering.engines.trace import Schedule
 from tempering.errors import InputError
-from tempering.execution.workers import Workers
+from tempering.execution.checkpoint import Checkpoint
+from tempering.execution.context import carrying_out
 from tempering.ladder import Ladder
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.combining import Posterior, check_rule, combine
+from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, Keep, TreedGPEngine, n_workers
+from tempering.models.treed_gp.kept_fit import KeptEngine, identify, read_draws, write_draws
 from tempering.models.treed_gp.learning import first_ladder, tune
 from tempering.models.treed_gp.model import LARGE, TreedGPModel
 from tempering.models.treed_gp.records import record_size
@@ -59,6 +63,7 @@ def fit(
     rng: np.random.Generator | int | None,
     progress: bool,
     executor: Executor | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
 ) -> Posterior:
     """Tune, draw and combine.
 
@@ -72,28 +77,33 @@ def fit(
         Show a bar when the output is a terminal.
     executor : Executor, optional
         Who runs the chains; the fit is the same whoever does.
+    checkpoint : path or Checkpoint, optional
+        A folder where the fit is kept while it goes on.
     """
     check_rule(plan.rule)
     first = plan.ladder if plan.ladder is not None else first_ladder(plan.hottest)
     check_flat(model, first)
-    seed = seed_of(rng)
-    workers = None if executor is None else Workers(executor)
-    engine = TreedGPEngine(model, plan.chains, seed, workers)
-    preflight(model, plan, seed)
-    started = time.perf_counter()
-    with progress_bars.bar(plan.tune + plan.draws, show=progress, title="treed GP") as report:
-        chains, schedule, states = tune(engine, first, plan.tune, report, is_ours=plan.ladder is None)
-        keep = Keep(plan.thin, edges_of(plan.rule, schedule, states), plan.points, plan.predict_every)
-        n_rungs = len(schedule.ladder)
-        n_strata = len(keep.edges) + 1 if keep.edges.size else n_rungs
-        slots = int(np.clip(SLOT_MEMORY / (8 * record_size(chains[0].state) * n_strata), 8, plan.kept))
-        n_points = 0 if plan.points is None else len(plan.points)
-        engine.keep_sums(chains, n_rungs, n_strata, slots, n_points)
-        traces = draw(engine, chains, schedule, plan, keep, report)
-    if workers is not None:
-        workers.close()
-    seconds = time.perf_counter() - started
+    with carrying_out(executor, checkpoint) as execution:
+        seed = seed_of(execution.seed(rng))
+        identify(execution, model, plan, seed)
+        engine = KeptEngine(model, plan.chains, seed, execution.workers, execution)
+        preflight(model, plan, seed)
+        started = time.perf_counter()
+        with progress_bars.bar(plan.tune + plan.draws, show=progress, title="treed GP") as report:
+            chains, schedule, states = tune(engine, first, plan.tune, report, is_ours=plan.ladder is None)
+            execution.end_tuning()
+            keep = Keep(plan.thin, edges_of(plan.rule, schedule, states), plan.points, plan.predict_every)
+            begin_sums(engine, chains, plan, keep, len(schedule.ladder))
+            traces = draw(engine, chains, schedule, plan, keep, report)
+        seconds = time.perf_counter() - started if execution.folder is None else execution.folder.seconds_spent
     return combine(chains, traces, schedule, keep.edges, plan.rule, plan.kept, stream(seed, plan.chains), seconds)
+
+
+def begin_sums(engine: TreedGPEngine, chains: list[Chain], plan: Plan, keep: Keep, n_rungs: int) -> None:
+    """Make room for the sums: by rungs, or by stretches of energy."""
+    n_strata = len(keep.edges) + 1 if keep.edges.size else n_rungs
+    slots = int(np.clip(SLOT_MEMORY / (8 * record_size(chains[0].state) * n_strata), 8, plan.kept))
+    engine.keep_sums(chains, n_rungs, n_strata, slots, 0 if plan.points is None else len(plan.points))
 
 
 def check_flat(model: TreedGPModel, ladder: Ladder) -> None:
@@ -128,29 +138,50 @@ class Remembered:
     n_round_trips: int
 
 
-def draw(
-    engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, plan: Plan, keep: Keep, report: Report
-) -> list[Remembered]:
-    """Run with everything frozen, block by block."""
-    block = plan.thin * max(1, BLOCK // plan.thin)
-    every = max(1, -(-plan.draws // TRACE_LENGTH))
-    parts: list[list[tuple[NDArray[Any], ...]]] = [[] for _ in chains]
-    trips = [RoundTrips(len(schedule.ladder)) for _ in chains]
-    done = 0
-    while done < plan.draws:
-        n = min(block, plan.draws - done)
-        traces = engine.draw(chains, schedule, n, keep)
-        first = -done % every
-        for trace, kept, trip in zip(traces, parts, trips, strict=True):
+@dataclass
+class Drawn:
+    """What is remembered of the draws so far: thinned columns of every chain, and its round trips."""
+
+    parts: list[list[tuple[NDArray[Any], ...]]]
+    trips: list[RoundTrips]
+    n_done: int = 0
+
+    def add(self, traces: list[Trace], every: int) -> None:
+        """Remember every so many of a block's draws."""
+        first = -self.n_done % every
+        for trace, kept, trip in zip(traces, self.parts, self.trips, strict=True):
             columns = (trace.energy, trace.log_weight, trace.rung, trace.n_leaves)
             kept.append(tuple(column[first::every] for column in columns))
             trip.add(trace.rung)
-        done += n
+        self.n_done += len(traces[0].rung)
+
+
+def draw(
+    engine: KeptEngine, chains: list[Chain], schedule: Schedule, plan: Plan, keep: Keep, report: Report
+) -> list[Remembered]:
+    """Run with everything frozen, block by block; go on from the checkpoint where there is one."""
+    execution = engine.execution
+    assert execution is not None
+    block = plan.thin * max(1, BLOCK // plan.thin)
+    every = max(1, -(-plan.draws // TRACE_LENGTH))
+    drawn: Drawn | None = read_draws(execution, chains)
+    if drawn is None:
+        drawn = Drawn([[] for _ in chains], [RoundTrips(len(schedule.ladder)) for _ in chains])
+    report(drawn.n_done, "")
+    while drawn.n_done < plan.draws:
+        n = min(block, plan.draws - drawn.n_done)
+        drawn.add(engine.draw(chains, schedule, n, keep), every)
+        is_stopped = execution.interruption.requested and drawn.n_done < plan.draws
+        if execution.is_due or is_stopped or drawn.n_done == plan.draws:
+            write_draws(execution, chains, drawn, drawn.n_done)
         report(n, "")
-    joined = [[np.concatenate(column) for column in zip(*kept, strict=True)] for kept in parts]
+        if is_stopped:
+            execution.warn_of_stop(drawn.n_done, plan.draws)
+            break
+    joined = [[np.concatenate(column) for column in zip(*kept, strict=True)] for kept in drawn.parts]
     return [
         Remembered(energy, log_weight, rung, n_leaves, every, trip.count)
-        for (energy, log_weight, rung, n_leaves), trip in zip(joined, trips, strict=True)
+        for (energy, log_weight, rung, n_leaves), trip in zip(joined, drawn.trips, strict=True)
     ]
 
 

@@ -1,0 +1,144 @@
+"""Parts of a run in sums, each a block of chains: gone on with in this process, or wherever an executor sends them."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from tempering.engines.scalar import COMPILED
+from tempering.engines.sum_runs import Course, Part, Task, advance
+from tempering.engines.trace import Schedule, Trace
+from tempering.estimators.running import Quantities
+from tempering.execution.pickling import pack, unpack
+from tempering.execution.recipe import Packed, Recipe, Unknown, built, follow_the_parent
+from tempering.execution.workers import Workers
+from tempering.layout import Layout
+from tempering.quantities import Summands
+from tempering.tuning.rounds import check_spread
+
+QUICK = 1  # zlib's: tables are mostly zeros, and shrink to a tenth at once
+
+
+@dataclass(frozen=True, eq=False)
+class SumRecipe:
+    """All that summing a block of chains takes; it travels."""
+
+    recipe: Recipe
+    functions: tuple[tuple[str, Callable[..., Any]], ...]
+    schedule: Schedule
+    quantities: Quantities
+    course: Course
+    is_powered: bool
+
+    def build(self, n_units: int) -> Task:
+        """Say how to go on with a block of so many chains, or ensembles."""
+        return self.task(self.recipe.build(n_units))
+
+    def task(self, engine: Any) -> Task:
+        """Say how to go on with the chains of an engine."""
+        recipe, target = self.recipe, self.recipe.target
+        layout = None if recipe.kernel is None else Layout.of(recipe.example)
+        summands = Summands(self.functions, layout, getattr(target, "constrain", None))
+        traced = None
+        if recipe.engine == "vector":
+            traced = summands.on_device(engine.pieces.positions, 2 if recipe.method == "parallel" else 1)
+
+        def values(trace: Trace) -> dict[str, Any]:
+            return summands.on_host(lambda _: engine.positions(trace), trace.values)
+
+        check = partial(check_spread, schedule=self.schedule) if self.is_powered else _no_check
+        return Task(engine, self.schedule, values, traced, check, self.quantities, self.course)
+
+
+def _no_check(trace: Trace) -> None:
+    """Take any trace."""
+
+
+class SumBlocks:
+    """Go on with all parts of a run; they are held as bytes, a fraction of their size, from turn to turn."""
+
+    def __init__(self, recipe: SumRecipe, sizes: Sequence[int], workers: Workers | None) -> None:
+        is_sent = workers is not None and not workers.share_memory
+        self._recipe = Packed.of(recipe) if is_sent else Packed(uuid4().hex, recipe)
+        self._sizes, self._workers = tuple(sizes), workers
+
+    def advance(self, parts: Sequence[Any], n_stretches: int) -> list[Any]:
+        """Go on with every part by so many stretches."""
+        blocks = [(size, part, n_stretches) for size, part in zip(self._sizes, parts, strict=True)]
+        if self._workers is not None:
+            return self._workers.run_recipe(advance_squeezed, self._recipe, blocks)
+        task = built(self._recipe, self._sizes[0])
+        if task.engine.name != COMPILED:
+            return [advance_squeezed(self._recipe, *block) for block in blocks]
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            return list(threads.map(lambda block: advance_squeezed(self._recipe, *block), blocks))
+
+    def taken(self, parts: Sequence[Part]) -> list[Any]:
+        """Return parts as they are held here."""
+        return [squeezed(part) for part in parts]
+
+    def each(self, parts: Sequence[Any]) -> Iterator[Part]:
+        """Return parts one by one."""
+        return map(released, parts)
+
+    def held(self, parts: Sequence[Any]) -> list[bytes]:
+        """Return parts as bytes."""
+        return list(parts)
+
+    def from_held(self, parts: Sequence[bytes]) -> list[Any]:
+        """Return parts as they are held here, from bytes."""
+        return list(parts)
+
+
+class WholeSums(SumBlocks):
+    """One part of all chains of the vector engine, in this process: it stays where it is, on one device or several."""
+
+    def __init__(self, recipe: SumRecipe, engine: Any) -> None:
+        self._engine, self._task = engine, recipe.task(engine)
+
+    def advance(self, parts: Sequence[Part], n_stretches: int) -> list[Part]:
+        """Go on by so many stretches."""
+        return [advance(self._task, part, n_stretches) for part in parts]
+
+    def taken(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the part."""
+        return list(parts)
+
+    def each(self, parts: Sequence[Part]) -> Iterator[Part]:
+        """Return the part."""
+        return iter(parts)
+
+    def held(self, parts: Sequence[Part]) -> list[bytes]:
+        """Return the part as bytes."""
+        return [squeezed(part) for part in parts]
+
+    def from_held(self, parts: Sequence[bytes]) -> list[Part]:
+        """Return the part, from bytes, on the devices of its engine."""
+        found = map(released, parts)
+        return [replace(part, states=self._engine.placed(part.states)) for part in found]
+
+
+def advance_squeezed(recipe: Packed, n_units: int, part: bytes, n_stretches: int) -> bytes | Unknown:
+    """Go on with a part that has been sent here, and send it back; this is what workers run."""
+    follow_the_parent()
+    task = built(recipe, n_units)
+    return Unknown() if task is None else squeezed(advance(task, released(part), n_stretches))
+
+
+def squeezed(part: Part) -> bytes:
+    """Return a part as bytes."""
+    return zlib.compress(pack(replace(part, ends=np.asarray(part.ends))), QUICK)
+
+
+def released(part: bytes) -> Part:
+    """Return a part again."""
+    found: Part = unpack(zlib.decompress(part))
+    return found

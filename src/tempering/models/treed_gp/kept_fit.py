@@ -1,0 +1,86 @@
+"""A fit that survives a kill: its tuning is read from a journal, and its draws go on from the last chains kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from tempering.engines.trace import Schedule
+from tempering.execution.checkpoint import read_latest, write_latest
+from tempering.execution.context import Execution
+from tempering.execution.digest import digest
+from tempering.execution.identity import described, versions
+from tempering.execution.pickling import pack, unpack
+from tempering.models.treed_gp.driver import Trace
+from tempering.models.treed_gp.engine import Chain, TreedGPEngine
+from tempering.models.treed_gp.model import TreedGPModel
+
+
+def identify(execution: Execution, model: TreedGPModel, plan: Any, seed: int) -> None:
+    """Refuse the checkpoint of another fit."""
+    if execution.folder is None:
+        return
+    settings = ("leaf", "tree", "mean", "correlation", "temper", "prior", "proposals")
+    known = {"model": "TreedGP", "seed": str(seed)}
+    known |= {name: digest(np.asarray(getattr(model, name))) for name in ("inputs", "response")}
+    known |= {name: described(getattr(model, name)) for name in settings}
+    known |= {field.name: described(getattr(plan, field.name)) for field in fields(plan)}
+    execution.folder.identify(known | versions())
+
+
+@dataclass(frozen=True)
+class KeptEngine(TreedGPEngine):
+    """Chains whose tuning is written down as it goes on, and read where it was done before a kill."""
+
+    execution: Execution | None = None
+
+    def advance(self, chains: list[Chain], schedule: Schedule, n: int, *, moving: bool = True) -> list[Trace]:
+        """Advance all chains by ``n`` rounds, or remember how they did."""
+        assert self.execution is not None
+        journal, interruption = self.execution.journal, self.execution.interruption
+        if journal is None:
+            interruption.stop_tuning(self.execution.how_to_go_on)
+            return super().advance(chains, schedule, n, moving=moving)
+        call = digest(schedule.ladder.inverse_temperatures, schedule.log_pseudo_prior, n, moving)
+        if journal.is_replaying:
+            (traces, walks), packed = journal.replay(call)
+            for chain, walk in zip(chains, walks, strict=True):
+                chain.walk[:] = walk
+            put_back(chains, packed)
+            return list(traces)
+        if interruption.requested:
+            journal.write()
+        interruption.stop_tuning(self.execution.how_to_go_on)
+        traces = super().advance(chains, schedule, n, moving=moving)
+        walks = [chain.walk.copy() for chain in chains]  # chains may be put on other rungs before they are written
+
+        def states() -> list[bytes]:
+            return [pack(replace(chain, walk=walk)) for chain, walk in zip(chains, walks, strict=True)]
+
+        journal.record(call, (traces, walks), states)
+        return traces
+
+
+def put_back(chains: list[Chain], packed: list[bytes] | None) -> None:
+    """Let chains go on from states that were kept."""
+    for chain, state in zip(chains, packed or (), strict=packed is not None):
+        chain.take(unpack(state))
+
+
+def write_draws(execution: Execution, chains: list[Chain], drawn: Any, n_done: int) -> None:
+    """Write chains with their sums, and what is remembered of their draws."""
+    if execution.folder is not None:
+        write_latest(execution.folder, {"n_done": n_done}, [pack([pack(chain) for chain in chains]), pack(drawn)])
+
+
+def read_draws(execution: Execution, chains: list[Chain]) -> Any:
+    """Let chains go on from the last draws kept, and return what is remembered of them; None where there are none."""
+    header, sections = (None, []) if execution.folder is None else read_latest(execution.folder.path)
+    if header is None:
+        return None
+    assert execution.folder is not None
+    execution.folder.seconds_before = header["seconds"]
+    put_back(chains, unpack(sections[0]))
+    return unpack(sections[1])
