@@ -2,6 +2,8 @@
 
 For every problem: mean squared error of the standardised means and of the mode masses, over replicates, as a ratio.
 Then the performance bar on the paper's mixture: root mean squared error of P(theta > 0) at 1e5 model calls.
+
+    python -m benchmarks.tuning [--replicates 20] [--only NAME] [--json FILE]
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,56 +22,106 @@ import tempering as tp
 from tempering import problems
 
 PAPER_LADDER = tp.Ladder.geometric(40, 0.1)
-PROBLEMS = {
-    "mixture": lambda: problems.mixture().as_vector,
-    "ring": problems.ring,
-    "skewed, d = 5": lambda: problems.skewed(5),
-    "banana": problems.Banana,
-    "two modes, d = 5": lambda: problems.two_modes(5),
-    "Gaussian likelihood, d = 3": lambda: problems.likelihood_gaussian(3),
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem made ready: what to run, how long, and the squared error of a run."""
+
+    target: Any
+    squared_error: Callable[[tp.TemperedDraws], float]
+    options: dict[str, Any] = field(default_factory=dict)
+    chains: int = 8
+    draws: int = 10_000
+
+
+def with_exact_moments(problem: Any) -> Case:
+    """Take a problem in closed form, compiled by Numba, so that an iteration is one model call."""
+    if isinstance(problem, problems.GaussianLikelihood):
+        target = tp.Target.from_likelihood(problem.log_likelihood_numba, problem.log_prior_numba)
+    else:
+        target = tp.Target(problem.log_density_numba)
+    sd = np.sqrt(np.diag(np.atleast_2d(problem.covariance)))
+    masses = np.atleast_1d(getattr(problem, "mode_masses", [1.0]))
+
+    def squared_error(run: tp.TemperedDraws) -> float:
+        x = run.values["x"]
+        error = np.mean(((np.ravel(run.combination(x).estimate) - np.ravel(problem.mean)) / sd) ** 2)
+        return float(error + error_of_masses(run, problem.mode_of, masses) if masses.size > 1 else error)
+
+    return Case(target, squared_error, {"initial": problem.initial, "engine": "scalar"})
+
+
+def with_stored_truth(problem: Any) -> Case:
+    """Take a posterior on data, whose truth was computed once."""
+    truth = problem.truth
+
+    def squared_error(run: tp.TemperedDraws) -> float:
+        found = np.ravel(run.combination(problem.summaries(run.values["x"])).estimate)
+        error = float(np.mean(((found - truth.mean) / truth.sd) ** 2))
+        masses = np.atleast_1d(truth.mode_masses)
+        return error + error_of_masses(run, problem.mode_of, masses) if masses.size > 1 else error
+
+    return Case(tp.Target(problem.log_density), squared_error, {"initial": problem.initial})
+
+
+def with_exact_models(problem: problems.VariableSelection) -> Case:
+    """Take the choice between 256 models by reversible jump: error of the inclusion probabilities."""
+    p = problem.n_covariates
+    truth = problem.mean_record(1.0)[:p]
+
+    def squared_error(run: tp.TemperedDraws) -> float:
+        included = np.stack([run.values[name] for name in problem.names[:p]], axis=-1)
+        return float(np.sum((np.ravel(run.combination(included).estimate) - truth) ** 2))
+
+    return Case(problem.compiled, squared_error)
+
+
+def error_of_masses(run: tp.TemperedDraws, mode_of: Callable[[Any], Any], masses: np.ndarray) -> float:
+    """Return the sum of the squared errors of the modes' masses."""
+    mode = np.asarray(mode_of(run.values["x"])).reshape(run.rung.shape)
+    found = [run.combination((mode == j).astype(float)).estimate for j in range(masses.size)]
+    return float(np.sum((np.ravel(found) - masses) ** 2))
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "mixture": lambda: with_exact_moments(problems.mixture().as_vector),
+    "ring": lambda: with_exact_moments(problems.ring()),
+    "skewed, d = 5": lambda: with_exact_moments(problems.skewed(5)),
+    "banana": lambda: with_exact_moments(problems.Banana()),
+    "two modes, d = 5": lambda: with_exact_moments(problems.two_modes(5)),
+    "five modes, d = 10": lambda: with_exact_moments(problems.five_modes()),
+    "unequal modes, d = 5": lambda: with_exact_moments(problems.unequal_modes(5)),
+    "Gaussian likelihood, d = 3": lambda: with_exact_moments(problems.likelihood_gaussian(3)),
+    "variable selection": lambda: with_exact_models(problems.variable_selection()),
+    "label switching": lambda: with_stored_truth(problems.label_switching()),
+    "sensors": lambda: with_stored_truth(problems.sensors()),
+    "logistic": lambda: with_stored_truth(problems.logistic()),
 }
 
 
-def target_of(problem: Any) -> tp.Target:
-    """Make the Numba target of a problem, so that an iteration is one model call."""
-    if isinstance(problem, problems.GaussianLikelihood):
-        return tp.Target.from_likelihood(problem.log_likelihood_numba, problem.log_prior_numba)
-    return tp.Target(problem.log_density_numba)
-
-
-def squared_error(problem: Any, run: tp.TemperedDraws) -> float:
-    """Return the mean squared error of standardised means, plus that of mode masses where there are modes."""
-    x = run.values["x"]
-    sd = np.sqrt(np.diag(np.atleast_2d(problem.covariance)))
-    error = np.mean(((np.ravel(run.combination(x).estimate) - np.ravel(problem.mean)) / sd) ** 2)
-    masses = np.atleast_1d(getattr(problem, "mode_masses", [1.0]))
-    if masses.size > 1:
-        mode = np.asarray(problem.mode_of(x)).reshape(run.rung.shape)
-        found = np.array([run.combination((mode == j).astype(float)).estimate for j in range(masses.size)])
-        error += np.sum((found - masses) ** 2)
-    return float(error)
-
-
-def compare(name: str, replicates: int, draws: int, chains: int = 8) -> dict[str, Any]:
-    """Run both ladders on one problem with the default lengths, at equal model calls, tuning included."""
-    problem = PROBLEMS[name]()
-    target = target_of(problem)
-    tune = draws // 2
-    common = {"initial": problem.initial, "chains": chains, "engine": "scalar", "progress": False}
+def compare(name: str, replicates: int) -> dict[str, Any]:
+    """Run both ladders on one problem, half as many iterations for tuning as draws, at equal model calls in all."""
+    case = CASES[name]()
+    tune = case.draws // 2
+    common = {**case.options, "chains": case.chains, "progress": False}
     tuned, paper, rungs = [], [], []
     for seed in range(replicates):
-        run = tp.sample(target, rng=seed, tune=tune, draws=draws, **common)
-        tuned.append(squared_error(problem, run))
+        run = tp.sample(case.target, rng=seed, tune=tune, draws=case.draws, **common)
+        tuned.append(case.squared_error(run))
         rungs.append(len(run.ladder))
         left = run.info.n_iterations - tune  # so that both sides have had the same number of calls
-        other = tp.sample(target, rng=seed, ladder=PAPER_LADDER, tune=tune, draws=left, **common)
-        paper.append(squared_error(problem, other))
+        other = tp.sample(case.target, rng=seed, ladder=PAPER_LADDER, tune=tune, draws=left, **common)
+        paper.append(case.squared_error(other))
     return {
         "problem": name,
-        "paper's ladder": float(np.mean(paper)),
-        "tuned": float(np.mean(tuned)),
         "ratio": float(np.mean(tuned) / np.mean(paper)),
+        "tuned": float(np.mean(tuned)),
+        "its standard error": float(np.std(tuned, ddof=1) / np.sqrt(replicates)),
+        "paper's ladder": float(np.mean(paper)),
+        "its standard error ": float(np.std(paper, ddof=1) / np.sqrt(replicates)),
         "rungs": float(np.mean(rungs)),
+        "replicates": replicates,
     }
 
 
@@ -88,26 +142,27 @@ def performance(replicates: int, calls: int = 100_000, chains: int = 4) -> float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replicates", type=int, default=20)
-    parser.add_argument("--draws", type=int, default=10_000, help="of each of 8 chains; half as many tune")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="problems whose name holds this; then without the bar")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     started = time.perf_counter()
     rows = []
-    print(f"{'problem':30s} {'paper':>10s} {'tuned':>10s} {'ratio':>7s} {'rungs':>6s}")
-    for name in PROBLEMS:
+    print(f"{'problem':30s} {'ratio':>7s} {'tuned':>10s} {'paper':>10s} {'rungs':>6s}")
+    for name in CASES:
         if options.only in name:
-            row = compare(name, options.replicates, options.draws)
+            row = compare(name, options.replicates)
             rows.append(row)
             print(
-                f"{name:30s} {row['paper'+chr(39)+'s ladder']:10.2e} {row['tuned']:10.2e} {row['ratio']:7.3f} "
+                f"{name:30s} {row['ratio']:7.3f} {row['tuned']:10.2e} {row['paper' + chr(39) + 's ladder']:10.2e} "
                 f"{row['rungs']:6.1f}", flush=True,
             )  # fmt: skip
-    rmse = performance(5 * options.replicates)
-    print(f"P(theta > 0), 1e5 calls, tuning included: root mean squared error {rmse:.4f} (bar 0.015)")
+    result: dict[str, Any] = {"ladders": rows}
+    if not options.only:
+        result["rmse"] = performance(5 * options.replicates)
+        print(f"P(theta > 0), 1e5 calls, tuning included: root mean squared error {result['rmse']:.4f} (bar 0.015)")
     print(f"{time.perf_counter() - started:.0f} s")
     if options.json:
-        options.json.write_text(json.dumps({"ladders": rows, "rmse": rmse}, indent=1))
+        options.json.write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

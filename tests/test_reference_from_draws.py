@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.statistical import seeded_rng
 
 import tempering as tp
+from statistical import seeded_rng
 from tempering.errors import EstimatorError
 from tempering.problems import Banana, likelihood_gaussian, ring
 from tempering.reference import fit_to_draws

@@ -158,6 +158,13 @@ def along_a_good_reference(kernel: Any) -> Any:
     return RandomWalk() if kernel is _hamiltonian() else kernel
 
 
+def calls_of_a_move(kernel: Any) -> int:
+    """Return how many evaluations of the density, with or without a gradient, a move of a kernel takes."""
+    if kernel is _hamiltonian():
+        return LEAPFROG_STEPS
+    return kernel.n_steps if isinstance(kernel, Hamiltonian) else 1
+
+
 @lru_cache(maxsize=1)
 def _hamiltonian() -> Any:
     import blackjax

@@ -18,7 +18,7 @@ from tempering.execution.journal import JournalEngine
 from tempering.execution.recipe import Recipe
 from tempering.ladder import Ladder
 from tempering.path_choice import Attempt, modes_as_starts, points_of_base, with_drawn, with_improved, with_seen
-from tempering.planning import CALLS_OF_A_FIT, Plan, along_a_good_reference, first_log_pseudo_prior
+from tempering.planning import CALLS_OF_A_FIT, Plan, along_a_good_reference, calls_of_a_move, first_log_pseudo_prior
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
 from tempering.tuning.ladder_choice import choose_ladder, choose_short_ladder
@@ -43,7 +43,7 @@ def prepare(
         return _tune_from_reference(plan, objective, tune, report, 0)
     if plan.ladder is not None or tune == 0:
         return plan, *_tune(plan, pseudo_prior, tune, report)
-    may_fit = plan.may_fit and tune * plan.n_chains >= CALLS_OF_A_FIT
+    may_fit = plan.may_fit and tune * _calls_of_an_iteration(plan) >= CALLS_OF_A_FIT
     explorer = _build_engine(replace(plan, method="simulated", rung_moves="lifted"), 1)
     settings = _first_settings(plan, Ladder([1.0]))
     pilot = explore(
@@ -54,7 +54,7 @@ def prepare(
     if may_fit:
         assert plan.layout is not None
         seen = np.concatenate([points_of_base(plan.target, plan.layout, plan.seed), pilot.seen])
-        plan, of_fit = _along_fitted(plan, seen, int(SHARE_OF_A_FIT * tune * plan.n_chains), report)
+        plan, of_fit = _along_fitted(plan, seen, int(SHARE_OF_A_FIT * tune * _calls_of_an_iteration(plan)), report)
         spent += of_fit
         if plan.fitted is not None:
             return _tune_from_reference(plan, objective, tune, report, spent)
@@ -181,13 +181,17 @@ def _drawn(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
 
 def _along(plan: Plan, tried: Attempt) -> tuple[Plan | None, int]:
     """Return the plan along a reference, if it is good, and the calls of its fit as iterations of all chains."""
-    iterations = -(-tried.n_calls // plan.n_chains)
+    iterations = -(-tried.n_calls // _calls_of_an_iteration(plan))
     if tried.target is None:
         return None, iterations
     assert plan.layout is not None
     starts = modes_as_starts(plan.plain, plan.layout, tried.fitted) or plan.starts
     kernel = along_a_good_reference(plan.kernel) if tried.fitted.ess_fraction >= GOOD_ENOUGH else plan.kernel
     return replace(plan, target=tried.target, fitted=tried.fitted, starts=starts, kernel=kernel), iterations
+
+
+def _calls_of_an_iteration(plan: Plan) -> int:
+    return plan.n_chains * calls_of_a_move(plan.kernel)
 
 
 def _weighted_draws(tuned: Tuned, k: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:

@@ -35,7 +35,8 @@ MAX_MODES = 64
 NEGLIGIBLE = 30.0  # nats below the heaviest: a mode (or a climb that ran off) that nobody will miss
 SEARCHES = 8  # rounds of climbing from far draws, as long as each finds a mode
 SEARCH_FREEDOM = 1  # of the draws climbed from: nobody knows how far the next mode is
-SUSPECTS = 256  # scouts climbed from at once, where there are gradients
+WORTH = 8.0  # nats: a mode lighter than this, found by scouts that nobody sent, is neither sought further nor kept
+SUSPECTS = 128  # scouts climbed from at once, where there are gradients
 IN_VAIN = 3  # rounds of few climbs that find nothing new, where there are none
 CLIMBS = 4  # of a round from its heaviest draws, and as many from any
 
@@ -161,14 +162,15 @@ def _scouted(
             break
         chosen = rng.permutation(parted)[: SUSPECTS if surface.is_differentiable else CLIMBS]
         found = _heaviest(find_modes(surface, _roughly_climbed(surface, scouts[chosen], box), box, modes))
-        in_vain = 0 if len(found) > len(modes) else in_vain + (IN_VAIN if surface.is_differentiable else 1)
+        is_news = len(_heaviest(found, WORTH)) > len(_heaviest(modes, WORTH))
+        in_vain = 0 if is_news else in_vain + (IN_VAIN if surface.is_differentiable else 1)
         modes = found
-    return modes
+    return _heaviest(modes, WORTH)
 
 
-def _heaviest(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+def _heaviest(modes: Sequence[Mode], within: float = NEGLIGIBLE) -> tuple[Mode, ...]:
     ordered = sorted(modes, key=lambda mode: -mode.log_mass)[:MAX_MODES]
-    return tuple(mode for mode in ordered if mode.log_mass > ordered[0].log_mass - NEGLIGIBLE)
+    return tuple(mode for mode in ordered if mode.log_mass > ordered[0].log_mass - within)
 
 
 def _far_draws(surface: Surface, reference: Reference, rng: np.random.Generator) -> Floats:

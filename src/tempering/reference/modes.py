@@ -55,7 +55,7 @@ def find_modes(
     ----------
     surface : Surface
     points : iterable of ndarray, shape (d,)
-        Points outside the support are passed over.
+        Points outside the support, and those next to a known summit, are passed over.
     box : pair of ndarray, shape (d,), optional
         Lower and upper ends, which no climb leaves.
     known : tuple of Mode
@@ -63,6 +63,8 @@ def find_modes(
     """
     modes = list(known)
     for point in points:
+        if any(mode.distance(point) < SAME_MODE for mode in modes):
+            continue
         summit, log_height = climb(surface, np.asarray(point, dtype=float), box)
         if log_height == -np.inf or any(mode.distance(summit) < SAME_MODE for mode in modes):
             continue

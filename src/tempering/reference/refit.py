@@ -21,6 +21,8 @@ BROAD_SCALE = 3.0  # times the spread of all modes together
 LEAST_WEIGHT = 0.01  # shared by the modes: even one that seems to weigh nothing is drawn now and then
 FREEDOMS = (1, 3, 5, 8, 16)  # to choose from; a Gaussian in 25 dimensions: ESS .43 (3) to .79 (16)
 ITERATIONS = 8  # of EM on one set of draws
+FEW = 3  # with other degrees of freedom, from where those have led
+COUNTS = 1e-9  # of the largest weight: a draw that weighs less in a component is passed over
 
 
 def assemble(log_masses: Floats, means: Floats, factors: Floats, freedom: int) -> Reference:
@@ -77,13 +79,16 @@ def refit_reference(reference: Reference, values: Floats, log_weights: Floats) -
     """
     used = log_weights > -np.inf
     values, weights = values[used], np.exp(log_weights[used] - logsumexp(log_weights[used]))
-    fits = [_fitted(reference, values, weights, freedom) for freedom in FREEDOMS]
+    freedom = int(reference.degrees_of_freedom[0])
+    first = _fitted(reference, reference, values, weights, freedom, ITERATIONS)
+    fits = [first] + [_fitted(first, reference, values, weights, nu, FEW) for nu in FREEDOMS if nu != freedom]
     return max(fits, key=lambda fit: float(weights @ fit.log_density(values)))
 
 
-def _fitted(reference: Reference, values: Floats, weights: Floats, freedom: int) -> Reference:
-    start = reference
-    for _ in range(ITERATIONS):
+def _fitted(
+    reference: Reference, start: Reference, values: Floats, weights: Floats, freedom: int, iterations: int
+) -> Reference:
+    for _ in range(iterations):
         reference = _em_step(reference, start, values, weights, freedom)
     return reference
 
@@ -97,9 +102,11 @@ def _em_step(reference: Reference, start: Reference, values: Floats, weights: Fl
     masses, means, factors = np.zeros(n_modes), np.zeros((n_modes, values.shape[1])), []
     for c in range(n_modes):
         own = truncated(weights * responsibility[:, c])
+        mine = np.flatnonzero(own > COUNTS * own.max())
+        own = own[mine]
         masses[c] = own.sum()
-        pull = own * (freedom + reference.dimension) / (freedom + distance[:, c])
-        mean, factor = _component(values, own, pull, start.means[c], start.factors[c])
+        pull = own * (freedom + reference.dimension) / (freedom + distance[mine, c])
+        mean, factor = _component(values[mine], own, pull, start.means[c], start.factors[c])
         means[c] = mean
         factors.append(factor)
     return assemble(np.log(np.maximum(masses, 1e-300)), means, np.array(factors), freedom)

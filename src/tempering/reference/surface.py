@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-BATCH, SMALL_BATCH = 512, 32  # points evaluated together: two shapes, two compilations
+BATCH, SMALL_BATCH, CLIMBING_BATCH = 512, 32, 128  # points evaluated together: few shapes, few compilations
 ASCENT = 60  # steps of a rough climb; what has not arrived is climbed properly
 FASTER, SLOWER = 1.3, 0.5  # factors of a step whose slope kept its sign, or changed it
 STEP = float(np.finfo(float).eps ** 0.25)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
@@ -48,7 +48,8 @@ class Surface:
         self._count(len(points))
         if self._compiled is None:
             return _support(np.array([float(self._log_density(x)) for x in points]))
-        return _support(self._in_batches(self._compiled[0], points))
+        size = SMALL_BATCH if len(points) <= SMALL_BATCH else BATCH
+        return _support(self._in_batches(self._compiled[0], points, size))
 
     def value(self, x: Floats) -> float:
         """Return the log density of one point."""
@@ -88,7 +89,7 @@ class Surface:
         if len(inside) == 0:
             return inside
         with jax.enable_x64(True):
-            return self._in_batches(lambda batch: _ascent(self._log_density)(batch, step), inside)
+            return self._in_batches(lambda batch: _ascent(self._log_density)(batch, step), inside, CLIMBING_BATCH)
 
     def _count(self, calls: int) -> None:
         self.n_calls += calls
@@ -108,11 +109,10 @@ class Surface:
         hessian[i, j] = hessian[j, i] = second
         return hessian
 
-    def _in_batches(self, function: Callable[[Any], Any], points: Floats) -> Floats:
+    def _in_batches(self, function: Callable[[Any], Any], points: Floats, size: int) -> Floats:
         import jax
 
         n = len(points)
-        size = SMALL_BATCH if n <= SMALL_BATCH else BATCH
         padded = np.concatenate([points, np.repeat(points[-1:], -n % size, axis=0)])
         with jax.enable_x64(True):
             parts = [np.asarray(function(padded[i : i + size])) for i in range(0, len(padded), size)]
