@@ -11,6 +11,8 @@ from tempering.errors import TargetError
 from tempering.layout import Layout
 from tempering.problems import Banana, five_modes, likelihood_gaussian, ring, skewed, two_modes
 from tempering.reference import Reference, along_reference, fit_reference, improved_reference, refit_reference
+from tempering.reference.arrays import arrays_of, draw_of
+from tempering.reference.arrays import log_density as log_density_of_arrays
 from tempering.reference.modes import climb, find_modes, local_factor
 from tempering.reference.refit import split_reference
 from tempering.reference.surface import Surface
@@ -30,6 +32,14 @@ def broken(reference):
 def draws_by_jax(reference, n, seed):
     with jax.enable_x64(True):
         return np.asarray(jax.vmap(reference.sample)(jax.random.split(jax.random.key(seed), n)))
+
+
+def draws_by_arrays(reference, n, seed):
+    """Draw by the compiled code that all references share, from numbers that the kernel would hand out."""
+    with jax.enable_x64(True):
+        draw = draw_of(jax.tree.map(jnp.asarray, arrays_of(reference, 3)))
+        uniforms = jnp.asarray(np.random.default_rng(seed).uniform(size=(n, draw.n_uniforms)))
+        return np.asarray(jax.vmap(lambda row: draw.position(None, row))(uniforms))
 
 
 def draws_by_numba(reference, n, seed):
@@ -59,13 +69,15 @@ def test_the_density_is_that_of_scipys_multivariate_t():
     np.testing.assert_allclose(SKEWED.log_density(x), expected, rtol=1e-12)
 
 
-def test_numpy_jax_and_numba_give_one_density():
+def test_numpy_jax_padded_arrays_and_numba_give_one_density():
     x = seeded_rng("three densities").normal(1.0, 3.0, size=(20, 3))
     expected = SKEWED.log_density(x)
     with jax.enable_x64(True):
         traced = jax.jit(jax.vmap(SKEWED.log_density))(x)
         assert traced.dtype == jnp.float64
+        by_arrays = jax.jit(jax.vmap(log_density_of_arrays, in_axes=(None, 0)))(arrays_of(SKEWED, 3), x)
     np.testing.assert_allclose(traced, expected, rtol=1e-13)
+    np.testing.assert_allclose(by_arrays, expected, rtol=1e-13)
     np.testing.assert_allclose([SKEWED.log_density_numba(row) for row in x], expected, rtol=1e-13)
     assert SKEWED.log_density(x.reshape(4, 5, 3)).shape == (4, 5)
 
@@ -83,7 +95,7 @@ def test_it_integrates_to_one_against_a_known_density():
 # --- its draws ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("draw", [draws_by_numpy, draws_by_jax, draws_by_numba])
+@pytest.mark.parametrize("draw", [draws_by_numpy, draws_by_jax, draws_by_arrays, draws_by_numba])
 def test_draws_follow_the_density(draw):
     n = 40_000
     x = draw(SKEWED, n, 7)

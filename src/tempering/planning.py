@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ CHAINS = {
 }
 GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
 LEAPFROG_STEPS = 4
+_HAMILTONIAN = Hamiltonian(LEAPFROG_STEPS)  # one object, so that a kernel taken by default is known from a user's
 LARGEST_FITTED = 64  # dimensions: beyond, no mixture of t distributions is near enough a density
 CALLS_OF_A_FIT = 10_000  # of the log density: tuning must have as many to spend before a fit is tried unasked
 
@@ -125,6 +125,10 @@ def make_plan(
     kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
     n_chains = chains if chains is not None else CHAINS[name][method]
     may_fit = is_auto and steps is None and method != "sequential" and layout.size <= LARGEST_FITTED
+    if may_fit and name == "vector" and along_a_good_reference(kernel) is kernel:
+        from tempering.reference.path import open_to_reference
+
+        target = open_to_reference(target)
     return Plan(
         target,
         layout,
@@ -150,28 +154,17 @@ def default_kernel(target: Target, layout: Layout, example: Any, engine: str) ->
     if engine == "scalar":
         functions = [f for f in (target.base, target.energy) if f is not None]
         return Hamiltonian() if all(gradient_of(f) for f in functions) else RandomWalk()
-    return _hamiltonian() if _has_gradient(target, layout, example) else RandomWalk()
+    return _HAMILTONIAN if _has_gradient(target, layout, example) else RandomWalk()
 
 
 def along_a_good_reference(kernel: Any) -> Any:
     """Return the kernel for a path whose fresh draws do the work: gradients taken by default would only cost."""
-    return RandomWalk() if kernel is _hamiltonian() else kernel
+    return RandomWalk() if kernel is _HAMILTONIAN else kernel
 
 
 def calls_of_a_move(kernel: Any) -> int:
     """Return how many evaluations of the density, with or without a gradient, a move of a kernel takes."""
-    if kernel is _hamiltonian():
-        return LEAPFROG_STEPS
     return kernel.n_steps if isinstance(kernel, Hamiltonian) else 1
-
-
-@lru_cache(maxsize=1)
-def _hamiltonian() -> Any:
-    import blackjax
-
-    from tempering.kernels.blackjax import BlackJAX
-
-    return BlackJAX(blackjax.hmc, num_integration_steps=LEAPFROG_STEPS)
 
 
 def _has_gradient(target: Target, layout: Layout, example: Any) -> bool:

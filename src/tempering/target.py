@@ -7,6 +7,7 @@ Tempering the likelihood only: base = log prior, energy = log likelihood; then k
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,14 @@ from tempering.gradients import WithGradient, gradient_of
 from tempering.ladder import Ladder
 
 LogDensity = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Bridge:
+    """What a path was made of: engines may compile code for all references to ``plain`` at once."""
+
+    plain: Target
+    reference: Any = None  # at k = 0; None where there is none yet, and the path is the plain one
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,7 @@ class Target:
     base: LogDensity | None = field(default=None)
     sample_base: Callable[[Any], Any] | None = field(default=None)
     constrain: Callable[[Any], Any] | None = field(default=None)
+    bridge: Bridge | None = field(default=None, compare=False, repr=False)
 
     def __init__(self, log_density: LogDensity | object) -> None:
         if type(log_density).__module__.partition(".")[0] == "bridgestan":
@@ -108,6 +118,13 @@ class Target:
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "sample_base", sample_base)
         object.__setattr__(self, "constrain", constrain)
+        object.__setattr__(self, "bridge", None)
+
+    def with_bridge(self, bridge: Bridge) -> Target:
+        """Return the same path, which says what it was made of."""
+        bridged = copy(self)
+        object.__setattr__(bridged, "bridge", bridge)
+        return bridged
 
     def with_reference(self, reference: Any) -> Target:
         """Put a normalised reference q at k = 0: base = log q, energy = log pi - log q.

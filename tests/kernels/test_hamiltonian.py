@@ -1,5 +1,7 @@
-"""Hamiltonian moves on the scalar engine keep every tempered density, with the gradient that a target brings."""
+"""Hamiltonian moves keep every tempered density, on the scalar engine with the gradient that a target brings."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from exact_paths import INVERSE, LogRates, statistics
@@ -9,9 +11,11 @@ from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.engines.compiling import bind
 from tempering.errors import NotANumberError, TargetError
 from tempering.gradients import WithGradient
-from tempering.kernels import Hamiltonian, RandomWalk
+from tempering.kernels import Hamiltonian, RandomWalk, vector
 from tempering.kernels import hamiltonian as module
+from tempering.kernels import vector_hamiltonian as lockstep
 from tempering.kernels.scalar import evaluate
+from tempering.kernels.settings import Settings
 from tempering.layout import Layout
 from tempering.reference import Reference, along_reference
 
@@ -209,3 +213,39 @@ def test_trajectories_end_where_the_support_does():
         columns += [after - before, np.exp(-k * after) - np.exp(-k * before)]
     assert np.mean(columns[0] == 0) > 0.1  # some were rejected
     assert_mean_is(0.0, np.hstack(columns))
+
+
+def test_trajectories_in_lockstep_end_where_the_support_does():
+    """The same, of all draws at once."""
+
+    def density(x):
+        return jnp.zeros(()), jnp.where(jnp.min(x) > 0, -(x[0] + 2 * x[1]), -jnp.inf)
+
+    move = lockstep.hamiltonian(density, 3)
+    rng, columns = seeded_rng("edge in lockstep"), []
+    with jax.enable_x64(True):
+        setting = Settings(jnp.array(0.5), jnp.ones((2, 1)), jnp.zeros(2))
+        for k in (1.0, 0.5):
+            before = rng.standard_exponential((3000, 2)) / (k * np.array([1.0, 2.0]))
+            keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), len(before))
+            moved = jax.vmap(lambda key, x, k=k: move(key, vector.at(density, x), k, setting)[0])(keys, before)
+            after = np.asarray(moved.position)
+            columns += [after - before, np.exp(-k * after) - np.exp(-k * before)]
+            np.testing.assert_allclose(moved.energy, [density(x)[1] for x in after], rtol=1e-12)
+    assert np.mean(columns[0] == 0) > 0.1  # some were rejected
+    assert_mean_is(0.0, np.hstack(columns))
+
+
+def test_a_move_in_lockstep_takes_one_gradient_more_than_steps_and_no_value_besides():
+    calls = []
+
+    def density(x):
+        jax.debug.callback(lambda: calls.append(1))
+        return jnp.zeros(()), -0.5 * jnp.sum(x**2)
+
+    with jax.enable_x64(True):
+        setting = Settings(jnp.array(0.5), jnp.ones((2, 1)), jnp.zeros(2))
+        start = vector.Particle(jnp.ones(2), jnp.zeros(()), jnp.array(-1.0))
+        jax.block_until_ready(jax.jit(lockstep.hamiltonian(density, 4))(jax.random.key(1), start, 1.0, setting))
+        jax.effects_barrier()
+    assert len(calls) == 5

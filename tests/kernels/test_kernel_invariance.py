@@ -21,6 +21,7 @@ from tempering.engines.compiling import bind, compiled
 from tempering.kernels import (
     BlackJAX,
     Cycle,
+    Hamiltonian,
     HitAndRunSlice,
     Independence,
     Mixture,
@@ -48,6 +49,7 @@ NATIVE = {
     "mixture": Mixture([RandomWalk(), Independence()], [0.7, 0.3]),
     "cycle": Cycle([RandomWalk(), HitAndRunSlice()]),
 }
+VECTOR = NATIVE | {"hamiltonian": Hamiltonian(3)}  # on the scalar engine: test_hamiltonian.py
 NESTED = Cycle([Mixture([RandomWalk(), Slice(), RandomWalk(0.3)], [0.5, 0.2, 0.3]), Independence()])
 ADAPTED = {
     "additive_step_random_walk": (BlackJAX(blackjax.additive_step_random_walk), BASED),
@@ -223,9 +225,9 @@ def moved_by_vector(kernel, path, name, warmer=1.0, mover=None):
         return np.asarray(mover(keys, exact_draws(path), k, settings_of(kernel, path)))
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", VECTOR)
 def test_a_vector_kernel_keeps_every_temperature(name):
-    assert_mean_is(0.0, changes(moved_by_vector(NATIVE[name], BASED, f"vector {name}"), BASED))
+    assert_mean_is(0.0, changes(moved_by_vector(VECTOR[name], BASED, f"vector {name}"), BASED))
 
 
 def test_a_vector_kernel_keeps_every_power_of_a_density():
@@ -233,9 +235,9 @@ def test_a_vector_kernel_keeps_every_power_of_a_density():
     assert_mean_is(0.0, changes(after, POWERED))
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", VECTOR)
 def test_control_a_vector_kernel_at_the_wrong_temperature_is_seen(name):
-    after = moved_by_vector(NATIVE[name], BASED, f"wrong vector {name}", warmer=0.5)
+    after = moved_by_vector(VECTOR[name], BASED, f"wrong vector {name}", warmer=0.5)
     assert_mean_is_not(0.0, changes(after, BASED))
 
 

@@ -16,9 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.engines.densities import flat_vector, functions_of
+from tempering.engines.jitting import jitted
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace, joined
-from tempering.errors import SamplerError, TargetError
+from tempering.errors import SamplerError
 from tempering.kernels import vector
 from tempering.layout import Layout
 from tempering.samplers import lockstep
@@ -37,6 +39,7 @@ class Pieces:
     energy: Callable[[Any], Any]
     record: Callable[[Any], Any]
     positions: Callable[[Any], Any]  # recorded values -> by name
+    reference: Any = None  # arrays that are an argument of the move: `tempering.samplers.lockstep.Path`
 
 
 class States(NamedTuple):
@@ -67,13 +70,11 @@ class VectorEngine:
     def start(self, n_rungs: int) -> States:
         """Evaluate the starting points; every chain starts on the cold rung, every ensemble on its own."""
         with jax.enable_x64(True):
-            starting = jax.random.fold_in(jax.random.key(self._how[2]), STARTING_STREAM)
-            particles = self.pieces.start(_fold_in(starting, jnp.arange(self.n_chains)))
+            particles = self.pieces.start(_keys(self._how[2], STARTING_STREAM, np.arange(self.n_chains)))
             return self.placed(States(self._keys(), self._units(particles, n_rungs), 0))
 
     def _keys(self) -> Any:
-        running = jax.random.fold_in(jax.random.key(self._how[2]), RUNNING_STREAM)
-        return _fold_in(running, jnp.arange(self.n_units))
+        return _keys(self._how[2], RUNNING_STREAM, np.arange(self.n_units))
 
     def placed(self, states: States) -> States:
         """Put states on the devices of this engine, where it was given any."""
@@ -124,7 +125,8 @@ class VectorEngine:
 
         parts = (schedule.ladder.inverse_temperatures, schedule.log_pseudo_prior, schedule.settings)
         k, log_pseudo_prior, settings = jax.tree.map(padded, parts)
-        return lockstep.Path(k, log_pseudo_prior, settings, None if self._is_parallel else m)
+        reference = jax.tree.map(jnp.asarray, self.pieces.reference)
+        return lockstep.Path(k, log_pseudo_prior, settings, None if self._is_parallel else m, reference)
 
     def on_rung(self, states: States, rung: Any) -> States:
         """Put every chain on a rung: one for all, or one each."""
@@ -153,10 +155,11 @@ class VectorEngine:
             raise_not_finite(named)
 
 
-@jax.jit
-def _fold_in(key: Any, indices: Any) -> Any:
-    """Return one key for each index."""
-    return jax.vmap(partial(jax.random.fold_in, key))(indices)
+@jitted
+def _keys(seed: Any, stream: Any, indices: Any) -> Any:
+    """Return one key for each index of a stream."""
+    of_stream = jax.random.fold_in(jax.random.key(seed), stream)
+    return jax.vmap(partial(jax.random.fold_in, of_stream))(indices)
 
 
 def sharding_of(devices: Sequence[Any], n_units: int) -> Any:
@@ -194,52 +197,24 @@ def _build_block(step: Any) -> Any:
 
         return jax.lax.scan(body, units, start + jnp.arange(n))
 
-    return jax.jit(block, static_argnums=5)
-
-
-@lru_cache(maxsize=64)
-def _target_functions(target: Target, kernel: Any, layout: Layout) -> tuple[Any, Any]:
-    energy = layout.on_flat(target.energy)
-    base = None if target.base is None else layout.on_flat(target.base)
-
-    def density(x: Any) -> tuple[Any, Any]:
-        value = _scalar(energy(x))
-        return (jnp.zeros_like(value) if base is None else _scalar(base(x))), value
-
-    move = vector.build_move(kernel, density)
-    if target.sample_base is None:
-        return density, move
-    return density, vector.redrawing(move, density, lambda key: _flat(target.sample_base(key)))  # type: ignore[misc]
-
-
-def _flat(position: Any) -> Any:
-    leaves = [jnp.ravel(leaf).astype(float) for leaf in jax.tree.leaves(position)]
-    return jnp.concatenate(leaves)
-
-
-def _scalar(value: Any) -> Any:
-    if value is None or jnp.shape(value) != ():
-        came = "None" if value is None else f"shape {jnp.shape(value)}"
-        raise TargetError(
-            f"A log density must return one number, but it returned {came}. Sum over the coordinates, and look for a "
-            "missing return."
-        )
-    return jnp.asarray(value, jnp.result_type(float))
+    return jitted(block, static_argnums=5)
 
 
 def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[Any]) -> Pieces:
     """Make the pieces for a log density and a kernel."""
-    density, move = _target_functions(target, kernel, layout)
+    functions = functions_of(target, kernel, layout)
 
     def start(keys: Any) -> vector.Particle:
-        particles: vector.Particle = _evaluate(density, _starting_points(target, layout, starts, keys))
+        points = _starting_points(target, layout, starts, keys)
+        particles: vector.Particle = _evaluate(functions.density, functions.reference, points)
         log_densities = np.stack([np.asarray(particles.base), np.asarray(particles.energy)], axis=1)
         bad = np.flatnonzero(~np.isfinite(log_densities).all(axis=1))
         if bad.size:
             check_start(layout.unflatten(np.asarray(particles.position[bad[0]])), log_densities[bad[0]])
         return particles
 
-    return _KeptPieces(start, move, _particle_energy, _particle_position, layout.named)
+    parts = (start, functions.move, _particle_energy, _particle_position, layout.named, functions.reference)
+    return _KeptPieces(*parts)
 
 
 @dataclass(frozen=True)
@@ -260,12 +235,12 @@ def _starting_points(target: Target, layout: Layout, starts: Sequence[Any], keys
         return jnp.asarray(rows[np.arange(len(keys)) % len(rows)])
     assert target.sample_base is not None
     draw = target.sample_base
-    return jax.jit(jax.vmap(lambda key: _flat(draw(key))))(keys)
+    return jitted(jax.vmap(lambda key: flat_vector(draw(key))))(keys)
 
 
-@partial(jax.jit, static_argnums=0)
-def _evaluate(density: Any, x: Any) -> vector.Particle:
-    return jax.vmap(partial(vector.at, density))(x)
+@partial(jitted, static_argnums=0)
+def _evaluate(density: Any, reference: Any, x: Any) -> vector.Particle:
+    return jax.vmap(partial(vector.at, partial(density, reference)))(x)
 
 
 def _particle_energy(particle: vector.Particle) -> Any:

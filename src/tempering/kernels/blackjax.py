@@ -53,6 +53,7 @@ class BlackJAX:
         self._given = {n: v for n, v in parameters.items() if n not in built}
         self._accepts = inspect.signature(self._kernel).parameters
         self._prior = parameters if "cov_matrix" in built else None
+        self.checks_base = self._prior is not None  # so that the base must not be an argument of compiled code
         self._method = str(algorithm.build_kernel.__module__).rpartition(".")[2]
         unknown = [name for name in self._given if name not in self._accepts]
         if unknown:

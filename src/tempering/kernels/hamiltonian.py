@@ -20,8 +20,8 @@ from tempering.randomness import accept
 class Hamiltonian:
     """Follow the gradient for a few leapfrog steps, in coordinates whitened by the rung's shape.
 
-    On the vector engine it is BlackJAX's HMC. On the scalar engine the target must bring its gradient: an object with
-    ``log_density`` and ``log_density_gradient``, such as a BridgeStan model.
+    A move takes one gradient more than it has leapfrog steps. On the scalar engine the target must bring its gradient:
+    an object with ``log_density`` and ``log_density_gradient``, such as a BridgeStan model.
 
     Parameters
     ----------
@@ -58,11 +58,9 @@ class Hamiltonian:
 
     def vector_move(self, density: Any) -> Any:
         """Build the move of the vector engine."""
-        import blackjax
+        from tempering.kernels.vector_hamiltonian import hamiltonian
 
-        from tempering.kernels.blackjax import BlackJAX
-
-        return BlackJAX(blackjax.hmc, num_integration_steps=self.n_steps).vector_move(density)
+        return hamiltonian(density, self.n_steps)
 
 
 @lru_cache(maxsize=32)

@@ -48,6 +48,12 @@ class RandomWalk:
 
         return vector.random_walk(density)
 
+    def vector_move_or_draw(self, density: Any, draw: Any) -> Any:
+        """Build the move that is a ``draw`` of the base at k = 0, at the cost of one density."""
+        from tempering.kernels import vector
+
+        return vector.random_walk(density, draw)
+
 
 def random_walk(
     rng: np.random.Generator,

@@ -94,7 +94,7 @@ class Reference:
         """Return log of w_c t_c(x), one column a component."""
         xp = x.__array_namespace__()
         half = 0.5 * (self.degrees_of_freedom + self.dimension)
-        return self._log_heights - half * xp.log1p(self.squared_distances(x) / self.degrees_of_freedom)
+        return self.log_heights - half * xp.log1p(self.squared_distances(x) / self.degrees_of_freedom)
 
     def squared_distances(self, x: Any) -> Any:
         """Return the squared Mahalanobis distance of vectors to every component, one column each."""
@@ -138,7 +138,7 @@ class Reference:
     def log_density_numba(self) -> Callable[[Any], float]:
         """The log density of one vector, compiled by Numba."""
         return _compile_log_density(
-            self._log_heights, self.means, self._inverse_factors, self.degrees_of_freedom.astype(float)
+            self.log_heights, self.means, self._inverse_factors, self.degrees_of_freedom.astype(float)
         )
 
     @cached_property
@@ -160,7 +160,7 @@ class Reference:
         return stacked, shift
 
     @cached_property
-    def _log_heights(self) -> Floats:
+    def log_heights(self) -> Floats:
         """Log of w_c times the height of each component at its mean."""
         nu, d = self.degrees_of_freedom, self.dimension
         log_diagonal = np.log(np.diagonal(self.factors, axis1=1, axis2=2)).sum(axis=1)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.engines.jitting import jitted
+
 Floats = NDArray[np.float64]
 
 BATCH, SMALL_BATCH, CLIMBING_BATCH = 512, 32, 128  # points evaluated together: few shapes, few compilations
@@ -135,9 +137,9 @@ def _compiled(log_density: Callable[[Any], Any], dimension: int) -> tuple[Any, A
         except Exception:  # whatever JAX or the user's function says, it is not traceable
             return None
     return (
-        jax.jit(jax.vmap(log_density)),
-        jax.jit(jax.value_and_grad(log_density)),
-        jax.jit(jax.hessian(log_density)),
+        jitted(jax.vmap(log_density)),
+        jitted(jax.value_and_grad(log_density)),
+        jitted(jax.hessian(log_density)),
     )
 
 
@@ -159,4 +161,4 @@ def _ascent(log_density: Callable[[Any], Any]) -> Any:
 
         return jax.lax.scan(advance, (x, step, jnp.zeros_like(x)), length=ASCENT)[0][0]
 
-    return jax.jit(jax.vmap(climb, in_axes=(0, None)))
+    return jitted(jax.vmap(climb, in_axes=(0, None)))

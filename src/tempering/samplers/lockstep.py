@@ -18,13 +18,19 @@ class Path(NamedTuple):
     """Inverse temperatures, log pseudo-prior, and the settings of the simple kernels, all by rung.
 
     Arrays may be longer than the ladder, so that ladders of several lengths share one compiled function; then
-    ``n_rungs`` says how many rungs there are.
+    ``n_rungs`` says how many rungs there are. The arrays of a ``reference`` at k = 0 are an argument of the moves, so
+    that all references share one, too.
     """
 
     k: Any
     log_pseudo_prior: Any
     settings: Any
     n_rungs: Any = None
+    reference: Any = None
+
+    def bound(self, move: Any) -> Any:
+        """Return a move of key, particle, k and settings."""
+        return move if self.reference is None else lambda *arguments: move(*arguments, self.reference)
 
     @property
     def size(self) -> Any:
@@ -45,6 +51,12 @@ class Ensemble(NamedTuple):
 
     particles: Any
     rung: Any
+
+
+def uniform_of(key: Any) -> Any:
+    """Return the uniform number in [0, 1), in double precision, that the bits of a key not used otherwise are."""
+    high, low = jax.random.key_data(key)[:2]
+    return (high >> 5).astype(float) * 2.0**-27 + (low >> 6).astype(float) * 2.0**-53
 
 
 def is_below(uniform: Any, log_ratio: Any) -> Any:
@@ -92,11 +104,11 @@ def build_simulated_step(move: Any, energy_of: Any, record: Any, rung_moves: str
 
     def step(key: Any, chain: Chain, iteration: Any, path: Path, moving: Any) -> tuple[Chain, Any]:
         del iteration
-        key_move, key_rung = jax.random.split(key)
+        key_move, *key_rung = jax.random.split(key, 3)
         setting = jax.tree.map(lambda a: a[chain.rung], path.settings)
-        particle, acceptance = move(key_move, chain.particle, path.k[chain.rung], setting)
+        particle, acceptance = path.bound(move)(key_move, chain.particle, path.k[chain.rung], setting)
         energy = energy_of(particle)
-        uniforms = jax.random.uniform(key_rung, (2,))
+        uniforms = [uniform_of(one) for one in key_rung]
         rung, direction, proposed = move_rung(uniforms, chain.rung, chain.direction, energy, path)
         rung = jnp.where(moving, rung, chain.rung)
         proposed = jnp.where(moving, proposed, chain.rung)
@@ -156,7 +168,7 @@ def build_parallel_step(move: Any, energy_of: Any, record: Any, rung_moves: str)
         rung = ensemble.rung
         settings = jax.tree.map(lambda a: a[rung], path.settings)
         keys = jax.random.split(key_move, rung.shape[0])
-        particles, acceptance = jax.vmap(move)(keys, ensemble.particles, path.k[rung], settings)
+        particles, acceptance = jax.vmap(path.bound(move))(keys, ensemble.particles, path.k[rung], settings)
         energy = jax.vmap(energy_of)(particles)
         after, proposed = swap(key_swap, iteration, rung, energy, path.k)
         after, proposed = jnp.where(moving, after, rung), jnp.where(moving, proposed, rung)
