@@ -18,6 +18,7 @@ import numpy as np
 import tempering as tp
 from tempering import problems
 from tempering.estimators import RULES, combine
+from tempering.execution.workers import processes_or_none
 
 
 def gaussian(dimension: int) -> problems.GaussianMixture:
@@ -83,9 +84,16 @@ def _log_energy(problem: Any, x: Any) -> Any:
     return np.asarray(energy(x)).reshape(len(x))
 
 
-def judge(name: str, replicates: int, draws: Callable[[Any, int], tuple[Any, Any, Any]]) -> list[dict[str, Any]]:
-    """Combine the draws of every replicate by every rule; return one row a rule."""
-    problem = CASES[name]()
+KINDS: dict[str, Callable[[Any, int], tuple[Any, Any, Any]]] = {
+    "independent": lambda problem, i: independent(problem, np.random.default_rng([7, i])),
+    "chains": correlated,
+}
+
+
+def judge(kind: str, name: str, replicates: int) -> list[dict[str, Any]]:
+    """Combine the draws of every replicate by every rule; return one row a rule. This is what workers do."""
+    warnings.simplefilter("ignore")
+    problem, draws = CASES[name](), KINDS[kind]
     truth, scale = truth_of(problem)
     error = {rule: np.full((replicates, truth.size), np.nan) for rule in RULES}
     covers = {rule: np.zeros((replicates, truth.size), dtype=bool) for rule in RULES}
@@ -99,7 +107,7 @@ def judge(name: str, replicates: int, draws: Callable[[Any, int], tuple[Any, Any
             covers[rule][i] = np.abs(got.estimate - truth) < 1.96 * got.standard_error
     cold = np.mean(error["cold_only"] ** 2)
     return [
-        {"case": name, "rule": rule, "relative mse": float(np.mean(error[rule] ** 2) / cold),
+        {"draws": kind, "case": name, "rule": rule, "relative mse": float(np.mean(error[rule] ** 2) / cold),
          "coverage": float(np.mean(covers[rule]))}
         for rule in RULES
     ]  # fmt: skip
@@ -122,28 +130,29 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=40)
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--workers", type=int, help="share the cases out to so many processes; the figures are the same"
+    )
     options = parser.parse_args()
-    kinds = {
-        "independent": lambda problem, i: independent(problem, np.random.default_rng([7, i])),
-        "chains": correlated,
-    }
+    from benchmarks.default_rule import judge as by_name  # workers can import it, however this was started
+
+    jobs = [(kind, name, options.replicates) for kind in KINDS for name in CASES if options.only in name]
     rows = []
-    warnings.simplefilter("ignore")
-    for kind, draws in kinds.items():
-        print(f"{kind}: mean squared error, cold rung alone = 1 (coverage of 95 % intervals)")
-        print(f"{'':28s}" + "".join(f"{rule[:12]:>16s}" for rule in RULES))
-        for name in CASES:
-            if options.only in name:
-                found = judge(name, options.replicates, draws)
-                rows += [{"draws": kind, **row} for row in found]
-                cells = (f"{row['relative mse']:8.3g} ({row['coverage']:.2f})" for row in found)
-                print(f"{name:28s}" + "".join(f"{cell:>16s}" for cell in cells), flush=True)
+    with processes_or_none(options.workers) as pool:
+        results = (map if pool is None else pool.map)(by_name, *zip(*jobs, strict=True))
+        for kind, found in zip((job[0] for job in jobs), results, strict=True):
+            if not rows or rows[-1]["draws"] != kind:
+                print(f"{kind}: mean squared error, cold rung alone = 1 (coverage of 95 % intervals)")
+                print(f"{'':28s}" + "".join(f"{rule[:12]:>16s}" for rule in RULES))
+            rows += found
+            cells = (f"{row['relative mse']:8.3g} ({row['coverage']:.2f})" for row in found)
+            print(f"{found[0]['case']:28s}" + "".join(f"{cell:>16s}" for cell in cells), flush=True)
     worst = {rule: max(row["relative mse"] for row in rows if row["rule"] == rule) for rule in RULES}
     ordered = sorted(worst.items(), key=lambda pair: pair[1])
     print("worst case: " + ", ".join(f"{rule} {value:.3g}" for rule, value in ordered))
     if options.json:
         smallest = f"the smallest worst case has {ordered[0][0]}, {ordered[0][1]:.3g} of the cold rung's error"
-        stored = {"replicates": options.replicates, "worst": smallest} | {kind: table(rows, kind) for kind in kinds}
+        stored = {"replicates": options.replicates, "worst": smallest} | {kind: table(rows, kind) for kind in KINDS}
         options.json.write_text(json.dumps(stored, indent=1))
 
 

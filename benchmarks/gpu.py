@@ -31,8 +31,9 @@ import numpy as np
 from tempering import Ladder, Target
 from tempering.engines import vector
 from tempering.engines.sum_runs import PILOT, Course, Task, advance, first_part, units_seen
-from tempering.engines.summing import default_sum_every, length_on_device
+from tempering.engines.summing import default_sum_every, groups_on_device, length_on_device
 from tempering.engines.trace import Schedule
+from tempering.estimators.running_batches import batches_in_time
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
 from tempering.layout import Layout
@@ -195,7 +196,8 @@ def rate_of_sums(case: Case, n_chains: int, n: int, sum_every: int) -> float:
     k = schedule.ladder.inverse_temperatures
     bins, quantities = units_seen(trace, values(trace), k[trace.rung])
     engine, states = few.widened(states, n_chains)
-    course = Course(n, length_on_device(n_chains, k.size, n_chains, n, sum_every), 1, sum_every)
+    n_times = batches_in_time(groups_on_device(n_chains, k.size))
+    course = Course(n, length_on_device(n_chains, k.size, n_chains, n, sum_every), n_times, 1, sum_every)
     task = Task(engine, schedule, values, on_device, lambda trace: None, quantities, course)
     first, n_stretches = first_part(states, bins), -(-n // course.length)
     advance(task, first, n_stretches)

@@ -1,8 +1,9 @@
 """A soak: runs that are killed, lose workers, are interrupted and find the disk full, over and over.
 
 ``python -m benchmarks.soak --minutes 30``: a run is begun on a small disk of its own (a tmpfs where that can be
-mounted; files of limited size elsewhere) and one accident follows the other until it ends. Then its draws must be
-those of the same run left alone, to the bit, and right against the truth; no draw that was on disk may ever be lost.
+mounted; files of limited size elsewhere) and one accident follows the other until it ends. Then its draws, or its sums,
+must be those of the same run left alone, to the bit, and right against the truth; no draw that was on disk may ever be
+lost.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 
 WEIGHT = 0.4  # of the right-hand mode, P(x > 0)
-WAYS = ("python, two workers", "vector, two workers", "vector", "numba")
+WAYS = ("python, two workers", "vector, two workers", "sums, two workers", "vector", "numba")
 ACCIDENTS = ("kill", "kill", "kill a worker", "fill the disk", "interrupt")
 MOST_ACCIDENTS = 8  # of one run; then it is left alone
 FULL_DISK = 28  # exit status of a run that found it full: errno's ENOSPC
@@ -55,7 +56,17 @@ def job(way: str, checkpoint: str, output: str, largest_file: int) -> int:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
     common = {"initial": np.full(1, 4.0), "ladder": tp.Ladder.geometric(6, 0.03), "rng": 29, "progress": False}
     kept = None if checkpoint == "none" else tp.Checkpoint(checkpoint, seconds=0.5)
-    if way.startswith("vector"):
+    settings: dict[str, Any]
+    if way.startswith("sums"):
+        quantities = {"right": lambda x: x[..., 0] > 0.0}
+        settings = {
+            "target": tp.Target(traced),
+            "chains": 600,
+            "draws": 30_000,
+            "keep": "sums",
+            "quantities": quantities,
+        }
+    elif way.startswith("vector"):
         settings = {"target": tp.Target(traced), "chains": 96, "draws": 50_000, "kernel": tp.kernels.Slice()}
     elif way == "numba":
         settings = {"target": tp.Target(numba.njit(plain)), "chains": 8, "draws": 600_000}
@@ -73,8 +84,12 @@ def job(way: str, checkpoint: str, output: str, largest_file: int) -> int:
             return 130
     if run.n_draws < settings["draws"]:  # interrupted
         return 130
-    right = run.expect(lambda x: x[..., 0] > 0.0)
-    np.savez(output, x=run.values["x"], energy=run.energy, rung=run.rung, estimate=[right.value, right.standard_error])
+    if isinstance(run, tp.TemperedSums):
+        right, arrays = run.expect("right"), run.sums.totals._asdict() | run.sums.batches._asdict()
+    else:
+        right = run.expect(lambda x: x[..., 0] > 0.0)
+        arrays = {"x": run.values["x"], "energy": run.energy, "rung": run.rung}
+    np.savez(output, estimate=[right.value, right.standard_error], **arrays)
     return 0
 
 

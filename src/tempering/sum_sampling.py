@@ -14,6 +14,8 @@ from typing import Any
 from tempering.engines.scalar import COMPILED
 from tempering.engines.sum_runs import PILOT, Course, Part, first_part, length_on_host, units_seen
 from tempering.engines.trace import Engine
+from tempering.estimators.running import groups_of
+from tempering.estimators.running_batches import batches_in_time
 from tempering.execution.blocks import cut
 from tempering.execution.context import Execution
 from tempering.execution.digest import digest
@@ -95,17 +97,17 @@ def _begin(
 
 def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], n_rungs: int) -> Course:
     """Choose stretches that suit all parts."""
-    n, each = wanted.draws, whole.chains_per_ensemble
+    n, each, n_parts = wanted.draws, whole.chains_per_ensemble, len(sizes)
     if plan.engine == "vector":
-        from tempering.engines.summing import length_on_device
+        from tempering.engines.summing import groups_on_device, length_on_device
 
-        length = min(
-            length_on_device(size, n_rungs, size * each, n, wanted.sum_every, len(sizes)) for size in set(sizes)
-        )
+        length = min(length_on_device(size, n_rungs, size * each, n, wanted.sum_every, n_parts) for size in set(sizes))
+        n_groups = sum(groups_on_device(size, n_rungs, n_parts) for size in sizes)
     else:
         is_compiled = whole.name == COMPILED
         length = length_on_host(n, wanted.n_chains, max(sizes) * each, is_compiled=is_compiled)
-    return Course(n, length, len(sizes), wanted.sum_every)
+        n_groups = sum(groups_of(size, n_parts) for size in sizes)
+    return Course(n, length, batches_in_time(n_groups), n_parts, wanted.sum_every)
 
 
 def _run(execution: Execution, keeper: SumKeeper, standing: Standing, report: Any) -> TemperedSums:

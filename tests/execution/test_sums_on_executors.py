@@ -16,6 +16,7 @@ from test_dying_workers import Walker, kill_a_worker
 
 import tempering as tp
 from tempering import sum_sampling
+from tempering.engines import summing
 from tempering.errors import CheckpointError, SamplerError
 from tempering.estimators.running_parts import in_a_tree
 from tempering.execution import blocks, sum_blocks
@@ -98,6 +99,23 @@ def test_runs_are_cut_into_parts(monkeypatch):
     monkeypatch.setattr(sum_blocks.SumRecipe, "build", lambda self, n: sizes.append(n) or build(self, n))
     summed("vector, simulated")
     assert sizes == [24, 22]  # two parts of 24 chains, and one of 22
+
+
+def test_parts_of_unlike_size_keep_as_many_stretches_of_time(monkeypatch):
+    """Four parts of 5 chains and one of 2, over 60 stretches: all keep as many apart."""
+    monkeypatch.setattr(blocks, "WORK", 1.0)
+    monkeypatch.setattr(summing, "LONGEST_BLOCK", {"cpu": 100})
+    target = tp.Target(lambda x: -0.5 * jnp.sum((x - 1.0) ** 2))
+    sums = tp.sample(
+        target, initial=np.zeros(2), ladder=[1.0, 0.5], chains=22, draws=6_000, tune=64, rng=1, progress=False,
+        reference=None, kernel=tp.kernels.RandomWalk(), keep="sums", quantities={"x": lambda x: x},
+    )  # fmt: skip
+    n_groups, n_times = sums.sums.batches.count.shape[:2]
+    assert n_groups == 22
+    assert 5 <= n_times <= 11
+    assert sums.sums.lengths.sum() == 6_000
+    found = sums.expect("x")
+    assert np.all(np.abs(found.value - 1.0) < 5 * found.standard_error)
 
 
 def test_control_another_order_gives_other_bits():

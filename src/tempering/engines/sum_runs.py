@@ -36,6 +36,7 @@ class Course:
 
     n: int  # iterations of each chain
     length: int  # of a stretch
+    n_times: int  # stretches that are kept apart, at most; the more groups of chains there are, the fewer
     n_parts: int = 1
     sum_every: int = 1  # iterations from one that is summed to the next, odd; on the scalar engine all are
 
@@ -96,7 +97,7 @@ def advance(task: Task, part: Part, n_stretches: int) -> Part:
         before, bins = part.rungs, rungs.bins
         if before is not None and before.bins != bins:  # energies rose above all that was known
             before = regridded(before, bins, task.quantities)
-        sums = rungs if before is None else before.followed_by(rungs, task.course.n_parts)
+        sums = rungs if before is None else before.followed_by(rungs, task.course.n_times)
         counted = index if part.index is None else part.index.added(index)
         part = Part(after.states, after.ends, bins, sums, counted)
     return part

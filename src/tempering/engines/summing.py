@@ -128,7 +128,7 @@ def length_on_device(n_units: int, m: int, chains: int, draws: int, sum_every: i
     ``chains`` of all ``n_units`` (chains or ensembles) in one of ``n_parts`` parts of a run of ``draws`` iterations.
     """
     where = _place()
-    groups = _groups(n_units, m, n_parts)
+    groups = groups_on_device(n_units, m, n_parts)
     longest, every = LONGEST_BLOCK[where], _odd_multiple(sum_every, EVERY[where])
     if where != "cpu":
         longest = max(1, min(longest, LARGEST_COUNT // (chains // groups) * sum_every - every))
@@ -142,7 +142,7 @@ def block_shape(
     """Say what a block of so many iterations is compiled for."""
     where = _place()
     is_single = where != "cpu"
-    groups = _groups(n_units, m, n_parts)
+    groups = groups_on_device(n_units, m, n_parts)
     size = n_quantities * N_COARSE * N_VALUES
     sketches = groups if is_single and groups * size <= SKETCH_CELLS else 1
     watched = min(chains // groups, max(1, WATCHED // groups))
@@ -152,7 +152,7 @@ def block_shape(
     )
 
 
-def _groups(n_units: int, m: int, n_parts: int) -> int:
+def groups_on_device(n_units: int, m: int, n_parts: int = 1) -> int:
     """Return how many groups of chains have tables of their own: all have equally many."""
     most = max(1, min(MAXIMUM_GROUPS // n_parts, CELLS[_place()] // (m * N_BINS)))
     return max(g for g in range(1, most + 1) if n_units % g == 0)

@@ -187,11 +187,8 @@ class RunningRungs:
         batches = BatchSums(*(np.asarray(part, np.float64)[:, np.newaxis] for part in batch))
         return cls(k, bins, quantities, totals, batches, np.array([n_iterations]))
 
-    def followed_by(self, later: RunningRungs, n_parts: int = 1) -> RunningRungs:
-        """Go on in time with the same chains: stretches are joined in pairs when there are too many.
-
-        Fewer are kept of each of ``n_parts`` blocks of chains that are put together in the end.
-        """
+    def followed_by(self, later: RunningRungs, n_times: int | None = None) -> RunningRungs:
+        """Go on in time with the same chains: stretches are joined in pairs when there are more than ``n_times``."""
         self._check_mergeable(later)
         totals = Totals(*(a + b for a, b in zip(self.totals, later.totals, strict=True)))
         if self.lengths[-1] + later.lengths[0] <= self.lengths[0] and later.lengths.size == 1:
@@ -201,7 +198,8 @@ class RunningRungs:
         else:
             batches = appended(self.batches, later.batches)
             lengths = np.append(self.lengths, later.lengths)
-        while lengths.size > batches_in_time(n_parts * len(batches.count)):
+        most = batches_in_time(len(batches.count)) if n_times is None else n_times
+        while lengths.size > most:
             batches = paired_in_time(batches)
             lengths = np.add.reduceat(lengths, np.arange(0, lengths.size, 2))
         return replace(self, totals=totals, batches=batches, lengths=lengths)
