@@ -69,17 +69,16 @@ class SumBlocks:
         is_sent = workers is not None and not workers.share_memory
         self._recipe = Packed.of(recipe) if is_sent else Packed(uuid4().hex, recipe)
         self._sizes, self._workers = tuple(sizes), workers
+        is_compiled = workers is None and built(self._recipe, self._sizes[0]).engine.name == COMPILED
+        self._threads = ThreadPoolExecutor(os.cpu_count()) if is_compiled and len(self._sizes) > 1 else None
 
     def advance(self, parts: Sequence[Any], n_stretches: int) -> list[Any]:
         """Go on with every part by so many stretches."""
         blocks = [(size, part, n_stretches) for size, part in zip(self._sizes, parts, strict=True)]
         if self._workers is not None:
             return self._workers.run_recipe(advance_squeezed, self._recipe, blocks)
-        task = built(self._recipe, self._sizes[0])
-        if task.engine.name != COMPILED:
-            return [advance_squeezed(self._recipe, *block) for block in blocks]
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            return list(threads.map(lambda block: advance_squeezed(self._recipe, *block), blocks))
+        run_all = map if self._threads is None else self._threads.map
+        return list(run_all(lambda block: advance_squeezed(self._recipe, *block), blocks))
 
     def taken(self, parts: Sequence[Part]) -> list[Any]:
         """Return parts as they are held here."""
