@@ -40,7 +40,7 @@ def prepare(
 ) -> tuple[Plan, Engine, Tuned]:
     """Tune what is open, along a fitted reference if it is as good as it must be."""
     if plan.fitted is not None and plan.ladder is None:
-        return _tune_from_reference(plan, objective, tune, report, 0)
+        return _tune_from_reference(_with_moves_for_it(plan), objective, tune, report, 0)
     if plan.ladder is not None or tune == 0:
         return plan, *_tune(plan, pseudo_prior, tune, report)
     may_fit = plan.may_fit and tune * _calls_of_an_iteration(plan) >= CALLS_OF_A_FIT
@@ -186,8 +186,15 @@ def _along(plan: Plan, tried: Attempt) -> tuple[Plan | None, int]:
         return None, iterations
     assert plan.layout is not None
     starts = modes_as_starts(plan.plain, plan.layout, tried.fitted) or plan.starts
-    kernel = along_a_good_reference(plan.kernel) if tried.fitted.ess_fraction >= GOOD_ENOUGH else plan.kernel
-    return replace(plan, target=tried.target, fitted=tried.fitted, starts=starts, kernel=kernel), iterations
+    along = replace(plan, target=tried.target, fitted=tried.fitted, starts=starts)
+    return _with_moves_for_it(along), iterations
+
+
+def _with_moves_for_it(plan: Plan) -> Plan:
+    """Along a good reference its fresh draws do the work, and the moves between may be cheap."""
+    if plan.fitted.ess_fraction < GOOD_ENOUGH:
+        return plan
+    return replace(plan, kernel=along_a_good_reference(plan.kernel))
 
 
 def _calls_of_an_iteration(plan: Plan) -> int:
