@@ -10,10 +10,18 @@ from statistical import assert_mean_is, assert_mean_is_not, seeded_rng, student_
 from tempering.errors import TargetError
 from tempering.layout import Layout
 from tempering.problems import Banana, five_modes, likelihood_gaussian, ring, skewed, two_modes
-from tempering.reference import Reference, along_reference, fit_reference, improved_reference, refit_reference
+from tempering.reference import (
+    Reference,
+    TooManyCalls,
+    along_reference,
+    fit_reference,
+    fitting,
+    improved_reference,
+    refit_reference,
+)
 from tempering.reference.arrays import arrays_of, draw_of
 from tempering.reference.arrays import log_density as log_density_of_arrays
-from tempering.reference.modes import climb, find_modes, local_factor
+from tempering.reference.modes import climb, find_modes, is_parted, local_factor
 from tempering.reference.refit import split_reference
 from tempering.reference.surface import Surface
 
@@ -397,3 +405,33 @@ def test_scouts_lead_to_a_mode_that_no_start_climbs_to(seed):
     assert np.abs(fitted.masses - problem.weights).max() < 0.05
     blind = fit_reference(problem.log_density, start, scouts=hot[problem.mode_of(hot) == 0], rng=rng)  # control
     assert blind.n_modes == 1
+
+
+def test_scouts_that_are_higher_than_known_modes_explain_are_climbed_from(monkeypatch):
+    """Around a narrow mode most hot draws lie in no valley's way, but higher than the wide mode would have them."""
+    problem, rng = two_modes(8), seeded_rng("unexplained")
+    surface = Surface(problem.log_density, 8)
+    wide = find_modes(surface, problem.means[:1])
+    hot = problem.sample(rng, 4000, 0.1)
+    heights = problem.log_density(hot)
+    hidden = (problem.mode_of(hot) == 1) & ~is_parted(surface, wide, hot, heights)
+    scouts = np.concatenate([hot[hidden][:2], hot[problem.mode_of(hot) == 0][:500]])
+    options = {"scouts": scouts, "scout_heights": problem.log_density(scouts), "draws": 300}
+    fitted = fit_reference(problem.log_density, problem.means[0], rng=1, **options)
+    assert fitted.n_modes == 2
+    monkeypatch.setattr(fitting, "is_unexplained", lambda modes, places, heights: np.zeros(len(places), dtype=bool))
+    blind = fit_reference(problem.log_density, problem.means[0], rng=1, **options)  # control
+    assert blind.n_modes == 1
+
+
+def test_a_fit_stops_at_the_calls_it_was_given():
+    problem, calls = Banana(), []
+
+    def counted(x):
+        calls.append(1)
+        return float(problem.log_density(np.asarray(x)))
+
+    with pytest.raises(TooManyCalls) as stopped:
+        fit_reference(counted, problem.initial, most_calls=500, rng=1)
+    assert 500 < stopped.value.n_calls
+    assert len(calls) <= stopped.value.n_calls

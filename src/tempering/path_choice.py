@@ -18,6 +18,7 @@ from tempering.target import Target
 
 PRIOR_POINTS, PRIOR_POINTS_AT_ONCE = 64, 512  # drawn from a prior to climb from, one by one or by JAX
 UNASKED: Any = {"draws": 400, "splits": 0}  # effort of a fit that nobody asked for
+MOST_SCOUTS = 2048  # places seen by a pilot run along a prior, whose heights must be computed
 STARTS_SEEN = 8  # places of a pilot run to climb from at once
 ENOUGH = (0.4, 0.5)  # of a fit to one mode that nobody asked for: effective draws a draw at least, Pareto k at most
 ENOUGH_WITH_MODES = (0.1, 1.0)  # and to several, where more is to be gained
@@ -92,19 +93,37 @@ class Attempt:
 
 
 def with_seen(
-    target: Target, layout: Layout, starts: Sequence[Any], seen: NDArray[np.float64], seed: int, most_calls: int
+    target: Target,
+    layout: Layout,
+    starts: Sequence[Any],
+    seen: tuple[NDArray[np.float64], NDArray[np.float64]],
+    seed: int,
+    most_calls: int,
 ) -> Attempt:
-    """Put a reference fitted to the modes near places seen at k = 0."""
+    """Put a reference fitted to the modes near places seen, with their energies, at k = 0."""
     from tempering.reference import TooManyCalls, fit_reference
 
     given = np.reshape([layout.flatten(start) for start in starts], (-1, layout.size))
-    points = np.concatenate([given, seen[:: -(-len(seen) // STARTS_SEEN)]])
+    scouts, heights = _scouts(target, layout, seen, seed)
+    points = np.concatenate([given, scouts[:: -(-len(scouts) // STARTS_SEEN)]])
     density, rng = cold_density(target, layout), stream(seed, REFERENCE_STREAM)
     try:
-        fitted = fit_reference(density, points, scouts=seen, most_calls=most_calls, rng=rng, **UNASKED)
+        fitted = fit_reference(
+            density, points, scouts=scouts, scout_heights=heights, most_calls=most_calls, rng=rng, **UNASKED
+        )
     except TooManyCalls as dear:  # a surface too rough to climb
         return Attempt(None, None, dear.n_calls)
     return _if_good(target, layout, fitted, ENOUGH if fitted.n_modes == 1 else ENOUGH_WITH_MODES)
+
+
+def _scouts(
+    target: Target, layout: Layout, seen: tuple[NDArray[np.float64], NDArray[np.float64]], seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return places to look for modes from; their heights are known where the whole density is powered up."""
+    places, energy = seen
+    if target.is_powered:
+        return places, energy
+    return np.concatenate([points_of_base(target, layout, seed), places[:: -(-len(places) // MOST_SCOUTS)]]), None
 
 
 def with_drawn(

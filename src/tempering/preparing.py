@@ -17,7 +17,7 @@ from tempering.execution.context import Execution
 from tempering.execution.journal import JournalEngine
 from tempering.execution.recipe import Recipe
 from tempering.ladder import Ladder
-from tempering.path_choice import Attempt, modes_as_starts, points_of_base, with_drawn, with_improved, with_seen
+from tempering.path_choice import Attempt, modes_as_starts, with_drawn, with_improved, with_seen
 from tempering.planning import CALLS_OF_A_FIT, Plan, along_a_good_reference, calls_of_a_move, first_log_pseudo_prior
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
@@ -40,7 +40,7 @@ def prepare(
 ) -> tuple[Plan, Engine, Tuned]:
     """Tune what is open, along a fitted reference if it is as good as it must be."""
     if plan.fitted is not None and plan.ladder is None:
-        return _tune_from_reference(plan, objective, tune, report, 0)
+        return _tune_from_reference(_with_moves_for_it(plan), objective, tune, report, 0)
     if plan.ladder is not None or tune == 0:
         return plan, *_tune(plan, pseudo_prior, tune, report)
     may_fit = plan.may_fit and tune * _calls_of_an_iteration(plan) >= CALLS_OF_A_FIT
@@ -52,16 +52,17 @@ def prepare(
     )  # fmt: skip
     spent = pilot.n_iterations
     if may_fit:
-        assert plan.layout is not None
-        seen = np.concatenate([points_of_base(plan.target, plan.layout, plan.seed), pilot.seen])
-        plan, of_fit = _along_fitted(plan, seen, int(SHARE_OF_A_FIT * tune * _calls_of_an_iteration(plan)), report)
+        most_calls = int(SHARE_OF_A_FIT * tune * _calls_of_an_iteration(plan))
+        plan, of_fit = _along_fitted(plan, (pilot.seen, pilot.seen_energy), most_calls, report)
         spent += of_fit
         if plan.fitted is not None:
             return _tune_from_reference(plan, objective, tune, report, spent)
     return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, spent, may_fit=may_fit)
 
 
-def _along_fitted(plan: Plan, seen: NDArray[np.float64], most_calls: int, report: Any) -> tuple[Plan, int]:
+def _along_fitted(
+    plan: Plan, seen: tuple[NDArray[np.float64], NDArray[np.float64]], most_calls: int, report: Any
+) -> tuple[Plan, int]:
     """Take the path from a fitted reference, if it is good; its calls are counted as iterations of all chains."""
     assert plan.layout is not None
     plain = replace(plan, may_fit=False)
@@ -186,8 +187,15 @@ def _along(plan: Plan, tried: Attempt) -> tuple[Plan | None, int]:
         return None, iterations
     assert plan.layout is not None
     starts = modes_as_starts(plan.plain, plan.layout, tried.fitted) or plan.starts
-    kernel = along_a_good_reference(plan.kernel) if tried.fitted.ess_fraction >= GOOD_ENOUGH else plan.kernel
-    return replace(plan, target=tried.target, fitted=tried.fitted, starts=starts, kernel=kernel), iterations
+    along = replace(plan, target=tried.target, fitted=tried.fitted, starts=starts)
+    return _with_moves_for_it(along), iterations
+
+
+def _with_moves_for_it(plan: Plan) -> Plan:
+    """Along a good reference its fresh draws do the work, and the moves between may be cheap."""
+    if plan.fitted.ess_fraction < GOOD_ENOUGH:
+        return plan
+    return replace(plan, kernel=along_a_good_reference(plan.kernel))
 
 
 def _calls_of_an_iteration(plan: Plan) -> int:

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from tempering.errors import TargetError
 from tempering.reference.fitted import FittedReference, judged
 from tempering.reference.mixture import Reference
-from tempering.reference.modes import Box, Mode, find_modes, is_parted
+from tempering.reference.modes import Box, Mode, find_modes, is_parted, is_unexplained
 from tempering.reference.refit import BROAD_WEIGHT, assemble, refit_reference, split_reference
 from tempering.reference.surface import Surface
 
@@ -36,6 +36,7 @@ NEGLIGIBLE = 30.0  # nats below the heaviest: a mode (or a climb that ran off) t
 SEARCHES = 8  # rounds of climbing from far draws, as long as each finds a mode
 SEARCH_FREEDOM = 1  # of the draws climbed from: nobody knows how far the next mode is
 WORTH = 8.0  # nats: a mode lighter than this, found by scouts that nobody sent, is neither sought further nor kept
+LOOKED_AT = 1024  # scouts from which the way to the nearest mode is tried at once
 SUSPECTS = 128  # scouts climbed from at once, where there are gradients
 IN_VAIN = 3  # rounds of few climbs that find nothing new, where there are none
 CLIMBS = 4  # of a round from its heaviest draws, and as many from any
@@ -57,6 +58,7 @@ def fit_reference(
     box: tuple[ArrayLike, ArrayLike] | None = None,
     scattered: int = 100,
     scouts: ArrayLike | None = None,
+    scout_heights: ArrayLike | None = None,
     draws: int = 1000,
     splits: int = 2,
     most_calls: int | None = None,
@@ -78,7 +80,9 @@ def fit_reference(
         Number of points in the box.
     scouts : array_like, shape (point, d), optional
         Many points, such as the hot draws of a pilot run, that are looked at but not all climbed from: only where a
-        valley parts them from the modes known so far.
+        valley parts them from the modes known so far, or where they are higher than those explain.
+    scout_heights : array_like, shape (point,), optional
+        The log density of the scouts, where it is known already.
     draws : int
         Of every mode in each round of refitting; four times as many judge the fit.
     splits : int
@@ -116,7 +120,9 @@ def fit_reference(
     if scouts is None:
         modes = _searched(surface, modes, edges, generator)
     else:
-        modes = _scouted(surface, _heaviest(modes), edges, np.asarray(scouts, dtype=float), generator)
+        places = np.asarray(scouts, dtype=float)
+        heights = surface.values(places) if scout_heights is None else np.asarray(scout_heights, dtype=float)
+        modes = _scouted(surface, _heaviest(modes), edges, (places, heights), generator)
     reference = _refined(surface, _assembled(modes), draws, splits, generator)
     return judged(surface, reference, len(modes), 4 * draws, generator)
 
@@ -151,17 +157,19 @@ def _searched(surface: Surface, modes: tuple[Mode, ...], box: Box | None, rng: n
 
 
 def _scouted(
-    surface: Surface, modes: tuple[Mode, ...], box: Box | None, scouts: Floats, rng: np.random.Generator
+    surface: Surface, modes: tuple[Mode, ...], box: Box | None, scouts: tuple[Floats, Floats], rng: np.random.Generator
 ) -> tuple[Mode, ...]:
-    """Climb from scouts that a valley parts from the modes, a few at a time, until they lead to none that is new."""
-    heights = surface.values(scouts)
+    """Climb from scouts that may belong to no known mode, some at a time, until they lead to nothing new."""
+    places, heights = scouts
     in_vain = 0
     while in_vain < IN_VAIN:
-        parted = np.flatnonzero(is_parted(surface, modes, scouts, heights))
-        if parted.size == 0:
+        suspects = is_unexplained(modes, places, heights)
+        looked_at = rng.permutation(len(places))[:LOOKED_AT]
+        suspects[looked_at] |= is_parted(surface, modes, places[looked_at], heights[looked_at])
+        if not np.any(suspects):
             break
-        chosen = rng.permutation(parted)[: SUSPECTS if surface.is_differentiable else CLIMBS]
-        found = _heaviest(find_modes(surface, _roughly_climbed(surface, scouts[chosen], box), box, modes))
+        chosen = rng.permutation(np.flatnonzero(suspects))[: SUSPECTS if surface.is_differentiable else CLIMBS]
+        found = _heaviest(find_modes(surface, _roughly_climbed(surface, places[chosen], box), box, modes))
         is_news = len(_heaviest(found, WORTH)) > len(_heaviest(modes, WORTH))
         in_vain = 0 if is_news else in_vain + (IN_VAIN if surface.is_differentiable else 1)
         modes = found

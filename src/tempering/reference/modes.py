@@ -20,6 +20,7 @@ Box = tuple[Floats, Floats]
 
 SAME_MODE = 0.5  # standard deviations: nearer than this, two summits are one
 NO_DIP = 0.1  # nats: a path without a deeper dip joins two ends of one mode
+UNEXPLAINED = 2.0  # nats: so much higher than expected, a point may belong to a mode not yet known
 POINTS_ON_PATH = 31
 FIRST_STRETCH = 0.1  # of the way to a mode: does it begin downhill?
 OFF_SUPPORT = 1e10  # nats below the start: turns a line search back, and its arithmetic stays finite
@@ -112,6 +113,13 @@ def is_parted(surface: Surface, modes: Sequence[Mode], points: Floats, log_heigh
     nearest = np.stack([mode.position for mode in modes])[np.argmin(distance, axis=0)]
     ahead = surface.values(points + FIRST_STRETCH * (nearest - points))
     return np.asarray((ahead < log_heights - NO_DIP) & (log_heights > -np.inf))
+
+
+def is_unexplained(modes: Sequence[Mode], points: Floats, log_heights: Floats) -> NDArray[np.bool_]:
+    """Whether points are higher than they would be if the modes were Gaussian and there were no others."""
+    falls = [0.5 * np.sum(np.linalg.solve(m.factor, (points - m.position).T) ** 2, axis=0) for m in modes]
+    explained = np.logaddexp.reduce([m.log_height - fall for m, fall in zip(modes, falls, strict=True)], axis=0)
+    return np.asarray(log_heights > explained + UNEXPLAINED)
 
 
 def local_factor(surface: Surface, summit: Floats, log_height: float) -> Floats:

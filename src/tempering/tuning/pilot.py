@@ -32,7 +32,7 @@ MIXED = 1.2  # of `spread_ratio`: an autocorrelation time below a sixth of the t
 COLDEST_END = 1 / 16  # of a ladder whose hotter rungs can be crossed: chains that mix in one mode may not know another
 LEAST_K_WITH_BASE = 2.0**-10  # below it the next step is the base itself
 MOST_PILOT_RUNGS = 200
-SEEN_EVERY, MOST_SEEN = 4, 2048  # draws of hot rungs kept as places to look for modes from
+SEEN_EVERY, MOST_SEEN = 4, 16_384  # draws of hot rungs kept as places to look for modes from
 MOST_BLOCKS_COLD = 24  # for the cold rung, which starts anywhere, to settle
 MOST_BLOCKS = 16  # for a rung that starts from its neighbour
 
@@ -55,6 +55,7 @@ class Pilot:
     states: Any
     n_iterations: int
     seen: Floats  # places the chains have been to on hot rungs, (draw, coordinate)
+    seen_energy: Floats  # their energies
 
     @property
     def energies(self) -> Energies:
@@ -83,7 +84,7 @@ class _Run:
     states: Any
     report: Callable[[int, str], None]
     n_iterations: int = field(default=0)
-    seen: list[Floats] = field(default_factory=list)
+    seen: list[tuple[Floats, Floats]] = field(default_factory=list)
 
     def block(self, k: float, settings: tuple[Settings, ...], n: int = QUANTUM) -> Trace:
         """Run all chains at one k."""
@@ -96,15 +97,17 @@ class _Run:
         self.n_iterations += n
         self.report(n, "")
         if k < 1.0 and not isinstance(trace.values, dict):
-            self.seen.append(np.array(trace.values[:, ::SEEN_EVERY]).reshape(-1, trace.values.shape[-1]))
+            places = np.array(trace.values[:, ::SEEN_EVERY]).reshape(-1, trace.values.shape[-1])
+            self.seen.append((places, np.array(trace.energy[:, ::SEEN_EVERY]).ravel()))
         return trace
 
-    def seen_places(self) -> Floats:
-        """Return places seen on hot rungs, all of them or evenly thinned."""
+    def seen_places(self) -> tuple[Floats, Floats]:
+        """Return places seen on hot rungs, all of them or evenly thinned, and their energies."""
         if not self.seen:
-            return np.empty((0, 0))
-        places = np.concatenate(self.seen)
-        return places[:: -(-len(places) // MOST_SEEN)]
+            return np.empty((0, 0)), np.empty(0)
+        places, energy = (np.concatenate(parts) for parts in zip(*self.seen, strict=True))
+        every = -(-len(places) // MOST_SEEN)
+        return places[::every], energy[::every]
 
     def tuned(self, settings: tuple[Settings, ...], trace: Trace, gain: float) -> tuple[Settings, ...]:
         """Adapt one rung's scales to what a block showed."""
@@ -145,7 +148,7 @@ def explore(
         rungs.append(PilotRung(k, settings, trace.energy))
     hottest = rungs[-1].k if has_base else _coldest_that_mixes(run, rungs)
     _scout(run, rungs, scouting)
-    return Pilot(tuple(rungs), hottest, run.states, run.n_iterations, run.seen_places())
+    return Pilot(tuple(rungs), hottest, run.states, run.n_iterations, *run.seen_places())
 
 
 def _scout(run: _Run, rungs: Sequence[PilotRung], n_iterations: int) -> None:
