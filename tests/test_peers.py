@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the benchmarks are no part of the installed package
 
-from benchmarks.peers import environments, runs
+from benchmarks.peers import environments, runs, versions
 from benchmarks.peers.cases import case_of
 from benchmarks.peers.summary import Summary
 from benchmarks.peers.worker import Compilation
@@ -103,12 +103,49 @@ def test_a_peer_that_is_not_installed_is_a_record(monkeypatch, tmp_path):
     assert found["failure"].startswith("not installed")
 
 
+def kept_runs(tmp_path, *records, **options):
+    kept = runs.Runs(tmp_path / "runs.json", [runs.free_cores()[0]], limit=1.0, **options)
+    kept.stored.extend(records)
+    return kept
+
+
 def test_runs_that_are_kept_are_not_run_again(tmp_path):
-    path = tmp_path / "runs.json"
-    kept = runs.Runs(path, [0], limit=1.0)
-    kept.records.append(record("emcee_ensemble", 3, 0.5, 1.0, effort=77))
+    version = versions.version_stamp("emcee_ensemble")
+    kept = kept_runs(tmp_path, record("emcee_ensemble", 3, 0.5, 1.0, effort=77, version=version))
     assert kept.one("emcee_ensemble", "ring", 3, 77)["masses"] == 0.5
-    assert not path.exists()
+    assert not kept.path.exists()
+    assert len(kept.records) == 1
+
+
+def test_runs_of_another_version_are_neither_shown_nor_taken_for_done(tmp_path, monkeypatch):
+    kept = kept_runs(tmp_path, record("emcee_ensemble", 3, 0.5, 1.0, effort=77, version="0.0 elsewhere"))
+    assert kept.records == []
+    monkeypatch.setattr(runs, "run_one", lambda sampler, *at: record(sampler, 3, 0.25, 1.0, effort=77))
+    assert kept.one("emcee_ensemble", "ring", 3, 77)["masses"] == 0.25
+    again = runs.Runs(kept.path, [0], limit=1.0)
+    assert [r["masses"] for r in again.stored] == [0.5, 0.25]
+    assert [r["masses"] for r in again.records] == [0.25]
+
+
+def test_after_the_deadline_nothing_is_begun(tmp_path):
+    kept = kept_runs(tmp_path, deadline=0.0)
+    assert kept.one("emcee_ensemble", "ring", 1, 10) is None
+    assert kept.left_out == 1
+    assert not kept.path.exists()
+
+
+def test_a_forecast_counts_what_is_kept(tmp_path):
+    version = versions.version_stamp("emcee_ensemble")
+    own = [record("emcee_ensemble", seed, 0.5, 8.0, version=version) for seed in (0, 1, 2)]
+    kept, to_make, cost = kept_runs(tmp_path, *own).forecast(["ring"], ["emcee_ensemble"], 5, 3.0)
+    assert (kept, to_make, cost) == (3, 3, 3 * 10.0)
+    lost = own[0] | {"failure": "crashed"}
+    assert kept_runs(tmp_path, lost).forecast(["ring"], ["emcee_ensemble"], 5, 3.0)[1:] == (0, 0.0)
+
+
+def test_more_processor_time_than_allowed_is_a_record():
+    found = runs.run_one("tempering", "ring", 1, 10_000, runs.free_cores()[0], limit=1.0)
+    assert found["failure"] == "did not end within 1 s of the processor"
 
 
 def test_every_sampler_says_its_settings_and_where_it_runs():

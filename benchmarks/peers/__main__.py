@@ -25,8 +25,9 @@ QUICK_SAMPLERS = (
     "dynesty_dynamic",
     "eryn_parallel",
 )
-QUICK = {"seeds": 2, "seconds": 3.0, "limit": 60.0}
-FULL = {"seeds": 10, "seconds": 10.0, "limit": 900.0}
+# limits in seconds of the processor for one run, minutes by the clock for all
+QUICK = {"seeds": 1, "seconds": 3.0, "limit": 60.0, "minutes": 8.5}
+FULL = {"seeds": 10, "seconds": 10.0, "limit": 900.0, "minutes": float("inf")}
 FOLDER = Path(__file__).parents[2] / "build" / "benchmarks"  # not tracked
 
 
@@ -50,8 +51,12 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--seconds", type=float, help="of sampling that a run should last, by the processor")
-    parser.add_argument("--limit", type=float, help="seconds by the clock after which a run is given up")
-    parser.add_argument("--runs", type=Path, help="file of all runs; those already in it are not run again")
+    parser.add_argument("--limit", type=float, help="seconds of the processor after which a run is given up")
+    parser.add_argument("--minutes", type=float, help="by the clock, after which no run is begun: the rest can wait")
+    parser.add_argument(
+        "--jobs", type=int, help="runs at a time, each pinned to a core; all cores by default"
+    )
+    parser.add_argument("--runs", type=Path, help="file of all runs; those of the same versions are not run again")
     parser.add_argument("--tables-only", action="store_true", help="run nothing: tables of the runs kept")
     parser.add_argument("--models", action="store_true", help="the treed GP beside tgp, and mark-recapture")
     parser.add_argument(
@@ -70,9 +75,10 @@ def main(arguments: list[str] | None = None) -> int:
     path = options.runs or FOLDER / ("peers-full.json" if options.full else "peers-quick.json")
     if not (options.runs or options.full or options.tables_only):
         path.unlink(missing_ok=True)  # a quick comparison is made afresh, a full one goes on where it was stopped
-    runs = Runs(path, free_cores(), options.limit or kind["limit"])
+    minutes = options.minutes if options.minutes is not None else kind["minutes"]
+    runs = Runs(path, free_cores()[: options.jobs], options.limit or kind["limit"])
     if not options.tables_only:
-        run_all(runs, cases, samplers, seeds, seconds)
+        run_all(runs, cases, samplers, seeds, seconds, minutes)
     summary = Summary(runs.records)
     print(printed(summary))
     if options.json:
@@ -84,11 +90,24 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def run_all(runs: Runs, cases: Sequence[str], samplers: Sequence[str], seeds: int, seconds: float) -> None:
-    """Make the environments, and run what is not kept from earlier."""
+def run_all(
+    runs: Runs, cases: Sequence[str], samplers: Sequence[str], seeds: int, seconds: float, minutes: float
+) -> None:
+    """Make the environments, say how long it will take, and run what is not kept from earlier."""
     for environment in sorted({module_of(sampler).ENVIRONMENT for sampler in samplers} - {"own"}):
         environments.make(environment)
+    kept, to_make, cost = runs.forecast(cases, samplers, seeds, seconds)
+    by_clock = cost / len(runs.cores) / 60
+    print(
+        f"{kept} runs kept in {runs.path}, {to_make} to make: about {cost / 60:.0f} minutes of the processor, "
+        f"{by_clock:.0f} by the clock with {len(runs.cores)} at a time on idle cores. Stop it when you like: the same "
+        "command goes on.",
+        flush=True,
+    )
+    runs.deadline = time.monotonic() + 60 * minutes
     runs.all(cases, samplers, range(1, seeds + 1), seconds)
+    if runs.left_out:
+        print(f"{runs.left_out} runs were left out: {minutes:g} minutes were over.", flush=True)
 
 
 if __name__ == "__main__":

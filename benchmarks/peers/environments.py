@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1]
@@ -40,6 +41,7 @@ def make(environment: str) -> None:
     if (place / STAMP).exists() and (place / STAMP).read_text() == requirements.read_text():
         return
     print(f"Installing {requirements.name} into {place.name} (some minutes, once)", flush=True)
+    begun = time.monotonic()
     subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
     install = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run([*install, "-r", str(requirements)], capture_output=True, text=True, check=False)
@@ -50,6 +52,7 @@ def make(environment: str) -> None:
         failed = [line for line in wanted if subprocess.run([*install, *constraints, line], check=False).returncode]
         print(f"Not installed: {', '.join(failed) or 'nothing'}", flush=True)
     (place / STAMP).write_text(requirements.read_text())
+    print(f"Installed in {time.monotonic() - begun:.0f} s", flush=True)
 
 
 def version_of(environment: str, package: str) -> str | None:

@@ -1,50 +1,24 @@
-"""Run every (case, sampler, seed) in a process of its own, and match efforts to a time."""
+"""Run every (case, sampler, seed), and match efforts to a time. What was run is kept, and the rest can wait."""
 
-import importlib
 import json
 import os
-import subprocess
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Queue
-from types import ModuleType
-from typing import Any
+from statistics import median
 
-from benchmarks.peers.environments import FOLDER, python_of, variables
+from benchmarks.peers.one_run import SAMPLERS, Record, module_of, run_one
+from benchmarks.peers.versions import version_stamp
 
-SAMPLERS = (
-    "tempering", "blackjax_tempered", "blackjax_persistent", "numpyro_nuts", "emcee_ensemble", "dynesty_dynamic",
-    "ptemcee_parallel", "eryn_parallel", "pymc_smc", "tfp_exchange", "pocomc_flow",
-)  # fmt: skip
+__all__ = ["SAMPLERS", "Record", "Runs", "free_cores", "matched_effort", "module_of", "run_one"]
+
 PILOTS, NEAR_ENOUGH = 2, 0.7
 GROWTH = (0.25, 64.0)  # of an effort from a pilot run, at the most: longer extrapolations are not trusted
-Record = dict[str, Any]
-
-
-def module_of(sampler: str) -> ModuleType:
-    """Return a sampler's file."""
-    return importlib.import_module(f"benchmarks.peers.samplers.{sampler}")
-
-
-def run_one(sampler: str, case: str, seed: int, effort: int, core: int, limit: float) -> Record:
-    """Run one process pinned to a core; a crash, or more than ``limit`` seconds by the clock, is a record too."""
-    task = [python_of(module_of(sampler).ENVIRONMENT), "-m", "benchmarks.peers.worker", sampler, case]
-    at: Record = {"sampler": sampler, "case": case, "seed": seed, "effort": effort}
-    try:
-        done = subprocess.run(
-            [*task, str(seed), str(effort), str(core)], capture_output=True, text=True, check=False, timeout=limit,
-            env=variables(), cwd=FOLDER.parent,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return at | {"failure": f"did not end within {limit:.0f} s by the clock"}
-    except OSError as failure:
-        return at | {"failure": f"not installed: {failure}"[:300]}
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        return at | {"failure": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1][:300]}
-    record: Record = json.loads(lines[-1])
-    return record
+START_UP = 10.0  # seconds of a run, besides its sampling, where none was made yet
+Pair = tuple[str, str]  # sampler, case
 
 
 def matched_effort(sampler: str, pilots: list[Record], seconds: float) -> int:
@@ -59,58 +33,105 @@ def matched_effort(sampler: str, pilots: list[Record], seconds: float) -> int:
     return max(module_of(sampler).LEAST, int(effort))
 
 
+@dataclass
 class Runs:
-    """All runs so far, kept in a file so that a stopped comparison goes on."""
+    """All runs so far, kept in a file so that a stopped comparison goes on.
 
-    def __init__(self, path: Path, cores: Iterable[int], limit: float) -> None:
-        self.path, self.limit = path, limit
-        self.records: list[Record] = json.loads(path.read_text()) if path.is_file() else []
-        self.cores: Queue[int] = Queue()
-        self.n_cores = 0
-        for core in cores:
-            self.cores.put(core)
-            self.n_cores += 1
+    ``limit`` is in seconds of the processor, for one run; ``deadline``, by `time.monotonic`, for all of them.
+    """
 
-    def one(self, sampler: str, case: str, seed: int, effort: int) -> Record:
-        """Return a record, running for it if need be."""
-        at = {"sampler": sampler, "case": case, "seed": seed, "effort": effort}
-        for record in self.records:
+    path: Path
+    cores: Sequence[int]
+    limit: float
+    deadline: float = float("inf")
+    stored: list[Record] = field(default_factory=list)
+    left_out: int = 0
+
+    def __post_init__(self) -> None:
+        if self.path.is_file():
+            self.stored = json.loads(self.path.read_text())
+        self._free: Queue[int] = Queue()
+        for core in self.cores:
+            self._free.put(core)
+
+    @property
+    def records(self) -> list[Record]:
+        """The runs of the versions there are now."""
+        return [r for r in self.stored if r.get("version") == version_stamp(r["sampler"])]
+
+    def one(self, sampler: str, case: str, seed: int, effort: int) -> Record | None:
+        """Return a record, running for it if need be; None if it is too late to begin."""
+        at = {"sampler": sampler, "case": case, "seed": seed, "effort": effort, "version": version_stamp(sampler)}
+        for record in self.stored:
             if at.items() <= record.items():
                 return record
-        core = self.cores.get()
+        core = self._free.get()
         try:
-            record = run_one(sampler, case, seed, effort, core, self.limit)
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                self.left_out += 1
+                return None
+            record = at | run_one(sampler, case, seed, effort, core, min(self.limit, max(left, 1.0)))
         finally:
-            self.cores.put(core)
-        self.records.append(record)
+            self._free.put(core)
+        if "failure" in record and left < self.limit:  # not the run's fault: it is none
+            self.left_out += 1
+            return None
+        self._keep(record)
+        return record
+
+    def _keep(self, record: Record) -> None:
+        self.stored.append(record)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(self.records, indent=0) + "\n")
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(json.dumps(self.stored, indent=0) + "\n")
+        partial.replace(self.path)
         said = record.get("failure") or (
             f"masses {_figure(record['masses'])} moments {_figure(record['moments'])} evidence "
             f"{_figure(record['log_evidence'])} in {record['sampling']:.1f} s after {record['start_up']:.1f} s"
         )
-        print(f"{case:9s} {sampler:20s} seed {seed} effort {effort:7d}: {said}", flush=True)
-        return record
+        where = f"{record['case']:9s} {record['sampler']:20s} seed {record['seed']} effort {record['effort']:7d}"
+        print(f"{where}: {said}", flush=True)
 
-    def pilot_and_seeds(self, sampler: str, case: str, seeds: Iterable[int], seconds: float) -> None:
-        """Run a pilot, a second one if the time was not met, then every seed at the effort that takes it."""
+    def effort_of(self, pair: Pair, seconds: float) -> int | None:
+        """Run a pilot, and a second one if the time was not met; return the effort, None where there is none."""
+        sampler, case = pair
         effort, pilots = module_of(sampler).EFFORT, []
         for _ in range(PILOTS):
-            pilots.append(self.one(sampler, case, 0, effort))
-            if "failure" in pilots[-1]:
-                return
-            if NEAR_ENOUGH < pilots[-1]["sampling"] / seconds < 1 / NEAR_ENOUGH:
-                break
+            pilot = self.one(sampler, case, 0, effort)
+            if pilot is None or "failure" in pilot:
+                return None
+            pilots.append(pilot)
+            if NEAR_ENOUGH < pilot["sampling"] / seconds < 1 / NEAR_ENOUGH:
+                return effort
             effort = matched_effort(sampler, pilots, seconds)
-        for seed in seeds:
-            if "failure" in self.one(sampler, case, seed, effort):
-                return
+        return effort
 
     def all(self, cases: Iterable[str], samplers: Iterable[str], seeds: Iterable[int], seconds: float) -> None:
-        """Run everything, as many at a time as there are cores."""
+        """Run everything, one run a core at a time: all pilots first, then seed after seed over all problems."""
         pairs = [(sampler, case) for case in cases for sampler in samplers]
-        with ThreadPoolExecutor(self.n_cores) as pool:
-            list(pool.map(lambda pair: self.pilot_and_seeds(*pair, list(seeds), seconds), pairs))
+        with ThreadPoolExecutor(len(self.cores)) as pool:
+            efforts = dict(zip(pairs, pool.map(lambda pair: self.effort_of(pair, seconds), pairs), strict=True))
+            for seed in seeds:
+                tasks = [(*pair, seed, effort) for pair, effort in efforts.items() if effort is not None]
+                list(pool.map(lambda task: self.one(*task), tasks))
+
+    def forecast(
+        self, cases: Iterable[str], samplers: Iterable[str], n_seeds: int, seconds: float
+    ) -> tuple[int, int, float]:
+        """Return how many runs are kept, how many are to be made, and their processor seconds, about."""
+        kept, to_make, cost = 0, 0, 0.0
+        records = self.records
+        for sampler, case in [(sampler, case) for case in cases for sampler in samplers]:
+            own = [r for r in records if r["sampler"] == sampler and r["case"] == case]
+            kept += len(own)
+            if any("failure" in r and r["seed"] == 0 for r in own):
+                continue
+            good = [r for r in own if "failure" not in r]
+            more = n_seeds - len({r["seed"] for r in good if r["seed"] > 0}) + (0 if good else PILOTS)
+            each = median(r["start_up"] + r["sampling"] for r in good) if good else START_UP + seconds
+            to_make, cost = to_make + more, cost + more * max(each, seconds)
+        return kept, to_make, cost
 
 
 def free_cores() -> list[int]:

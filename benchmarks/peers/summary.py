@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.peers.cases import case_of
 from benchmarks.peers.environments import version_of
-from benchmarks.peers.runs import SAMPLERS, module_of
+from benchmarks.peers.one_run import SAMPLERS, module_of
 
 OURS = "tempering"
 FLOOR = 3.0  # a sampler that at its longest runs errs by more than this many times what was wanted has not got there
@@ -117,6 +117,8 @@ class Summary:
                     "best peer": best.sampler,
                     "with start-up": _ratio(soonest, ours),
                     "best with start-up": soonest.sampler if soonest else "none gets there",
+                    "our start-up s": ours.median("start_up"),
+                    "its start-up s": soonest.median("start_up") if soonest else None,
                     "at equal calls": fewest.constant("n_calls") / ours.constant("n_calls") if fewest else None,
                     "best at equal calls": fewest.sampler if fewest else None,
                     "error wanted": case_of(case).error_wanted,

@@ -1,6 +1,7 @@
-"""One run of one sampler in a process of its own: ``python -m benchmarks.peers.worker SAMPLER CASE SEED EFFORT CORE``.
+"""One run of one sampler in a process of its own.
 
-The last line of its output is the record, as JSON.
+``python -m benchmarks.peers.worker SAMPLER CASE SEED EFFORT CORE LIMIT``, the limit in seconds of the processor. The
+last line of its output is the record, as JSON.
 """
 
 import importlib
@@ -68,8 +69,9 @@ def measured(sampler: str, case_name: str, seed: int, effort: int) -> dict[str, 
 
 
 def main() -> None:
-    sampler, case_name, seed, effort, core = sys.argv[1:]
+    sampler, case_name, seed, effort, core, limit = sys.argv[1:]
     os.sched_setaffinity(0, {int(core)})
+    resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 30))
     warnings.simplefilter("ignore")
     try:
         record = measured(sampler, case_name, int(seed), int(effort))
