@@ -26,8 +26,8 @@ QUICK_SAMPLERS = (
     "eryn_parallel",
 )
 # limits in seconds of the processor for one run, minutes by the clock for all
-QUICK = {"seeds": 1, "seconds": 3.0, "limit": 60.0, "minutes": 8.5}
-FULL = {"seeds": 10, "seconds": 10.0, "limit": 900.0, "minutes": float("inf")}
+QUICK = {"seeds": 1, "seconds": 3.0, "limit": 60.0, "minutes": 8.5, "pilots": 1}
+FULL = {"seeds": 10, "seconds": 10.0, "limit": 900.0, "minutes": float("inf"), "pilots": 2}
 FOLDER = Path(__file__).parents[2] / "build" / "benchmarks"  # not tracked
 
 
@@ -53,9 +53,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="of sampling that a run should last, by the processor")
     parser.add_argument("--limit", type=float, help="seconds of the processor after which a run is given up")
     parser.add_argument("--minutes", type=float, help="by the clock, after which no run is begun: the rest can wait")
-    parser.add_argument(
-        "--jobs", type=int, help="runs at a time, each pinned to a core; all cores by default"
-    )
+    parser.add_argument("--jobs", type=int, help="runs at a time, each pinned to a core; all cores by default")
     parser.add_argument("--runs", type=Path, help="file of all runs; those of the same versions are not run again")
     parser.add_argument("--tables-only", action="store_true", help="run nothing: tables of the runs kept")
     parser.add_argument("--models", action="store_true", help="the treed GP beside tgp, and mark-recapture")
@@ -76,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not (options.runs or options.full or options.tables_only):
         path.unlink(missing_ok=True)  # a quick comparison is made afresh, a full one goes on where it was stopped
     minutes = options.minutes if options.minutes is not None else kind["minutes"]
-    runs = Runs(path, free_cores()[: options.jobs], options.limit or kind["limit"])
+    runs = Runs(path, free_cores()[: options.jobs], options.limit or kind["limit"], n_pilots=int(kind["pilots"]))
     if not options.tables_only:
         run_all(runs, cases, samplers, seeds, seconds, minutes)
     summary = Summary(runs.records)

@@ -44,6 +44,7 @@ class Runs:
     cores: Sequence[int]
     limit: float
     deadline: float = float("inf")
+    n_pilots: int = PILOTS  # at most, of every cell
     stored: list[Record] = field(default_factory=list)
     left_out: int = 0
 
@@ -94,10 +95,10 @@ class Runs:
         print(f"{where}: {said}", flush=True)
 
     def effort_of(self, pair: Pair, seconds: float) -> int | None:
-        """Run a pilot, and a second one if the time was not met; return the effort, None where there is none."""
+        """Run pilots until the time is met; return the effort, None where there is none."""
         sampler, case = pair
         effort, pilots = module_of(sampler).EFFORT, []
-        for _ in range(PILOTS):
+        for _ in range(self.n_pilots):
             pilot = self.one(sampler, case, 0, effort)
             if pilot is None or "failure" in pilot:
                 return None
@@ -128,7 +129,7 @@ class Runs:
             if any("failure" in r and r["seed"] == 0 for r in own):
                 continue
             good = [r for r in own if "failure" not in r]
-            more = n_seeds - len({r["seed"] for r in good if r["seed"] > 0}) + (0 if good else PILOTS)
+            more = n_seeds - len({r["seed"] for r in good if r["seed"] > 0}) + (0 if good else self.n_pilots)
             each = median(r["start_up"] + r["sampling"] for r in good) if good else START_UP + seconds
             to_make, cost = to_make + more, cost + more * max(each, seconds)
         return kept, to_make, cost

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.jitting import jitted
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
+from tempering.engines.streams import keys_of
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace, joined
 from tempering.errors import SamplerError
 from tempering.kernels import vector
@@ -70,11 +71,11 @@ class VectorEngine:
     def start(self, n_rungs: int) -> States:
         """Evaluate the starting points; every chain starts on the cold rung, every ensemble on its own."""
         with jax.enable_x64(True):
-            particles = self.pieces.start(_keys(self._how[2], STARTING_STREAM, np.arange(self.n_chains)))
+            particles = self.pieces.start(keys_of(self._how[2], STARTING_STREAM, self.n_chains))
             return self.placed(States(self._keys(), self._units(particles, n_rungs), 0))
 
     def _keys(self) -> Any:
-        return _keys(self._how[2], RUNNING_STREAM, np.arange(self.n_units))
+        return keys_of(self._how[2], RUNNING_STREAM, self.n_units)
 
     def placed(self, states: States) -> States:
         """Put states on the devices of this engine, where it was given any."""
@@ -153,13 +154,6 @@ class VectorEngine:
             chain, draw = np.argwhere(bad)[0]
             named = self.pieces.positions(jax.tree.map(lambda a: a[chain, draw], trace.values))
             raise_not_finite(named)
-
-
-@jitted
-def _keys(seed: Any, stream: Any, indices: Any) -> Any:
-    """Return one key for each index of a stream."""
-    of_stream = jax.random.fold_in(jax.random.key(seed), stream)
-    return jax.vmap(partial(jax.random.fold_in, of_stream))(indices)
 
 
 def sharding_of(devices: Sequence[Any], n_units: int) -> Any:

@@ -1,0 +1,49 @@
+"""The keys of all chains, computed by NumPy: compiling the same for JAX takes longer than a short run.
+
+A key is that of `jax.random.fold_in`, Threefry-2x32 with 20 rounds (Salmon et al. 2011), whatever generator a user's
+configuration names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = np.uint32(0x1BD11BDA)
+
+Words = NDArray[np.uint32]
+
+
+def keys_of(seed: int, stream: int, n: int) -> Any:
+    """Return JAX keys, one for each index of a stream; the first ones do not depend on how many there are.
+
+    Examples
+    --------
+    >>> import jax
+    >>> first = jax.random.fold_in(jax.random.fold_in(jax.random.key(5), 1), 0)
+    >>> bool((jax.random.key_data(keys_of(5, 1, 3)[0]) == jax.random.key_data(first)).all())
+    True
+    """
+    import jax
+
+    of_seed = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
+    of_stream = _folded_in(of_seed, np.array([stream]))[0]
+    return jax.random.wrap_key_data(jax.numpy.asarray(_folded_in(of_stream, np.arange(n))), impl="threefry2x32")
+
+
+def _folded_in(key: Words, numbers: NDArray[Any]) -> Words:
+    """Return a new key for each number, (number, word)."""
+    words = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
+    with np.errstate(over="ignore"):  # sums are meant modulo 2^32
+        x = np.full(len(numbers), words[0])
+        y = numbers.astype(np.uint32) + words[1]
+        for i in range(5):
+            for turn in ROTATIONS[i % 2]:
+                x = x + y
+                y = (y << np.uint32(turn) | y >> np.uint32(32 - turn)) ^ x
+            x = x + words[(i + 1) % 3]
+            y = y + words[(i + 2) % 3] + np.uint32(i + 1)
+    return np.stack([x, y], axis=1)
