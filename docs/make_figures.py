@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 import tempering as tp
 from tempering import plots, problems
-from tempering.experiments import Row, demo, format_number, table1, table2
+from tempering.experiments import Row, demo, exponential, format_number, motorcycle, table1, table2
 from tempering.problems import GaussianMixture
 
 DOCS = Path(__file__).parent
@@ -178,6 +178,13 @@ def measure_tables() -> None:
     _write_rows("table2.md", table2.run(progress=True).rows)
 
 
+def measure_treed() -> None:
+    """Redo the two examples of treed Gaussian processes, with their pictures; minutes."""
+    for name, experiment in (("motorcycle", motorcycle), ("exponential", exponential)):
+        _write_rows(f"{name}.md", experiment.run(folder=DOCS / "images").rows)
+        _shrink(DOCS / "images" / f"{name}.png")
+
+
 def _narrow_mass(draws: Any, problem: GaussianMixture) -> str:
     found = draws.expect(lambda x: problem.mode_of(x) == 1)
     return f"{float(found.value):.4f} ± {float(found.standard_error):.4f}"
@@ -218,6 +225,7 @@ MAKERS = {
     "one-hump": measure_one_hump,
     "narrow-mode": measure_narrow_mode,
     "tables": measure_tables,
+    "treed": measure_treed,
 }
 
 

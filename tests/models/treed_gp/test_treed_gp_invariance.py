@@ -5,11 +5,15 @@ seen.
 import numpy as np
 import pytest
 from treed_gp_exact import MOVES, N_STATISTICS, differences
+from treed_gp_twin import from_python
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.models.treed_gp import layout
+from tempering.models.treed_gp.leaf_moves import propose_positive
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.settings import Prior, Proposals
+
+propose_from_python = from_python(propose_positive)
 
 N_REPLICATES = 10_000
 SOUND = MOVES[:-3]
@@ -20,7 +24,7 @@ SOUND = MOVES[:-3]
 TAME = {"sigma2": (30.0, 8.0), "sigma2_rates": (0.0, 0.0), "nugget": (3.0, 20.0, 3.0, 10.0)}
 
 
-def build(k, *, n_columns=2, leaf="gp_linear", temper="likelihood", n=24, coefficients="hierarchical", inherit=0.0):
+def build(k, *, n_columns=2, leaf="gp_linear", temper="likelihood", n=24, coefficients="hierarchical"):
     """Return a state on skewed data with some replicated inputs, and trees of up to six leaves."""
     rng = np.random.default_rng(5)
     x = np.round(rng.random((n, n_columns)) ** 1.5, 1 if n_columns > 1 else 2)
@@ -29,7 +33,7 @@ def build(k, *, n_columns=2, leaf="gp_linear", temper="likelihood", n=24, coeffi
     # In one dimension only trees of four leaves and more tell their shapes apart: make them common.
     tree = (0.8, 0.7, 4) if n_columns > 1 else (0.97, 0.3, 1)
     prior = Prior(*tree, coefficients=coefficients, **constants)
-    proposals = Proposals(window=2.0, tree_moves=0.9, change_reach=2, inherit=inherit)
+    proposals = Proposals(window=2.0, tree_moves=0.9, change_reach=2, far_reach=6.0, far_move=0.4)
     model = TreedGPModel(x, z, leaf=leaf, prior=prior, proposals=proposals, temper=temper)
     state = model.allocate()
     return state._replace(y=state.y.copy(), real=state.real.copy())
@@ -69,14 +73,28 @@ def test_step_is_invariant_for_every_prior_of_the_coefficients(choice):
     assert_invariant(changes(f"prior {choice}", build(1.0, coefficients=choice), 1.0, "step"))
 
 
-@pytest.mark.parametrize("k", [0.0, 0.6, 1.0])
-def test_growing_children_like_their_parent_is_invariant(k):
-    assert_invariant(changes(f"inherit {k}", build(k, inherit=0.7), k, "grow or prune"))
+def test_control_a_prune_that_chooses_its_heir_otherwise_than_grow_is_seen():
+    name = "prune that takes after the smaller child"
+    assert_seen(changes("heir control", build(1.0), 1.0, name, n=120_000))
 
 
-def test_control_a_prune_that_forgets_how_children_inherit_is_seen():
-    name = "prune that forgets how children inherit"
-    assert_seen(changes("inherit control", build(1.0, inherit=0.7), 1.0, name, n=40_000))
+def steps_of_a_gamma(label, sign):
+    """Return changes of two statistics under Metropolis steps from exact draws of a gamma, near and far proposals."""
+    state, rng = build(1.0), seeded_rng(label)
+    rows = np.empty((N_REPLICATES, 2))
+    for row, x in zip(rows, rng.standard_gamma(2.5, N_REPLICATES), strict=True):
+        new, log_back = propose_from_python(rng, state, x)
+        accepted = np.log(rng.random()) < 1.5 * np.log(new / x) - (new - x) + sign * log_back
+        row[:] = (np.log(new / x), np.tanh(new) - np.tanh(x)) if accepted else (0.0, 0.0)
+    return rows
+
+
+def test_near_and_far_proposals_of_a_positive_number_know_their_way_back():
+    assert_mean_is(np.zeros(2), steps_of_a_gamma("positive", 1.0))
+
+
+def test_control_a_proposal_that_takes_the_way_back_for_the_way_there_is_seen():
+    assert_mean_is_not(np.zeros(2), steps_of_a_gamma("positive control", -1.0))
 
 
 def rotation(label, decay=None):

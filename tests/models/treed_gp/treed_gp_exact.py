@@ -12,7 +12,7 @@ import numpy as np
 from tempering.models.treed_gp.change_swap import change, swap_or_rotate
 from tempering.models.treed_gp.compiled import entry
 from tempering.models.treed_gp.factor import stride_of
-from tempering.models.treed_gp.grow_prune import grow, prune
+from tempering.models.treed_gp.grow_prune import grow, merge, pick_prunable, prune
 from tempering.models.treed_gp.hierarchy import draw_beta0, draw_precision, update_inverse_gamma
 from tempering.models.treed_gp.layout import (
     A_SIGMA,
@@ -21,19 +21,20 @@ from tempering.models.treed_gp.layout import (
     CUT,
     DEPTH,
     END,
+    LEFT,
     LOG_DET,
     N_INTERNAL,
     N_LEAVES,
     N_MEAN,
     N_ROWS,
     NUGGET,
-    P_INHERIT,
     Q_SIGMA,
     Q_TAU,
     RATE_A_SIGMA,
     RATE_A_TAU,
     RATE_Q_SIGMA,
     RATE_Q_TAU,
+    RIGHT,
     SIGMA2,
     START,
     TAU2,
@@ -161,7 +162,7 @@ MOVES = (
     "step",
     "grow only",
     "tau2 of another prior",
-    "prune that forgets how children inherit",
+    "prune that takes after the smaller child",
 )
 
 
@@ -184,18 +185,17 @@ def move_leaves(rng, state, k, move):
 def apply_move(rng, state, k, move):
     """Apply the move at this place of `MOVES`; the last three are broken on purpose."""
     real, shared = state.real, state.shared
-    if move == 13:
-        kept = real[P_INHERIT]
-        real[P_INHERIT] = 0.0 if rng.random() < 0.5 else kept
-        if real[P_INHERIT] == 0.0:
-            prune(rng, state, k)
-        else:
-            grow(rng, state, k)
-        real[P_INHERIT] = kept
+    if move == 13 and rng.random() < 0.5:
+        node = pick_prunable(rng, state)
+        if node >= 0:
+            left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
+            n_left = state.tree[left, END] - state.tree[left, START]
+            n_right = state.tree[right, END] - state.tree[right, START]
+            merge(rng, state, k, node, left if n_left < n_right else right)
         return
     if move == 0 and rng.random() < 0.5:
         prune(rng, state, k)
-    elif move in (0, 11):
+    elif move in (0, 11, 13):
         grow(rng, state, k)
     elif move == 1:
         change(rng, state, k)

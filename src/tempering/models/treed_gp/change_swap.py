@@ -17,12 +17,14 @@ from tempering.models.treed_gp.layout import (
     END,
     LEFT,
     N_INTERNAL,
+    P_SHIFT,
     PARENT,
     RIGHT,
     ROOT,
     ROTATE,
     START,
     SWAP,
+    SWAP_REACH,
     TEMPER_TREE,
     TREE_WIDTH,
     VARIABLE,
@@ -94,7 +96,10 @@ def change(rng: np.random.Generator, state: State, k: float) -> None:
 
 @compiled
 def swap_or_rotate(rng: np.random.Generator, state: State, k: float) -> None:
-    """Exchange the rules of an internal node and its parent, or rotate them where they split one column."""
+    """Exchange the rules of an internal node and its parent, or rotate them where they split one column.
+
+    An exchange may move both cuts too, up or down alike, so that it stays symmetric.
+    """
     if state.meta[N_INTERNAL] < 2:
         return
     choice = pick(rng, state.meta[N_INTERNAL] - 1)
@@ -110,7 +115,20 @@ def swap_or_rotate(rng: np.random.Generator, state: State, k: float) -> None:
         rule = state.tree[node, column]
         state.tree[node, column] = state.tree[parent, column]
         state.tree[parent, column] = rule
+    if rng.random() < state.real[P_SHIFT] and not (_shift(rng, state, node) and _shift(rng, state, parent)):
+        restore(state)
+        accept(rng, state, SWAP, -math.inf)
+        return
     _settle(rng, state, parent, k, SWAP)
+
+
+@compiled
+def _shift(rng: np.random.Generator, state: State, node: int) -> bool:
+    """Move the cut of a node by so many candidates either way, or leave it; say whether there is such a cut."""
+    reach = state.integer[SWAP_REACH]
+    cut = state.tree[node, CUT] + pick(rng, 2 * reach + 1) - reach
+    state.tree[node, CUT] = cut
+    return bool(0 <= cut < state.n_cuts[state.tree[node, VARIABLE]])
 
 
 @compiled

@@ -52,7 +52,7 @@ def _about_journeys(posterior: Posterior) -> list[str]:
     known = "never" if trips == 0 else f"only {trips} times"
     return [
         f"chains went from cold to hot and back {known} in all: leaf probabilities rest on where the chains "
-        "happened to be. Raise draws and tune, or tree_moves and inherit of the Proposals."
+        "happened to be. Raise draws and tune, or tree_moves of the Proposals."
     ]
 
 

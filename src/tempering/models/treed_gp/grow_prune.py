@@ -1,9 +1,8 @@
 """Grow and prune: the pair of moves that change the number of leaves (section 7).
 
-Both integrate beta and sigma^2 out, (5.1), and draw them afresh when accepted. Each block of a child's
-parameters, the ranges, the nugget and tau^2, is the parent's in one child and a draw from the prior in the
-other; prune keeps either child's. So the priors cancel against the proposals, and no Jacobian is left; where the
-other child may also inherit, the ratio of prior to proposal stays.
+Both integrate beta and sigma^2 out, (5.1), and draw them afresh when accepted. One child, the heir, has the parent's
+ranges, nugget and tau^2, the other draws its own from the prior; prune keeps an heir's. Grow and prune choose the
+heir with the same probabilities, so that these and the priors cancel, and no Jacobian is left.
 """
 
 import math
@@ -15,37 +14,28 @@ from tempering.models.treed_gp.layout import (
     A_TAU,
     CUT,
     DEPTH,
+    END,
     GROW,
     LEFT,
-    LOG_REACH,
     MAX_LEAVES,
     N_INTERNAL,
     N_LEAVES,
     N_RANGES,
     NUGGET,
-    NUGGET_FLOOR,
-    P_INHERIT,
     PARENT,
     PRUNE,
     Q_TAU,
     RIGHT,
     RUNG,
-    SAMPLE_NUGGET,
-    SAMPLE_RANGE,
     SAMPLE_TAU2,
+    START,
     TAU2,
     TEMPER_TREE,
     VARIABLE,
     State,
 )
 from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_marginal
-from tempering.models.treed_gp.leaf_prior import (
-    draw_active,
-    draw_nugget,
-    draw_range,
-    log_prior_of_nugget,
-    log_prior_of_range,
-)
+from tempering.models.treed_gp.leaf_prior import draw_active, draw_nugget, draw_range
 from tempering.models.treed_gp.summary import active_of, ranges_of, summarise
 from tempering.models.treed_gp.tree import (
     close_children,
@@ -82,78 +72,34 @@ def draw_tau2(rng: np.random.Generator, state: State, node: int) -> None:
 
 
 @compiled
-def copy_block(state: State, source: int, target: int, block: int) -> None:
-    """Copy one block of leaf parameters: 0 the ranges, 1 the nugget, 2 tau^2."""
-    if block == 0:
-        for j in range(state.integer[N_RANGES]):
-            ranges_of(state, target)[j] = ranges_of(state, source)[j]
-    elif block == 1:
-        state.leaf[target, NUGGET] = state.leaf[source, NUGGET]
-    else:
-        state.leaf[target, TAU2] = state.leaf[source, TAU2]
+def choose_heir(rng: np.random.Generator, state: State, left: int, right: int) -> tuple[int, int]:
+    """Choose the child that is like the parent, each by its share of the inputs; return it and the other.
+
+    What fits the parent fits the larger child; to choose parameter by parameter would seldom give it all of them.
+    """
+    n_left = state.tree[left, END] - state.tree[left, START]
+    n_right = state.tree[right, END] - state.tree[right, START]
+    if rng.random() * (n_left + n_right) < n_left:
+        return left, right
+    return right, left
 
 
 @compiled
-def _log_share_of_prior(state: State, value: float, near: float, log_prior: float) -> float:
-    """Return log p(value) - log q(value | near), q a mixture of the prior and of a stretch around ``near``."""
-    inherit, reach = state.real[P_INHERIT], state.real[LOG_REACH]
-    if inherit == 0.0:
-        return 0.0
-    if abs(math.log(value / near)) >= reach:
-        return -math.log(1.0 - inherit) if inherit < 1.0 else math.inf
-    return -math.log((1.0 - inherit) + inherit * math.exp(-log_prior) / (2.0 * reach * value))
+def copy_parameters(state: State, source: int, target: int) -> None:
+    """Copy ranges, nugget and tau^2 of a leaf."""
+    for j in range(state.integer[N_RANGES]):
+        ranges_of(state, target)[j] = ranges_of(state, source)[j]
+    state.leaf[target, NUGGET] = state.leaf[source, NUGGET]
+    state.leaf[target, TAU2] = state.leaf[source, TAU2]
 
 
 @compiled
-def log_inheritance(state: State, heir: int, other: int, block: int) -> float:
-    """Return log p - log q of the other child's block given the heir's: what the proposal leaves of its prior."""
-    total = 0.0
-    if block == 0 and state.integer[SAMPLE_RANGE] != 0:
-        for j in range(state.integer[N_RANGES]):
-            value = ranges_of(state, other)[j]
-            total += _log_share_of_prior(state, value, ranges_of(state, heir)[j], log_prior_of_range(state, value))
-    elif block == 1 and state.integer[SAMPLE_NUGGET] != 0:
-        value = state.leaf[other, NUGGET]
-        log_prior = log_prior_of_nugget(state, value)
-        total = _log_share_of_prior(state, value - NUGGET_FLOOR, state.leaf[heir, NUGGET] - NUGGET_FLOOR, log_prior)
-    return total
-
-
-@compiled
-def _near(rng: np.random.Generator, state: State, value: float) -> float:
-    """Draw a value up to a factor away, uniformly in the logarithm."""
-    return value * math.exp(state.real[LOG_REACH] * (2.0 * rng.random() - 1.0))
-
-
-@compiled
-def inherit_block(rng: np.random.Generator, state: State, heir: int, other: int, block: int) -> None:
-    """Draw the other child's block from the prior, or near the heir's."""
-    if block == 0 and state.integer[SAMPLE_RANGE] != 0:
-        for j in range(state.integer[N_RANGES]):
-            if rng.random() < state.real[P_INHERIT]:
-                ranges_of(state, other)[j] = _near(rng, state, ranges_of(state, heir)[j])
-            else:
-                ranges_of(state, other)[j] = draw_range(rng, state)
-    elif block == 1 and state.integer[SAMPLE_NUGGET] != 0:
-        if rng.random() < state.real[P_INHERIT]:
-            nugget = state.leaf[heir, NUGGET] - NUGGET_FLOOR
-            state.leaf[other, NUGGET] = NUGGET_FLOOR + _near(rng, state, nugget)
-        else:
-            state.leaf[other, NUGGET] = draw_nugget(rng, state)
-    else:
-        draw_block(rng, state, other, block)
-
-
-@compiled
-def draw_block(rng: np.random.Generator, state: State, node: int, block: int) -> None:
-    """Draw one block of leaf parameters from its prior."""
-    if block == 0:
-        for j in range(state.integer[N_RANGES]):
-            ranges_of(state, node)[j] = draw_range(rng, state)
-    elif block == 1:
-        state.leaf[node, NUGGET] = draw_nugget(rng, state)
-    else:
-        draw_tau2(rng, state, node)
+def draw_parameters(rng: np.random.Generator, state: State, node: int) -> None:
+    """Draw ranges, nugget and tau^2 of a leaf from their prior."""
+    for j in range(state.integer[N_RANGES]):
+        ranges_of(state, node)[j] = draw_range(rng, state)
+    state.leaf[node, NUGGET] = draw_nugget(rng, state)
+    draw_tau2(rng, state, node)
 
 
 @compiled
@@ -204,12 +150,10 @@ def grow(rng: np.random.Generator, state: State, k: float) -> None:
         close_children(state, node)
         accept(rng, state, GROW, -math.inf)
         return
-    for block in range(3):
-        heir, other = (left, right) if rng.random() < 0.5 else (right, left)
-        copy_block(state, node, heir, block)
-        copy_block(state, node, other, block)
-        inherit_block(rng, state, heir, other, block)
-        place += log_inheritance(state, heir, other, block)
+    heir, other = choose_heir(rng, state, left, right)
+    copy_parameters(state, node, heir)
+    copy_parameters(state, node, other)
+    draw_parameters(rng, state, other)
     likelihood = -log_marginal(state, node, k)
     for child in (left, right):
         draw_booleans(rng, state, child)
@@ -227,31 +171,38 @@ def grow(rng: np.random.Generator, state: State, k: float) -> None:
 @compiled
 def prune(rng: np.random.Generator, state: State, k: float) -> None:
     """Merge two sister leaves chosen uniformly; accept with the inverse of (7.1)."""
-    prunable = count_prunable(state)
-    if prunable == 0:
-        return
-    target = pick(rng, prunable)
-    node = -1
+    node = pick_prunable(rng, state)
+    if node >= 0:
+        heir, _ = choose_heir(rng, state, state.tree[node, LEFT], state.tree[node, RIGHT])
+        merge(rng, state, k, node, heir)
+
+
+@compiled
+def pick_prunable(rng: np.random.Generator, state: State) -> int:
+    """Draw an internal node with two leaf children; -1 where there is none."""
+    target = pick(rng, count_prunable(state))
     for i in range(state.meta[N_INTERNAL]):
         node = state.lists[1, i]
         if is_prunable(state, node):
             if target == 0:
-                break
+                return int(node)
             target -= 1
+    return -1
+
+
+@compiled
+def merge(rng: np.random.Generator, state: State, k: float, node: int, heir: int) -> None:
+    """Propose to make a node a leaf with the parameters of one of its children."""
     left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
-    place = 0.0
-    for block in range(3):
-        heir, other = (left, right) if rng.random() < 0.5 else (right, left)
-        copy_block(state, heir, node, block)
-        place -= log_inheritance(state, heir, other, block)
+    copy_parameters(state, heir, node)
     draw_booleans(rng, state, node)
     summarise(state, node)
     likelihood = log_marginal(state, node, k) - log_marginal(state, left, k) - log_marginal(state, right, k)
     variable, cut = state.tree[node, VARIABLE], state.tree[node, CUT]
     split_probabilities(state, node, variable, state.panel)
-    place += math.log(state.n_cuts[variable] * state.panel[cut])
+    place = math.log(state.n_cuts[variable] * state.panel[cut])
     prior = -log_prior_of_split(state, state.tree[node, DEPTH], k)
-    choice = math.log(prunable / (state.meta[N_LEAVES] - 1.0))
+    choice = math.log(count_prunable(state) / (state.meta[N_LEAVES] - 1.0))
     if accept(rng, state, PRUNE, prior + place + choice + likelihood):
         close_children(state, node)
         refresh_lists(state)

@@ -149,7 +149,11 @@ def log_inverse_gammas(state: State, column: int, a: float, q: float) -> float:
 def update_inverse_gamma(
     rng: np.random.Generator, state: State, column: int, a_at: int, q_at: int, rate_a: float, rate_q: float
 ) -> None:
-    """Move a (above 2) and q of one inverse gamma, one step each; a rate of 0 keeps the value fixed."""
+    """Move a (above 2) of one inverse gamma, and draw q given it; a rate of 0 keeps a value fixed.
+
+    Given the leaves' values q is a gamma. In steps of the window it would take thousands of rounds from q of leaves
+    with a signal to q of leaves with hardly any noise, and tree moves wait for it.
+    """
     a, q = state.shared[a_at], state.shared[q_at]
     here = log_inverse_gammas(state, column, a, q)
     if rate_a > 0.0:
@@ -157,12 +161,12 @@ def update_inverse_gamma(
         there = log_inverse_gammas(state, column, new, q)
         log_ratio = there - here - rate_a * (new - a) + math.log((a - 2.0) / (new - 2.0))
         if math.log(rng.random()) < log_ratio:
-            a, here = new, there
+            a = new
     if rate_q > 0.0:
-        new = propose_scaled(rng, state, q)
-        log_ratio = log_inverse_gammas(state, column, a, new) - here - rate_q * (new - q) + math.log(q / new)
-        if math.log(rng.random()) < log_ratio:
-            q = new
+        rate = rate_q
+        for i in range(state.meta[N_LEAVES]):
+            rate += 0.5 / state.leaf[state.lists[0, i], column]
+        q = rng.standard_gamma(1.0 + 0.5 * a * state.meta[N_LEAVES]) / rate
     state.shared[a_at] = a
     state.shared[q_at] = q
 

@@ -40,8 +40,9 @@ A_SIGMA, Q_SIGMA, A_TAU, Q_TAU, LOG_DET_PRECISION, BETA0 = range(6)
     CHANGE_REACH,
     FIRST_SPLIT,
     COEFFICIENTS,
-) = range(16)
-INTEGER_LENGTH = 16
+    SWAP_REACH,
+) = range(17)
+INTEGER_LENGTH = 17
 
 # Values of ``integer[CORRELATION]``, ``integer[LINEAR]`` and ``integer[COEFFICIENTS]``.
 SEPARABLE, ISOTROPIC, MATERN_12, MATERN_32, MATERN_52 = range(5)
@@ -78,13 +79,14 @@ AROUND_BETA0, AROUND_LEAST_SQUARES, FLAT = range(3)
     P_CHANGE,
     P_NUGGET,
     P_JOINT,
-    P_INHERIT,
-    LOG_REACH,
+    P_FAR,
+    LOG_FAR,
+    P_SHIFT,
     RANGE_CONSTANTS,  # log of the constant of each gamma density
     NUGGET_CONSTANTS,
     P_RANGE,
-) = (0, 1, 2, 3, 4, 5, 9, *range(13, 36), 36, 38, 40)
-REAL_LENGTH = 41
+) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41)
+REAL_LENGTH = 42
 
 NUGGET_FLOOR = 1e-10  # the prior of the nugget is shifted by it, so that the correlation matrix has a factor
 

@@ -11,11 +11,13 @@ from tempering.models.treed_gp.layout import (
     ALWAYS_LINEAR,
     BETA0,
     LINEAR,
+    LOG_FAR,
     N_MEAN,
     N_RANGES,
     NUGGET,
     NUGGET_FLOOR,
     NUGGET_MOVE,
+    P_FAR,
     P_JOINT,
     P_NUGGET,
     P_RANGE,
@@ -49,6 +51,25 @@ def propose_scaled(rng: np.random.Generator, state: State, value: float) -> floa
 
 
 @compiled
+def propose_far(rng: np.random.Generator, state: State, value: float) -> float:
+    """Propose up to a factor away, uniformly in the logarithm; q(value | new) / q(new | value) = new / value."""
+    return float(value * math.exp(state.real[LOG_FAR] * (2.0 * rng.random() - 1.0)))
+
+
+@compiled
+def propose_positive(rng: np.random.Generator, state: State, value: float) -> tuple[float, float]:
+    """Propose near or far, whatever the value; return the proposal and the log ratio of the densities back and there.
+
+    Ranges and nuggets spread over several powers of ten, through which steps of the window alone take long.
+    """
+    if rng.random() < state.real[P_FAR]:
+        new = propose_far(rng, state, value)
+        return new, math.log(new / value)
+    new = propose_scaled(rng, state, value)
+    return new, math.log(value / new)
+
+
+@compiled
 def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Move one range, or all of them, each with a Boolean from p(b | d); beta, sigma^2 integrated out."""
     if state.integer[LINEAR] == ALWAYS_LINEAR:
@@ -66,9 +87,8 @@ def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -
     for j in range(first, last):
         before, was_active = ranges_of(state, node)[j], active_of(state, node)[j]
         if state.integer[SAMPLE_RANGE] != 0:
-            after = propose_scaled(rng, state, before)
-            log_ratio += log_prior_of_range(state, after) - log_prior_of_range(state, before)
-            log_ratio += math.log(before / after)
+            after, log_back = propose_positive(rng, state, before)
+            log_ratio += log_prior_of_range(state, after) - log_prior_of_range(state, before) + log_back
             ranges_of(state, node)[j] = after
         active_of(state, node)[j] = draw_active(rng, state, ranges_of(state, node)[j])
         changed = changed or was_active != 0.0 or active_of(state, node)[j] != 0.0
@@ -84,10 +104,11 @@ def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -
 def update_nugget(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Move the nugget; beta and sigma^2 integrated out."""
     before = state.leaf[node, NUGGET]
-    after = NUGGET_FLOOR + propose_scaled(rng, state, before - NUGGET_FLOOR)
+    above_floor, log_back = propose_positive(rng, state, before - NUGGET_FLOOR)
+    after = NUGGET_FLOOR + above_floor
     keep_leaf(state, node)
     log_ratio = log_prior_of_nugget(state, after) - log_prior_of_nugget(state, before)
-    log_ratio += math.log((before - NUGGET_FLOOR) / (after - NUGGET_FLOOR)) - log_fit(state, node, k)
+    log_ratio += log_back - log_fit(state, node, k)
     state.leaf[node, NUGGET] = after
     summarise(state, node)
     log_ratio += log_fit(state, node, k)

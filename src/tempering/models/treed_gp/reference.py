@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tempering.models.treed_gp.compiled import allocating, compiled, entry
-from tempering.models.treed_gp.grow_prune import draw_block, draw_booleans
+from tempering.models.treed_gp.grow_prune import draw_booleans, draw_parameters
 from tempering.models.treed_gp.hierarchy import draw_wishart, samples_precision, start_inverse_scale
 from tempering.models.treed_gp.layout import (
     A_SIGMA,
@@ -145,8 +145,7 @@ def draw_leaves(rng: np.random.Generator, state: State) -> None:
     for i in range(state.meta[N_LEAVES]):
         node = state.lists[0, i]
         state.leaf[node, TAU2] = state.real[START_TAU2]
-        for block in range(3):
-            draw_block(rng, state, node, block)
+        draw_parameters(rng, state, node)
         draw_booleans(rng, state, node)
         summarise(state, node)
         draw_sigma2_beta(rng, state, node, 1.0 if state.integer[COEFFICIENTS] == FLAT else 0.0)

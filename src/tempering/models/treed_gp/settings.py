@@ -141,10 +141,12 @@ class Proposals:
         Probability that a leaf's nugget is updated in a round.
     joint_range_move
         Probability that all ranges of a leaf move together, rather than one of them.
-    inherit, inherit_reach
-        Of the two leaves that grow makes one has its parent's ranges and nugget, the other draws from the prior (the
-        specification) or, with probability ``inherit`` each, takes the parent's up to a factor of
-        ``inherit_reach``. Where there is little noise, a nugget from the prior hardly ever fits: then 0.5 is better.
+    far_move, far_reach
+        Probability that a range or nugget is proposed up to a factor of ``far_reach`` away, uniformly in the
+        logarithm, rather than within the window; the specification has no such moves, 0.
+    swap_shift, swap_reach
+        Probability that swap also moves both cuts, by up to ``swap_reach`` candidates each: with the smallest leaf as
+        it is, an exchange alone can be impossible. The specification has 0.
     """
 
     window: float = 4.0 / 3.0
@@ -156,16 +158,19 @@ class Proposals:
     range_move: float | None = None
     nugget_move: float = 0.5
     joint_range_move: float = 1.0 / 3.0
-    inherit: float = 0.0
-    inherit_reach: float = 4.0
+    far_move: float = 0.5
+    far_reach: float = 30.0
+    swap_shift: float = 0.5
+    swap_reach: int = 2
 
     def __post_init__(self) -> None:
         _require(self.window > 1.0, "window must be above 1", self.window)
-        _require(self.inherit_reach > 1.0, "inherit_reach must be above 1", self.inherit_reach)
+        _require(self.far_reach > 1.0, "far_reach must be above 1", self.far_reach)
         _require(self.change_reach >= 1, "change_reach must be at least 1", self.change_reach)
+        _require(self.swap_reach >= 1, "swap_reach must be at least 1", self.swap_reach)
         _require(self.tree_moves >= 0.0, "tree_moves must not be negative", self.tree_moves)
         for field in fields(self):
-            if field.name not in ("window", "change_reach", "tree_moves", "inherit_reach"):
+            if field.name not in ("window", "change_reach", "tree_moves", "far_reach", "swap_reach"):
                 value = getattr(self, field.name)
                 _require(value is None or 0.0 <= value <= 1.0, f"{field.name} must lie in [0, 1]", value)
         _require(self.grow == self.prune, "grow and prune must have one probability", (self.grow, self.prune))
@@ -220,6 +225,7 @@ def pack_integers(
     out[layout.FIRST_SPLIT] = first_split
     out[layout.TEMPER_TREE] = temper_tree
     out[layout.CHANGE_REACH] = proposals.change_reach
+    out[layout.SWAP_REACH] = proposals.swap_reach
     return out
 
 
@@ -279,6 +285,7 @@ def pack_reals(
     out[layout.P_NUGGET] = proposals.nugget_move
     out[layout.P_JOINT] = proposals.joint_range_move
     out[layout.P_RANGE] = proposals.chance_of_range_move(n_ranges)
-    out[layout.P_INHERIT] = proposals.inherit
-    out[layout.LOG_REACH] = np.log(proposals.inherit_reach)
+    out[layout.P_FAR] = proposals.far_move
+    out[layout.LOG_FAR] = np.log(proposals.far_reach)
+    out[layout.P_SHIFT] = proposals.swap_shift
     return out
