@@ -35,9 +35,9 @@ NOTES = (
     "Why the gain differs from the paper's: 1.75 is what inflating the variance gives for n near 315, (k (2 - k))^(n "
     "/ 2) summed over the rungs, whatever the model; raising the likelihood to the power k makes the gain depend on "
     "the number of parameters instead. The paper does not state its n.",
-    "The number of leaves changes abruptly near k = 0.5, from three to two, and near 0.25, from two to one: round trips "
-    "are what limits the precision. An untempered chain that never leaves its three leaves looks like independent "
-    "draws of their number.",
+    "The number of leaves changes abruptly near k = 0.5, from three to two, and near 0.25, from two to one: round "
+    "trips are what limits the precision. An untempered chain that never leaves its three leaves looks like "
+    "independent draws of their number.",
     "The errors are against the noise-free function at the 361 test points.",
 )
 
