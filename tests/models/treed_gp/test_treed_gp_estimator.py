@@ -1,5 +1,7 @@
 """`TreedGP` as its users meet it: scikit-learn's checks, predictions against twins, bad input, files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import treed_gp_twin as twin
@@ -10,6 +12,7 @@ from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.errors import EstimatorError, InputError
 from tempering.experiments import motorcycle
 from tempering.models.treed_gp import Prior, TreedGP, TreedGPModel, layout
+from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.fitting import preflight
 from tempering.models.treed_gp.mixture import quantiles
 from tempering.models.treed_gp.records import load_record, record
@@ -340,6 +343,25 @@ def test_a_default_fit_of_the_motorcycle_data_makes_round_trips_and_a_short_one_
     good = TreedGP(random_state=1).fit(x, y)
     assert good.posterior_.n_round_trips >= 10
     assert good.leaf_probabilities_[0] < 0.05
+    assert good.diagnose().evidence_agrees
     poor = TreedGP(random_state=1, draws=300, tune=200).fit(x, y).diagnose()
     assert not poor.is_good
     assert any("never" in sentence for sentence in poor.sentences)
+
+
+def test_rungs_whose_energies_do_not_belong_together_are_told():
+    x, y = wiggle(60, 4)
+    posterior = short(leaf="linear", ladder=None, draws=8000, tune=4000).fit(x, y).posterior_
+    assert diagnosis_of(posterior).evidence_agrees
+    # as if the hotter half of the ladder had run with the wrong sign
+    half = len(posterior.ladder) // 2
+    other = tuple(replace(t, energy=np.where(t.rung >= half, -t.energy, t.energy)) for t in posterior.trace)
+    told = diagnosis_of(replace(posterior, trace=other))
+    assert not told.evidence_agrees
+    assert any("thermodynamic integration" in sentence for sentence in told.sentences)
+
+
+def test_draws_begin_on_the_cold_rung_whatever_tuning_ended_on():
+    x, y = wiggle(60, 1)
+    model = short(draws=1, tune=300, chains=3).fit(x, y)
+    assert [int(t.rung[0]) <= 1 for t in model.posterior_.trace] == [True] * 3

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.estimators import ess_of_autocorrelation, mbar
+from tempering.estimators import ess_of_autocorrelation, log_evidence_mbar, mbar, thermodynamic_integration
 from tempering.models.treed_gp.combining import Posterior
 from tempering.questions.diagnosis import FEW_EFFECTIVE, FEW_ROUND_TRIPS, LARGE_R_HAT, UNEVEN, Diagnosis
+from tempering.questions.evidence import DISAGREEMENT
 from tempering.tuning.density_of_states import DensityOfStates
 
 Floats = NDArray[np.float64]
@@ -25,11 +26,13 @@ def diagnosis_of(posterior: Posterior) -> Diagnosis:
     moving = [x for x in leaves if np.ptp(x) > 0]
     ess = float(sum(ess_of_autocorrelation(x) for x in moving)) if moving else float("nan")
     r_hat = _r_hat(posterior)
+    disagreement = _about_evidence(posterior)
     sentences = [
         *(_about_journeys(posterior) if is_tempered else []),
         *(_about_visits(posterior) if is_tempered else []),
         *_about_weights(posterior),
         *_about_leaves(ess, r_hat),
+        *disagreement,
     ]
     return Diagnosis(
         is_good=not sentences,
@@ -41,7 +44,7 @@ def diagnosis_of(posterior: Posterior) -> Diagnosis:
         r_hat_by_quantity={"leaves": r_hat},
         overlap=fit.overlap,
         second_eigenvalue=fit.second_eigenvalue,
-        evidence_agrees=True,
+        evidence_agrees=not disagreement,
     )
 
 
@@ -82,6 +85,26 @@ def _about_leaves(ess: float, r_hat: float) -> list[str]:
     if r_hat > LARGE_R_HAT:
         said.append(f"chains disagree about the number of leaves (R-hat {r_hat:.2f}): draw more.")
     return said
+
+
+def _about_evidence(posterior: Posterior) -> list[str]:
+    """Compare log Z(1) - log Z(k_m) by MBAR and by thermodynamic integration, whose rule has an error of its own."""
+    k = posterior.ladder.inverse_temperatures
+    energy = np.stack([t.energy for t in posterior.trace])
+    rung = np.stack([t.rung for t in posterior.trace])
+    if len(k) == 1 or np.any(np.bincount(rung.ravel(), minlength=len(k)) == 0):
+        return []
+    best = log_evidence_mbar(energy, k, rung)
+    plain, other = (thermodynamic_integration(energy, k, rung, corrected=c) for c in (False, True))
+    gap = abs(float(other.value) - float(best.value))
+    error = float(np.hypot(float(best.standard_error), float(other.standard_error)))
+    if gap <= DISAGREEMENT * error + abs(float(other.value) - float(plain.value)) + 1e-9:
+        return []
+    return [
+        f"log Z between the ends of the ladder must not depend on the method, but MBAR gives {float(best.value):.1f} "
+        f"and thermodynamic integration {float(other.value):.1f}: the rungs' energies do not belong together; raise "
+        "draws and tune."
+    ]
 
 
 def _r_hat(posterior: Posterior) -> float:

@@ -2,7 +2,8 @@
 
 Chains first run through the rungs one by one, half of them from cold to hot and half the other way, so that every
 rung's energies are seen. Then they travel, in rounds that double. After each round MBAR makes one density of states
-of all energies so far, and that gives the pseudo-prior of any ladder.
+of all energies so far, and that gives the pseudo-prior of any ladder. In the end they are cooled, since draws should
+begin where they are wanted.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 
 FIRST_RUNGS = 16
 SHARE_OF_SWEEP = 0.3  # of the tuning, for the runs at fixed rungs
+SHARE_OF_COOLING = 0.1  # of the tuning, for the way to the cold rung
 FEWEST_RUNGS = 8  # of a ladder of ours: a chain that changes its tree on the way must find a rung to do so
 
 
@@ -54,18 +56,36 @@ def tune(
         engine.advance(chains, schedule, n_rounds, moving=False)
         report(n_rounds, "")
         return chains, schedule, None
-    n_sweep = int(SHARE_OF_SWEEP * n_rounds)
+    n_sweep, n_cooling = int(SHARE_OF_SWEEP * n_rounds), int(SHARE_OF_COOLING * n_rounds)
     known = sweep(engine, chains, schedule, n_sweep)
     schedule, states = relearnt(schedule, known, is_ours=False)
     report(n_sweep, "")
-    for length in doubling_lengths(n_rounds - n_sweep):
+    for length in doubling_lengths(n_rounds - n_sweep - n_cooling):
         traces = engine.advance(chains, schedule, length)
         known = known.with_newer(energies_of(traces, schedule.ladder))
         before = schedule.ladder
         schedule, states = relearnt(schedule, known, is_ours=is_ours)
         put_on_nearest(chains, before, schedule.ladder)
         report(length, f"{len(schedule.ladder)} rungs")
+    cool(engine, chains, schedule, n_cooling)
+    report(n_cooling, "")
     return chains, schedule, states
+
+
+def cool(engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, budget: int) -> None:
+    """Bring every chain to the cold rung, rung by rung.
+
+    Where trees change abruptly along the ladder, a chain may cross but once in ten thousand rounds: a short run that
+    began hot would have no cold draws at all.
+    """
+    m = len(schedule.ladder)
+    start = [int(chain.walk[0]) for chain in chains]
+    for highest in range(m - 1, -1, -1):
+        engine.on_rungs(chains, [min(rung, highest) for rung in start])
+        if budget >= m:
+            engine.advance(chains, schedule, budget // m, moving=False)
+    for chain in chains:
+        chain.walk[1] = 1
 
 
 def sweep(engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, budget: int) -> Energies:

@@ -129,7 +129,7 @@ class Proposals:
     window
         Positive parameters x are proposed from U[x / window, window x].
     tree_moves
-        Expected number of tree moves in a round; the specification has one in four rounds.
+        Expected number of tree moves in a round; the specification has one in four rounds, 0.25.
     grow, prune, change
         Probabilities of the tree moves; swap or rotate has the rest.
     change_reach
@@ -150,7 +150,7 @@ class Proposals:
     """
 
     window: float = 4.0 / 3.0
-    tree_moves: float = 0.25
+    tree_moves: float = 1.0
     grow: float = 0.2
     prune: float = 0.2
     change: float = 0.4
