@@ -9,6 +9,8 @@ have a tenth more than the shortest at the most.
 
 import argparse
 import json
+import os
+import platform
 import resource
 import subprocess
 import sys
@@ -78,8 +80,9 @@ def main(argv: list[str] | None = None) -> int:
     furthest = max(row["error_in_standard_errors"] for row in rows)
     print(f"memory grew by a factor of {growth:.3f}; at most {BAR}")
     if options.json is not None:
-        about = {"growth": growth, "bar": BAR, "rows": rows}
-        options.json.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        about = {"python": platform.python_version(), "cores": os.cpu_count(), "options": "--full" * options.full}
+        result = {"about": about, "growth": growth, "bar": BAR, "rows": rows}
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return int(growth > BAR or furthest > MOST_STANDARD_ERRORS)
 
 
