@@ -8,4 +8,10 @@ sampling last about as long as ours. Times are processor seconds. Compilation an
 Time to an error: beyond start-up the mean square error falls as c / time, so c is the mean over all runs of
 error^2 x sampling time, and an error e takes start-up + c / e^2, but no less than the shortest run that was made:
 tuning and warm-up are paid whatever the error. A run that misses a mode counts with the error it makes.
+
+Runs are kept by version (of ours, by a digest of the package; of a peer, by its release and a digest of its file), so
+that a full comparison can be filled over several sittings: pilots of all cells first, then seed after seed. A run that
+takes more than the limit in processor seconds (60 in the quick comparison, 900 in the full one) is a row that says so:
+pocoMC, whose flows are trained at every temperature, needs the full one. The quick comparison has one pilot and one
+seed a cell and begins no run after 8.5 minutes; cells that it did not come to are left out.
 """

@@ -49,7 +49,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="all problems, all peers, ten seeds, the models too")
     parser.add_argument("--cases", nargs="+", choices=list(MAKERS))
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS)
-    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--seeds", type=int, help="runs of every cell besides its pilots; 0: only those")
     parser.add_argument("--seconds", type=float, help="of sampling that a run should last, by the processor")
     parser.add_argument("--limit", type=float, help="seconds of the processor after which a run is given up")
     parser.add_argument("--minutes", type=float, help="by the clock, after which no run is begun: the rest can wait")
@@ -68,7 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
     kind = FULL if options.full else QUICK
     cases = options.cases or (list(MAKERS) if options.full else QUICK_CASES)
     samplers = options.samplers or (SAMPLERS if options.full else QUICK_SAMPLERS)
-    seeds, seconds = options.seeds or int(kind["seeds"]), options.seconds or kind["seconds"]
+    seeds = options.seeds if options.seeds is not None else int(kind["seeds"])
+    seconds = options.seconds or kind["seconds"]
     load = os.getloadavg()[0]
     path = options.runs or FOLDER / ("peers-full.json" if options.full else "peers-quick.json")
     if not (options.runs or options.full or options.tables_only):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Queue
 from statistics import median
+from threading import Lock
 
 from benchmarks.peers.one_run import SAMPLERS, Record, module_of, run_one
 from benchmarks.peers.versions import version_stamp
@@ -51,6 +52,7 @@ class Runs:
     def __post_init__(self) -> None:
         if self.path.is_file():
             self.stored = json.loads(self.path.read_text())
+        self._lock = Lock()
         self._free: Queue[int] = Queue()
         for core in self.cores:
             self._free.put(core)
@@ -82,11 +84,12 @@ class Runs:
         return record
 
     def _keep(self, record: Record) -> None:
-        self.stored.append(record)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_suffix(".partial")
-        partial.write_text(json.dumps(self.stored, indent=0) + "\n")
-        partial.replace(self.path)
+        with self._lock:
+            self.stored.append(record)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            partial = self.path.with_suffix(".partial")
+            partial.write_text(json.dumps(self.stored, indent=0) + "\n")
+            partial.replace(self.path)
         said = record.get("failure") or (
             f"masses {_figure(record['masses'])} moments {_figure(record['moments'])} evidence "
             f"{_figure(record['log_evidence'])} in {record['sampling']:.1f} s after {record['start_up']:.1f} s"
