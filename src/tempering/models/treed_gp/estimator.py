@@ -56,7 +56,7 @@ class TreedGP(Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What is raised to the power k.
     ladder : Ladder, sequence of float, "tuned" or None
         Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``; "tuned" chooses
-        rungs and their number, at least 8, while tuning; [1] does not temper.
+        rungs and their number while tuning; [1] does not temper.
     hottest : float
         The smallest inverse temperature where ``ladder`` is None or "tuned".
     draws, tune, chains : int

@@ -28,7 +28,6 @@ Floats = NDArray[np.float64]
 FIRST_RUNGS = 16
 SHARE_OF_SWEEP = 0.3  # of the tuning, for the runs at fixed rungs
 SHARE_OF_COOLING = 0.1  # of the tuning, for the way to the cold rung
-FEWEST_RUNGS = 8  # of a ladder of ours: a chain that changes its tree on the way must find a rung to do so
 
 
 def first_ladder(hottest: float) -> Ladder:
@@ -115,20 +114,11 @@ def relearnt(schedule: Schedule, known: Energies, *, is_ours: bool) -> tuple[Sch
     """Take the pseudo-prior, and the ladder where it is ours to choose, from the density of states."""
     try:
         states = known.density_of_states()
-        ladder = _chosen(states, schedule.ladder) if is_ours else schedule.ladder
+        ladder = choose_ladder(states, schedule.ladder.hottest) if is_ours else schedule.ladder
     except (EstimatorError, SamplerError):  # rungs that do not overlap yet: the next round knows more
         return schedule, None
     log_z = states.log_normaliser(ladder.inverse_temperatures)
     return replace(schedule, ladder=ladder, log_pseudo_prior=log_z[0] - log_z), states
-
-
-def _chosen(states: DensityOfStates, old: Ladder) -> Ladder:
-    """Choose the ladder of most ESS times round trips, but one with rungs enough for the tree to change on."""
-    chosen = choose_ladder(states, old.hottest)
-    if len(chosen) >= FEWEST_RUNGS:
-        return chosen
-    places = np.linspace(0, len(chosen) - 1, FEWEST_RUNGS)
-    return Ladder(np.interp(places, np.arange(len(chosen)), chosen.inverse_temperatures))
 
 
 def put_on_nearest(chains: list[Chain], old: Ladder, new: Ladder) -> None:

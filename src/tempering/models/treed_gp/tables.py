@@ -38,8 +38,9 @@ def numeric_columns(table: pd.DataFrame, names: list[str], path: Path) -> Floats
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
             cell = table[name].iloc[int(bad[0])]
+            came = repr(cell) if isinstance(cell, str) else "missing" if np.isnan(cell) else f"{cell:g}"
             raise InputError(
-                f"{path}, line {bad[0] + 2}: {name} must be a finite number, but is {cell!r} "
+                f"{path}, line {bad[0] + 2}: {name} must be a finite number, but is {came} "
                 f"({bad.size} such rows in all). Drop or fill those rows."
             )
         columns.append(numbers)
