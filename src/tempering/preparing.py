@@ -22,7 +22,7 @@ from tempering.planning import CALLS_OF_A_FIT, Plan, along_a_good_reference, cal
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
 from tempering.tuning.ladder_choice import choose_ladder, choose_short_ladder
-from tempering.tuning.pilot import Pilot, explore
+from tempering.tuning.pilot import Pilot, coldest_that_mixes, explore
 from tempering.tuning.rounds import Tuned, Tuner
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
@@ -33,6 +33,8 @@ SHARE_OF_A_FIT = 0.5  # of the calls that tuning has, spent on climbing at the m
 DRAWS_OF_A_REFIT = 4000
 WARMER = 0.5  # over the root of the dimension: a reference fitted at k = 1 - that covers tails for a tenth of the draws
 SHARE_OF_SCOUTING = 0.25  # of tuning, spent on hot rungs to see the modes before a reference is fitted to them
+CALLS_OF_SCOUTING = 60_000  # at the most
+ENOUGH_ROUNDS = 960  # iterations of tuning along a reference so good that little is left to learn
 
 
 def prepare(
@@ -48,7 +50,7 @@ def prepare(
     settings = _first_settings(plan, Ladder([1.0]))
     pilot = explore(
         explorer, plan.leaves, explorer.start(1), settings, has_base=plan.has_base, report=report,
-        scouting=int(SHARE_OF_SCOUTING * tune) if may_fit else 0,
+        scouting=_scouting(plan, tune) if may_fit else 0,
     )  # fmt: skip
     spent = pilot.n_iterations
     if may_fit:
@@ -89,8 +91,12 @@ def _tune_ladder_too(
 
     The first rounds' draws tell the target's shape: where a reference fitted to them is good, it becomes the path.
     """
+    before, hottest = pilot.n_iterations, pilot.rungs[-1].k
+    if not plan.has_base:
+        hottest, pilot = coldest_that_mixes(explorer, plan.leaves, pilot, report)
+        spent += pilot.n_iterations - before
     known = pilot.energies.density_of_states()
-    ladder = choose_ladder(known, pilot.hottest, objective, plan.method)
+    ladder = choose_ladder(known, hottest, objective, plan.method)
     schedule = Schedule(ladder, known.log_pseudo_prior(ladder), pilot.settings_for(ladder))
     left = max(tune - spent, tune // 3)
     engine: Engine
@@ -147,6 +153,9 @@ def _joined(first: Tuned, after: Tuned, keeps: bool) -> Tuned:
 
 def _rounds_from_reference(plan: Plan, objective: str, tune: int, report: Any) -> tuple[Engine, Tuned]:
     """Tune in rounds: a fit's judged draws are exact energies at k = 0, and few rungs are enough."""
+    if plan.fitted.ess_fraction >= GOOD_ENOUGH and tune > ENOUGH_ROUNDS:
+        report(tune - ENOUGH_ROUNDS, "")  # not needed
+        tune = ENOUGH_ROUNDS
     known = _energies_at_base(plan)
     ladder = choose_short_ladder(known.density_of_states(), objective, plan.method)
     engine = _build_engine(plan, len(ladder))
@@ -196,6 +205,11 @@ def _with_moves_for_it(plan: Plan) -> Plan:
     if plan.fitted.ess_fraction < GOOD_ENOUGH:
         return plan
     return replace(plan, kernel=along_a_good_reference(plan.kernel))
+
+
+def _scouting(plan: Plan, tune: int) -> int:
+    """Return how many iterations are spent on looking for modes."""
+    return min(int(SHARE_OF_SCOUTING * tune), CALLS_OF_SCOUTING // _calls_of_an_iteration(plan))
 
 
 def _calls_of_an_iteration(plan: Plan) -> int:

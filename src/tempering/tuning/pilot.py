@@ -8,7 +8,7 @@ at the coldest k at which chains mix.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,9 @@ MIXED = 1.2  # of `spread_ratio`: an autocorrelation time below a sixth of the t
 COLDEST_END = 1 / 16  # of a ladder whose hotter rungs can be crossed: chains that mix in one mode may not know another
 LEAST_K_WITH_BASE = 2.0**-10  # below it the next step is the base itself
 MOST_PILOT_RUNGS = 200
-SEEN_EVERY, MOST_SEEN = 4, 16_384  # draws of hot rungs kept as places to look for modes from
-MOST_BLOCKS_COLD = 24  # for the cold rung, which starts anywhere, to settle
+MOST_SEEN = 16_384  # draws of hot rungs kept as places to look for modes from
+FEW_CHAINS = 8  # need a whole block for a mean energy; more of them a part of it, a quarter at the least
+LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD = 4, 24  # for the cold rung, which starts anywhere, to settle
 MOST_BLOCKS = 16  # for a rung that starts from its neighbour
 
 
@@ -51,7 +52,6 @@ class Pilot:
     """Where the pilot ended: rungs cold to hot, and the states of the chains."""
 
     rungs: tuple[PilotRung, ...]
-    hottest: float  # that the ladder needs
     states: Any
     n_iterations: int
     seen: Floats  # places the chains have been to on hot rungs, (draw, coordinate)
@@ -97,8 +97,9 @@ class _Run:
         self.n_iterations += n
         self.report(n, "")
         if k < 1.0 and not isinstance(trace.values, dict):
-            places = np.array(trace.values[:, ::SEEN_EVERY]).reshape(-1, trace.values.shape[-1])
-            self.seen.append((places, np.array(trace.energy[:, ::SEEN_EVERY]).ravel()))
+            self.seen.append(
+                (np.array(trace.values).reshape(-1, trace.values.shape[-1]), np.array(trace.energy).ravel())
+            )
         return trace
 
     def seen_places(self) -> tuple[Floats, Floats]:
@@ -129,7 +130,7 @@ def explore(
 ) -> Pilot:
     """Settle at k = 1, then heat step by step; wander over the hot rungs for ``scouting`` iterations more."""
     run = _Run(engine, leaves, states, report)
-    settings, trace = _settle(run, 1.0, start, MOST_BLOCKS_COLD)
+    settings, trace = _settle(run, 1.0, start, LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD)
     if not has_base:
         _check_varies(trace)
     rungs = [PilotRung(1.0, settings, trace.energy)]
@@ -143,12 +144,11 @@ def explore(
             break
         stretch = np.sqrt(last.k / max(k, LEAST_K_WITH_BASE)) if k > 0 else 1.0
         settings = tuple(s._replace(scale=s.scale * stretch) for s in last.settings)
-        settings, trace = _settle(run, k, settings, MOST_BLOCKS)
+        settings, trace = _settle(run, k, settings, 1, MOST_BLOCKS)
         _check_finite_spread(trace, rungs[0], k, has_base)
         rungs.append(PilotRung(k, settings, trace.energy))
-    hottest = rungs[-1].k if has_base else _coldest_that_mixes(run, rungs)
     _scout(run, rungs, scouting)
-    return Pilot(tuple(rungs), hottest, run.states, run.n_iterations, *run.seen_places())
+    return Pilot(tuple(rungs), run.states, run.n_iterations, *run.seen_places())
 
 
 def _scout(run: _Run, rungs: Sequence[PilotRung], n_iterations: int) -> None:
@@ -160,26 +160,34 @@ def _scout(run: _Run, rungs: Sequence[PilotRung], n_iterations: int) -> None:
         run.block(rung.k, rung.settings)
 
 
-def _settle(run: _Run, k: float, settings: tuple[Settings, ...], most: int) -> tuple[tuple[Settings, ...], Trace]:
+def _settle(
+    run: _Run, k: float, settings: tuple[Settings, ...], least: int, most: int
+) -> tuple[tuple[Settings, ...], Trace]:
     """Run at one k, tuning, until the mean energy turns: then its drift is down to its noise."""
     means: list[float] = []
     for block in range(most):
         trace = run.block(k, settings)
         settings = run.tuned(settings, trace, gain=1.0 / (1 + block // 2))
-        means.append(float(np.mean(_finite(trace.energy))))
-        if len(means) >= 4 and (means[-1] - means[-2]) * (means[1] - means[0]) <= 0:
+        parts = min(max(len(trace.energy) // FEW_CHAINS, 1), 4)
+        means += [float(np.mean(_finite(part))) for part in np.array_split(trace.energy, parts, axis=1)]
+        has_turned = len(means) >= 4 and (means[-1] - means[-2]) * (means[1] - means[0]) <= 0
+        if block + 1 >= least and has_turned and np.ptp(_finite(trace.energy)) > 0:
             break
     return settings, trace
 
 
-def _coldest_that_mixes(run: _Run, rungs: Sequence[PilotRung]) -> float:
-    """Cool again, by halves of the temperature, as long as each chain sees in a short run what all of them see.
+def coldest_that_mixes(
+    engine: Engine, leaves: Sequence[Any], pilot: Pilot, report: Callable[[int, str], None]
+) -> tuple[float, Pilot]:
+    """Return where the ladder of a powered-up density may end, and the pilot after the test.
 
-    There a ladder may end: hotter rungs would only be in the way. Chains that are trapped apart, or too slow to tell,
-    end it where they are.
+    Cool again, by halves of the temperature, as long as each chain sees in a short run what all of them see: hotter
+    rungs would only be in the way. Chains that are trapped apart, or too slow to tell, end it where they are.
     """
+    rungs = pilot.rungs
     if not rungs[0].settings:
-        return rungs[-1].k
+        return rungs[-1].k, pilot
+    run = _Run(engine, leaves, pilot.states, report)
     length = QUANTUM * max(2, rungs[0].settings[0].centre.shape[1])
     mixing, tested = rungs[-1].k, rungs[-1].k / 2
     for rung in reversed(rungs):
@@ -189,7 +197,7 @@ def _coldest_that_mixes(run: _Run, rungs: Sequence[PilotRung]) -> float:
         if rung.k > COLDEST_END or spread_ratio(run.block(rung.k, rung.settings, length).values) > MIXED:
             break
         mixing = rung.k
-    return mixing
+    return mixing, replace(pilot, states=run.states, n_iterations=pilot.n_iterations + run.n_iterations)
 
 
 def spread_ratio(values: Floats) -> float:
