@@ -52,6 +52,7 @@ def job(way: str, checkpoint: str, output: str, largest_file: int) -> int:
     from tempering.errors import CheckpointError
     from tempering.execution import processes
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started deaf to it
     if largest_file:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
     common = {"initial": np.full(1, 4.0), "ladder": tp.Ladder.geometric(6, 0.03), "rng": 29, "progress": False}
