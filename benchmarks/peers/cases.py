@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from tempering import problems
 from tempering.problems.posterior import NormalPrior
+
+NEARBY = 0.1  # spread of ensembles around the points they are given
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Case:
     sd: Any
     log_evidence: float
     error_wanted: float  # "a given error": of the masses of modes, or of moments in deviations where there is one mode
+    basins: tuple[Any, Any] | None = None  # centres and widths of the modes, where everybody is given a point in each
 
     @property
     def dimension(self) -> int:
@@ -42,6 +45,20 @@ class Case:
     def is_multimodal(self) -> bool:
         """Whether there are masses of modes to get wrong."""
         return len(self.mode_masses) > 1
+
+    def points_in_basins(self, seed: int) -> Any:
+        """Return the points that everybody is given, one in each basin; None where there are none."""
+        if self.basins is None:
+            return None
+        means, sds = self.basins
+        return means + sds * np.random.default_rng(seed).standard_normal(means.shape)
+
+    def starting_points(self, seed: int, n: int) -> Any:
+        """Return ``n`` points to start from: closely around the given ones in turn, or draws of the prior."""
+        rng, points = np.random.default_rng(seed), self.points_in_basins(seed)
+        if points is None:
+            return self.prior.sample(rng, n)
+        return points[np.arange(n) % len(points)] + NEARBY * rng.standard_normal((n, self.dimension))
 
     @cached_property
     def log_density(self) -> Callable[[Any], Any]:
@@ -73,6 +90,11 @@ def of_mixture(name: str, title: str, mixture: problems.GaussianMixture, prior_s
     )  # fmt: skip
 
 
+def with_points(case: Case, mixture: problems.GaussianMixture) -> Case:
+    """Give everybody a point in the basin of each mode."""
+    return replace(case, basins=(mixture.means, mixture.sds))
+
+
 def of_posterior(name: str, title: str, problem: Any, wanted: float) -> Case:
     """Return a posterior on data, with its stored truth."""
     truth = problem.truth
@@ -88,6 +110,13 @@ MAKERS: dict[str, Callable[[], Case]] = {
     "modes_5": lambda: of_mixture("modes_5", "4 unequal modes, d = 5", problems.unequal_modes(5), 6.0, 0.01),
     "modes_20": lambda: of_mixture("modes_20", "4 unequal modes, d = 20", problems.unequal_modes(20), 6.0, 0.01),
     "modes_50": lambda: of_mixture("modes_50", "4 unequal modes, d = 50", problems.unequal_modes(50), 6.0, 0.01),
+    "two_given": lambda: with_points(
+        of_mixture("two_given", "2 modes, d = 25, points given", problems.two_modes(), 6.0, 0.02), problems.two_modes()
+    ),
+    "five_given": lambda: with_points(
+        of_mixture("five_given", "5 modes, d = 10, points given", problems.five_modes(), 6.0, 0.02),
+        problems.five_modes(),
+    ),
     "labels": lambda: of_posterior("labels", "label switching, n = 200, d = 9", problems.label_switching(), 0.01),
     "sensors": lambda: of_posterior("sensors", "sensor network, d = 8", problems.sensors(), 0.05),
     "logistic": lambda: of_posterior("logistic", "logistic, 1e4 rows, d = 10", problems.logistic(), 0.02),

@@ -214,3 +214,15 @@ def test_targets_of_the_wrong_kind_are_refused():
         mbar_from_matrix(np.zeros(5), [0, 0, 1, 1, 1])
     with pytest.raises(EstimatorError, match="inverse_temperatures"):
         mbar([0.0], [-1.0], [0])
+
+
+@pytest.mark.parametrize("depth", [-1e3, -1e15, -1e250, -np.inf])
+def test_draws_of_a_base_that_fall_however_low_leave_the_normaliser_alone(depth):
+    """A heavy-tailed reference draws where the target is next to nothing; the others' balance is what counts."""
+    rng = np.random.default_rng(12)
+    hot, cold = rng.normal(0.0, 1.0, 600), rng.normal(1.0, 1.0, 400)  # E exp(e) = exp(1/2) under the hot ones
+    hot[::3] = depth
+    energy, rung = np.concatenate([cold, hot]), np.repeat([0, 1], [400, 600])
+    fit = mbar(energy, np.array([1.0, 0.0]), rung)
+    log_ratio = float(fit.log_normalisers[0] - fit.log_normalisers[1])
+    assert log_ratio == pytest.approx(0.5 + np.log(2 / 3), abs=0.15)

@@ -11,7 +11,7 @@ from tempering.estimators import combine
 from tempering.kernels import BlackJAX, RandomWalk
 from tempering.layout import Layout
 from tempering.problems import five_modes, likelihood_gaussian, mixture, ring
-from tempering.reference import fitting
+from tempering.reference import fitted
 from tempering.samplers import pilot
 from tempering.samplers.populations import along_longest_axis, next_inverse_temperature, systematic
 from tempering.samplers.sequential import sample_sequential
@@ -135,7 +135,7 @@ def test_a_scalar_position_finds_both_modes_of_equation_10():
 
 
 def test_a_poor_reference_leaves_its_broad_component(monkeypatch):
-    monkeypatch.setattr(fitting, "GOOD_SHARE", 2.0)  # no fit is that good
+    monkeypatch.setattr(fitted, "GOOD_SHARE", 2.0)  # no fit is that good
     target = tp.Target(PROBLEM.log_density)
     r = run(target, starts=(PROBLEM.initial,), draws=4000, chains=24, seed=7)
     assert len(r.ladder) >= 3

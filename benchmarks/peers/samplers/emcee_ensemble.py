@@ -15,7 +15,7 @@ SETTINGS = {
     "walkers": "100, or four a dimension",
     "moves": "DEMove 0.8, DESnookerMove 0.2",
     "burn-in": "a quarter",
-    "start": "draws of the prior",
+    "start": "draws of the prior, or around the points given",
 }
 
 
@@ -24,7 +24,7 @@ def run(case: Case, seed: int, effort: int) -> Answer:
 
     n_walkers = max(100, 4 * case.dimension)
     np.random.seed(seed)  # noqa: NPY002  # emcee takes its state from here
-    start = case.prior.sample(np.random.default_rng(seed), n_walkers)
+    start = case.starting_points(seed, n_walkers)
     counted = Counted(case.log_density)
     moves = [(emcee.moves.DEMove(), 0.8), (emcee.moves.DESnookerMove(), 0.2)]
     sampler = emcee.EnsembleSampler(n_walkers, case.dimension, counted, moves=moves, vectorize=True)

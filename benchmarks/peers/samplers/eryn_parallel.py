@@ -16,7 +16,7 @@ SETTINGS = {
     "effort": "steps, after as many of burn-in",
     "walkers": "100, or four a dimension",
     "temperatures": f"{TEMPERATURES}, adapted, Tmax = inf",
-    "start": "draws of the prior",
+    "start": "draws of the prior, or around the points given",
 }
 
 
@@ -32,7 +32,7 @@ def run(case: Case, seed: int, effort: int) -> Answer:
         n_walkers, d, counted, ProbDistContainer(each), vectorize=True,
         tempering_kwargs={"ntemps": TEMPERATURES, "Tmax": np.inf, "stop_adaptation": effort},
     )  # fmt: skip
-    start = case.prior.sample(np.random.default_rng(seed), TEMPERATURES * n_walkers)
+    start = case.starting_points(seed, TEMPERATURES * n_walkers)
     sampler.run_mcmc(start.reshape(TEMPERATURES, n_walkers, 1, d), effort, burn=effort)
     draws = sampler.get_chain()["model_0"][:, 0].reshape(-1, d)
     evidence = sampler.backend.get_evidence_estimate(return_error=False)

@@ -15,12 +15,12 @@ SETTINGS = {
     "chains": CHAINS,
     "warm-up": WARM_UP,
     "target acceptance": 0.8,
-    "start": "draws of the prior",
+    "start": "draws of the prior, or around the points given",
 }
 
 
 def run(case: Case, seed: int, effort: int) -> Answer:
-    key, initial = start(case, seed, CHAINS)
+    key, initial = start(case, seed, CHAINS, anywhere=True)
     from numpyro.infer import MCMC, NUTS
 
     kernel = NUTS(potential_fn=lambda x: -case.log_density(x))

@@ -17,7 +17,7 @@ SETTINGS = {
     "walkers": "50, or two a dimension",
     "temperatures": f"{TEMPERATURES}, adapted, the hottest the prior",
     "burn-in": "a half",
-    "start": "draws of the prior",
+    "start": "draws of the prior, or around the points given",
 }
 
 
@@ -31,7 +31,7 @@ def run(case: Case, seed: int, effort: int) -> Answer:
         n_walkers, case.dimension, counted, lambda x: float(case.prior.log_density(x)), ntemps=TEMPERATURES,
         Tmax=np.inf, random=np.random.RandomState(seed),
     )  # fmt: skip
-    start = case.prior.sample(np.random.default_rng(seed), TEMPERATURES * n_walkers)
+    start = case.starting_points(seed, TEMPERATURES * n_walkers)
     sampler.run_mcmc(start.reshape(TEMPERATURES, n_walkers, -1), iterations=effort, adapt=True)
     draws = sampler.chain[0, :, effort // 2 :, :].reshape(-1, case.dimension)
     return Answer(draws, None, float(sampler.log_evidence_estimate(fburnin=0.5)[0]), counted.n_calls)

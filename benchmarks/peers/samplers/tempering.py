@@ -12,14 +12,16 @@ EFFORT, LEAST = 10_000, 2_000
 SETTINGS = {
     "call": "tp.sample(tp.Target(log_density), initial=point, rng=seed), draws scaled with the effort",
     "effort": "draws a chain (default 10 000); tune stays at its default",
-    "start": "one point in the first mode; the prior is a part of the density",
+    "start": "one point in the first mode (or those given, with reference='fit'); the prior is a part of the density",
 }
 
 
 def run(case: Case, seed: int, effort: int) -> Answer:
     import tempering as tp
 
-    run = tp.sample(tp.Target(case.log_density), initial=case.initial, rng=seed, draws=effort, progress=False)
+    points = case.points_in_basins(seed)
+    where = {"initial": case.initial} if points is None else {"initial": list(points), "reference": "fit"}
+    run = tp.sample(tp.Target(case.log_density), rng=seed, draws=effort, progress=False, **where)
     draws = next(iter(run.values.values())) if isinstance(run.values, dict) else run.values
     weights = run.weights()
     n_calls = run.info.n_iterations * len(weights) * calls_of_a_move(run.info.kernel)

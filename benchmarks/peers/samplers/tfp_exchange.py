@@ -18,12 +18,12 @@ SETTINGS = {
     "chains": CHAINS,
     "replicas": f"{REPLICAS}, 1 to 0.01 evenly in log",
     "leapfrog steps": LEAPFROGS,
-    "start": "draws of the prior",
+    "start": "draws of the prior, or around the points given",
 }
 
 
 def run(case: Case, seed: int, effort: int) -> Answer:
-    key, initial = start(case, seed, CHAINS)
+    key, initial = start(case, seed, CHAINS, anywhere=True)
     import jax
     import jax.numpy as jnp
     from tensorflow_probability.substrates import jax as tfp

@@ -22,6 +22,7 @@ NULL = 1e-13  # scaled curvature below which two groups of states share no draw 
 ROUNDING = 1e-14  # of a sum of shares, relative to the number of draws
 SETTLED = 1e-9
 MAXIMUM_STEPS = 40  # from a fair start five suffice
+FAR = 60.0  # nats: beyond, a share in a mixture of two is 0 or 1
 
 
 class LogDensities(Protocol):
@@ -228,15 +229,20 @@ def bridge_states(
 
 
 def _bridge(log_ratio: Floats, n_second: int) -> float:
-    """Return the offset at which the second state's shares sum to its number of draws."""
-    finite = log_ratio[np.isfinite(log_ratio)]
-    if finite.size == 0:
-        return 0.0
+    """Return the offset at which the second state's shares sum to its number of draws.
+
+    It lies about where as many ratios are above it as the state has draws, however far away the others are.
+    """
+    ordered = np.sort(log_ratio)[::-1]
+    above, below = float(ordered[n_second - 1]), float(ordered[n_second])
 
     def excess(offset: float) -> float:
         return float(np.sum(expit(log_ratio + offset))) - n_second
 
-    low, high = -float(finite.max()) - 60.0, -float(finite.min()) + 60.0
-    if excess(low) >= 0 or excess(high) <= 0:  # draws at infinity leave nothing to balance
+    low, high = -above - FAR, -below + FAR
+    if not (np.isfinite(low) and np.isfinite(high)):  # draws at infinity leave nothing to balance
+        finite = ordered[np.isfinite(ordered)]
+        return -float(np.median(finite)) if finite.size else 0.0
+    if excess(low) >= 0 or excess(high) <= 0:
         return (low + high) / 2
     return float(brentq(excess, low, high, xtol=1e-3))
