@@ -17,6 +17,7 @@ from tempering.kernels.composite import Cycle, Mixture, leaves
 from tempering.kernels.independence import DEGREES_OF_FREEDOM
 from tempering.kernels.settings import Settings, is_dense
 from tempering.kernels.slice_sampling import MAX_STEPS_OUT
+from tempering.random_numbers import uniforms
 
 Density = Callable[[Any], tuple[Any, Any]]
 Move = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
@@ -91,23 +92,24 @@ def normal_of(uniform: Any) -> Any:
 def random_walk(density: Density, draw: Draw | None = None) -> Move:
     """Build random-walk Metropolis; with a ``draw`` of the base, moves at k = 0 are such draws.
 
-    One call makes all the random numbers of a move, and the density is evaluated once, whichever it is: programs are
-    shorter, to compile and to run.
+    The density is evaluated once, whichever it is: programs are shorter, to compile and to run.
     """
-    n_more = 0 if draw is None else draw.n_uniforms
+
+    def sizes(d: int) -> tuple[int, ...]:
+        return (d, 1) if draw is None else (d, 1, draw.n_uniforms)
 
     def move(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
-        uniforms = jax.random.uniform(key, (x.size + 1 + n_more,), x.dtype)
-        proposed = x + setting.scale * shaped(setting.factor, normal_of(uniforms[: x.size]))
+        steps, (decision,), *more = uniforms(key, *sizes(x.size), dtype=x.dtype)
+        proposed = x + setting.scale * shaped(setting.factor, normal_of(steps))
         if draw is None:
             there = at(density, proposed)
-            return decide(uniforms[x.size], particle, there, tempered(there, k) - tempered(particle, k))
-        fresh = draw.position(draw.key_from(key), uniforms[x.size + 1 :])
+            return decide(decision, particle, there, tempered(there, k) - tempered(particle, k))
+        fresh = draw.position(draw.key_from(key), more[0])
         is_base = k == 0.0
         there = at(density, jnp.where(is_base, fresh, proposed))
         log_ratio = jnp.where(is_base, jnp.inf, tempered(there, k) - tempered(particle, k))
-        moved, acceptance = decide(uniforms[x.size], particle, there, log_ratio)
+        moved, acceptance = decide(decision, particle, there, log_ratio)
         return moved, jnp.where(is_base, jnp.nan, acceptance)
 
     return move

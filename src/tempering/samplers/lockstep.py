@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from tempering.errors import SamplerError
+from tempering.random_numbers import key_and_uniforms
 from tempering.samplers.simulated import LOG_2
 
 
@@ -51,12 +52,6 @@ class Ensemble(NamedTuple):
 
     particles: Any
     rung: Any
-
-
-def uniform_of(key: Any) -> Any:
-    """Return the uniform number in [0, 1), in double precision, that the bits of a key not used otherwise are."""
-    high, low = jax.random.key_data(key)[:2]
-    return (high >> 5).astype(float) * 2.0**-27 + (low >> 6).astype(float) * 2.0**-53
 
 
 def is_below(uniform: Any, log_ratio: Any) -> Any:
@@ -104,11 +99,10 @@ def build_simulated_step(move: Any, energy_of: Any, record: Any, rung_moves: str
 
     def step(key: Any, chain: Chain, iteration: Any, path: Path, moving: Any) -> tuple[Chain, Any]:
         del iteration
-        key_move, *key_rung = jax.random.split(key, 3)
+        key_move, uniforms = key_and_uniforms(key)
         setting = jax.tree.map(lambda a: a[chain.rung], path.settings)
         particle, acceptance = path.bound(move)(key_move, chain.particle, path.k[chain.rung], setting)
         energy = energy_of(particle)
-        uniforms = [uniform_of(one) for one in key_rung]
         rung, direction, proposed = move_rung(uniforms, chain.rung, chain.direction, energy, path)
         rung = jnp.where(moving, rung, chain.rung)
         proposed = jnp.where(moving, proposed, chain.rung)
