@@ -60,5 +60,8 @@ def version_of(environment: str, package: str) -> str | None:
     if environment == "own":
         return importlib.metadata.version(package)
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
-    done = subprocess.run([python_of(environment), "-c", code], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([python_of(environment), "-c", code], capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # the environment was not made yet
+        return None
     return done.stdout.strip() if done.returncode == 0 else None

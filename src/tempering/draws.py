@@ -226,11 +226,12 @@ class TemperedDraws:
 
         from tempering.engines.trace import Trace
         from tempering.tuning.kernel_settings import acceptance_by_rung
-        from tempering.tuning.rounds import rung_before, swap_acceptance
+        from tempering.tuning.rounds import swap_acceptance
 
         trace = Trace(None, self.energy, self.rung, self.proposed, self.acceptance)
         m = len(self.ladder)
-        moves, _ = acceptance_by_rung(trace, rung_before(trace), m)
+        later = trace._replace(acceptance=self.acceptance[:, 1:])  # nobody knows on which rung the first was made
+        moves, _ = acceptance_by_rung(later, self.rung[:, :-1], m)
         combined = self._by_rule(DEFAULT_RULE)
         return pd.DataFrame(
             {

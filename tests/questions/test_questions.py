@@ -92,6 +92,7 @@ def test_a_sound_run_is_called_sound(runs):
     diagnosis = runs[0].diagnose()
     assert diagnosis.is_good, str(diagnosis)
     assert str(diagnosis) == "The run looks sound."
+    assert np.isnan(runs[0].rungs()["move_acceptance"].to_numpy()[-1])  # k = 0 is drawn from, not moved on
     assert diagnosis.n_round_trips > 20
     assert 0 < diagnosis.barrier < 10
     assert diagnosis.overlap.sum(axis=1) == pytest.approx(np.ones(len(LADDER)))

@@ -18,6 +18,7 @@ from tempering.models.treed_gp.layout import (
     LOG_DET_PRECISION,
     N_LEAVES,
     N_MEAN,
+    Q_FLOOR,
     Q_SIGMA,
     Q_TAU,
     RATE_A_SIGMA,
@@ -166,7 +167,9 @@ def update_inverse_gamma(
         rate = rate_q
         for i in range(state.meta[N_LEAVES]):
             rate += 0.5 / state.leaf[state.lists[0, i], column]
-        q = rng.standard_gamma(1.0 + 0.5 * a * state.meta[N_LEAVES]) / rate
+        new = rng.standard_gamma(1.0 + 0.5 * a * state.meta[N_LEAVES]) / rate
+        if new >= Q_FLOOR:  # where the prior ends, Metropolis' rule says no
+            q = new
     state.shared[a_at] = a
     state.shared[q_at] = q
 

@@ -21,6 +21,7 @@ ROOT, N_LEAVES, N_INTERNAL, RUNG = range(4)
 
 # Entries of ``shared``; then beta0[m], W^{-1}[m * m].
 A_SIGMA, Q_SIGMA, A_TAU, Q_TAU, LOG_DET_PRECISION, BETA0 = range(6)
+Q_FLOOR = 1e-10  # of q_sigma and q_tau, responses on (0, 1): without noise their posterior would have no end at 0
 
 # Entries of ``integer``, the settings that are whole numbers.
 (

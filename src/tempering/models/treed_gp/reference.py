@@ -24,6 +24,7 @@ from tempering.models.treed_gp.layout import (
     MAX_LEAVES,
     N_LEAVES,
     N_MEAN,
+    Q_FLOOR,
     Q_SIGMA,
     Q_TAU,
     RATE_A_SIGMA,
@@ -116,9 +117,9 @@ def draw_shared(rng: np.random.Generator, state: State) -> None:
     """Draw the hyper-parameters from their priors."""
     real, shared, m = state.real, state.shared, state.integer[N_MEAN]
     shared[A_SIGMA] = _draw_above(rng, 2.0, real[RATE_A_SIGMA], real[START_A_SIGMA])
-    shared[Q_SIGMA] = _draw_above(rng, 0.0, real[RATE_Q_SIGMA], real[START_Q_SIGMA])
+    shared[Q_SIGMA] = _draw_above(rng, Q_FLOOR, real[RATE_Q_SIGMA], real[START_Q_SIGMA])
     shared[A_TAU] = _draw_above(rng, 2.0, real[RATE_A_TAU], real[START_A_TAU])
-    shared[Q_TAU] = _draw_above(rng, 0.0, real[RATE_Q_TAU], real[START_Q_TAU])
+    shared[Q_TAU] = _draw_above(rng, Q_FLOOR, real[RATE_Q_TAU], real[START_Q_TAU])
     fix_beta0(state)
     if not samples_precision(state):
         return
