@@ -1,6 +1,8 @@
-"""Does tuning pay? The tuned default against the paper's default ladder, at equal model calls, tuning included.
+"""Does tuning pay? The tuned default against the paper's default ladder, at equal iterations, tuning included.
 
-For every problem: mean squared error of the standardised means and of the mode masses, over replicates, as a ratio.
+For every problem: mean squared error of the standardised means and of the mode masses, over replicates, as a ratio. An
+iteration is one model call on both sides; with gradients (posteriors on data) it is several, and ours, which may walk
+at random along a fitted reference, then has fewer calls than the paper's ladder, never more.
 Then the performance bar on the paper's mixture: root mean squared error of P(theta > 0) at 1e5 model calls.
 
     python -m benchmarks.tuning [--replicates 20] [--only NAME] [--json FILE]
@@ -102,7 +104,7 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 def compare(name: str, replicates: int) -> dict[str, Any]:
-    """Run both ladders on one problem, half as many iterations for tuning as draws, at equal model calls in all."""
+    """Run both ladders on one problem, half as many iterations for tuning as draws, as many on both sides."""
     case = CASES[name]()
     tune = case.draws // 2
     common = {**case.options, "chains": case.chains, "progress": False}
@@ -111,7 +113,7 @@ def compare(name: str, replicates: int) -> dict[str, Any]:
         run = tp.sample(case.target, rng=seed, tune=tune, draws=case.draws, **common)
         tuned.append(case.squared_error(run))
         rungs.append(len(run.ladder))
-        left = run.info.n_iterations - tune  # so that both sides have had the same number of calls
+        left = run.info.n_iterations - tune  # so that both sides have had the same number of iterations
         other = tp.sample(case.target, rng=seed, ladder=PAPER_LADDER, tune=tune, draws=left, **common)
         paper.append(case.squared_error(other))
     return {
