@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from tempering.models.treed_gp.change_swap import change, swap_or_rotate
+from tempering.models.treed_gp.change_swap import change, exchange_rules, pick_child, settle, swap_or_rotate
 from tempering.models.treed_gp.compiled import entry
 from tempering.models.treed_gp.factor import stride_of
 from tempering.models.treed_gp.grow_prune import grow, merge, pick_prunable, prune
@@ -28,6 +28,7 @@ from tempering.models.treed_gp.layout import (
     N_MEAN,
     N_ROWS,
     NUGGET,
+    PARENT,
     Q_SIGMA,
     Q_TAU,
     RATE_A_SIGMA,
@@ -37,6 +38,8 @@ from tempering.models.treed_gp.layout import (
     RIGHT,
     SIGMA2,
     START,
+    SWAP,
+    SWAP_REACH,
     TAU2,
     TEMPER_TREE,
     VARIABLE,
@@ -46,7 +49,8 @@ from tempering.models.treed_gp.leaf_moves import draw_tau2_given_beta, update_nu
 from tempering.models.treed_gp.model import energy, step
 from tempering.models.treed_gp.reference import sample_reference
 from tempering.models.treed_gp.summary import active_of, beta_of, is_linear, ranges_of, summarise
-from tempering.models.treed_gp.tree import log_tree_prior
+from tempering.models.treed_gp.tree import log_tree_prior, pick
+from tempering.models.treed_gp.undo import restore, save
 
 N_STATISTICS = 21
 
@@ -163,6 +167,7 @@ MOVES = (
     "grow only",
     "tau2 of another prior",
     "prune that takes after the smaller child",
+    "swap that moves cuts upwards only",
 )
 
 
@@ -182,8 +187,27 @@ def move_leaves(rng, state, k, move):
 
 
 @entry
+def swap_upwards(rng, state, k):
+    """Exchange two rules and move both cuts up, as if there were as many ways back."""
+    node = pick_child(rng, state)
+    if node < 0:
+        return
+    parent = state.tree[node, PARENT]
+    if state.tree[node, VARIABLE] == state.tree[parent, VARIABLE]:
+        return
+    save(state)
+    exchange_rules(state, node, parent)
+    for moved in (node, parent):
+        state.tree[moved, CUT] += pick(rng, state.integer[SWAP_REACH] + 1)
+        if state.tree[moved, CUT] >= state.n_cuts[state.tree[moved, VARIABLE]]:
+            restore(state)
+            return
+    settle(rng, state, parent, k, SWAP)
+
+
+@entry
 def apply_move(rng, state, k, move):
-    """Apply the move at this place of `MOVES`; the last three are broken on purpose."""
+    """Apply the move at this place of `MOVES`; the last four are broken on purpose."""
     real, shared = state.real, state.shared
     if move == 13 and rng.random() < 0.5:
         node = pick_prunable(rng, state)
@@ -212,6 +236,8 @@ def apply_move(rng, state, k, move):
         update_inverse_gamma(rng, state, TAU2, A_TAU, Q_TAU, real[RATE_A_TAU], real[RATE_Q_TAU])
     elif move == 10:
         step(rng, state, k)
+    elif move == 14:
+        swap_upwards(rng, state, k)
     else:
         shared[A_TAU] *= 0.7
         move_leaves(rng, state, k, 6)

@@ -58,7 +58,7 @@ def _size_changed(state: State, node: int) -> bool:
 
 
 @compiled
-def _settle(rng: np.random.Generator, state: State, top: int, k: float, move: int) -> None:
+def settle(rng: np.random.Generator, state: State, top: int, k: float, move: int) -> None:
     """Route the data below ``top`` by its new rules, and accept or undo; `save` was called before."""
     leaves = state.lists[3]
     n_leaves = leaves_below(state, top, leaves)
@@ -91,7 +91,27 @@ def change(rng: np.random.Generator, state: State, k: float) -> None:
         return
     save(state)
     state.tree[node, CUT] = cut
-    _settle(rng, state, node, k, CHANGE)
+    settle(rng, state, node, k, CHANGE)
+
+
+@compiled
+def pick_child(rng: np.random.Generator, state: State) -> int:
+    """Draw an internal node that has a parent; -1 where there is none."""
+    if state.meta[N_INTERNAL] < 2:
+        return -1
+    node = state.lists[1, pick(rng, state.meta[N_INTERNAL] - 1)]
+    if node == state.meta[ROOT]:
+        node = state.lists[1, state.meta[N_INTERNAL] - 1]
+    return int(node)
+
+
+@compiled
+def exchange_rules(state: State, node: int, parent: int) -> None:
+    """Give each of two nodes the rule of the other."""
+    for column in (VARIABLE, CUT):
+        rule = state.tree[node, column]
+        state.tree[node, column] = state.tree[parent, column]
+        state.tree[parent, column] = rule
 
 
 @compiled
@@ -100,26 +120,20 @@ def swap_or_rotate(rng: np.random.Generator, state: State, k: float) -> None:
 
     An exchange may move both cuts too, up or down alike, so that it stays symmetric.
     """
-    if state.meta[N_INTERNAL] < 2:
+    node = pick_child(rng, state)
+    if node < 0:
         return
-    choice = pick(rng, state.meta[N_INTERNAL] - 1)
-    node = state.lists[1, choice]
-    if node == state.meta[ROOT]:
-        node = state.lists[1, state.meta[N_INTERNAL] - 1]
     parent = state.tree[node, PARENT]
     save(state)
     if state.tree[node, VARIABLE] == state.tree[parent, VARIABLE]:
         rotate(rng, state, node, k)
         return
-    for column in (VARIABLE, CUT):
-        rule = state.tree[node, column]
-        state.tree[node, column] = state.tree[parent, column]
-        state.tree[parent, column] = rule
+    exchange_rules(state, node, parent)
     if rng.random() < state.real[P_SHIFT] and not (_shift(rng, state, node) and _shift(rng, state, parent)):
         restore(state)
         accept(rng, state, SWAP, -math.inf)
         return
-    _settle(rng, state, parent, k, SWAP)
+    settle(rng, state, parent, k, SWAP)
 
 
 @compiled

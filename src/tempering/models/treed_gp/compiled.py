@@ -18,6 +18,8 @@ from numba import njit
 from numba.core.registry import CPUDispatcher
 from numpy.typing import NDArray
 
+from tempering.models.treed_gp import state_type  # noqa: F401  (tells Numba what a state is)
+
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -45,7 +47,7 @@ def digest() -> str:
     found = hashlib.sha1(usedforsecurity=False)
     for path in sorted(Path(__file__).parent.glob("*.py")):
         source = path.read_bytes()
-        if b"treed_gp.compiled import" in source or path.stem in ("compiled", "layout"):
+        if b"treed_gp.compiled import" in source or path.stem in ("compiled", "layout", "state_type"):
             found.update(source)
     return found.hexdigest()[:10]
 

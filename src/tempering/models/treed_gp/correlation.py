@@ -1,7 +1,8 @@
 """Correlation functions of section 3: separable and isotropic Gaussian, Matern, with dimensions switched off.
 
-A dimension whose Boolean is 0 (the limiting linear model) is dropped from the distance. Eight correlations at a
-time are computed in LLVM's vector instructions, exponential included; rows have room for whole vectors.
+A dimension whose Boolean is 0 (the limiting linear model) is dropped from the distance. Four rows of eight
+correlations are computed at a time in LLVM's vector instructions, exponential included; rows have room for whole
+vectors.
 """
 
 import math
@@ -14,8 +15,10 @@ from numba.extending import intrinsic
 
 from tempering.models.treed_gp.compiled import Array, compiled
 from tempering.models.treed_gp.layout import ISOTROPIC, MATERN_12, MATERN_32, MATERN_52, SEPARABLE
+from tempering.models.treed_gp.roots import root, square_root
 
 LANES = 8
+ROWS = 4  # rows at a time: their exponentials are computed side by side
 _LOG2_E = 1.4426950408889634
 _SHIFT = 1.5 * 2.0**52  # adding it rounds to the nearest integer, which then sits in the low bits
 _LOG2_HIGH = 0.6931471803691238  # log 2 in two parts, so that the reduction loses nothing
@@ -53,21 +56,15 @@ def _exponential(builder: Any, x: Any) -> Any:
     return builder.fmul(p, builder.bitcast(scale, _VECTOR))
 
 
-def _distance(builder: Any, squares: Any, divisor: Any) -> Any:
-    name, kind = f"llvm.sqrt.v{LANES}f64", ir.FunctionType(_VECTOR, [_VECTOR])
-    root = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-    return builder.fmul(builder.call(root, [squares]), divisor)
-
-
-def _gaussian(builder: Any, squares: Any, divisor: Any) -> Any:
+def _gaussian(builder: Any, squares: Any) -> Any:
     return _exponential(builder, builder.fneg(squares))
 
 
-def _matern(terms: tuple[float, ...]) -> Callable[[Any, Any, Any], Any]:
+def _matern(terms: tuple[float, ...]) -> Callable[[Any, Any], Any]:
     """Return the code of a polynomial in r times exp(-r)."""
 
-    def correlation(builder: Any, squares: Any, divisor: Any) -> Any:
-        r = _distance(builder, squares, divisor)
+    def correlation(builder: Any, squares: Any) -> Any:
+        r = square_root(builder, squares)
         value = _constant(terms[-1])
         for term in terms[-2::-1]:
             value = _fused(builder, value, r, _constant(term))
@@ -77,14 +74,12 @@ def _matern(terms: tuple[float, ...]) -> Callable[[Any, Any, Any], Any]:
 
 
 class _Loops:
-    """Writes the two loops over a row's vectors and their coordinates."""
+    """Writes the two loops over the vectors of four rows and their coordinates."""
 
     def __init__(self, builder: Any, arguments: Any) -> None:
         self.builder = builder
-        pointers = [builder.inttoptr(a, _REAL.as_pointer()) for a in arguments[:4]]
-        self.inputs, self.point, self.scales, self.out = pointers
-        self.stride, self.n_base, self.first, self.last, divisor = arguments[4:]
-        self.divisor = self.spread(divisor)
+        self.points, self.inputs, self.out = (builder.inttoptr(a, _REAL.as_pointer()) for a in arguments[:3])
+        self.point_stride, self.stride, self.out_stride, self.n_base, self.first, self.last = arguments[3:]
 
     def spread(self, number: Any) -> Any:
         nothing = ir.Constant(_VECTOR, ir.Undefined)
@@ -95,8 +90,8 @@ class _Loops:
     def load(self, base: Any, index: Any) -> Any:
         return self.builder.load(self.builder.gep(base, [index]))
 
-    def loop(self, start: Any, end: Any, step: int, value: Any, body: Callable[[Any, Any], Any]) -> Any:
-        """Write a loop that carries one value (or None); return the value after it."""
+    def loop(self, start: Any, end: Any, step: int, values: list[Any], body: Callable[[Any, Any], Any]) -> Any:
+        """Write a loop that carries some values; return the values after it."""
         b = self.builder
         before = b.block
         head, inside, after = (b.append_basic_block(name) for name in ("head", "inside", "after"))
@@ -104,71 +99,73 @@ class _Loops:
         b.position_at_end(head)
         i = b.phi(_WORD)
         i.add_incoming(start, before)
-        carried = None
-        if value is not None:
-            carried = b.phi(value.type)
-            carried.add_incoming(value, before)
+        carried = [b.phi(value.type) for value in values]
+        for phi, value in zip(carried, values, strict=True):
+            phi.add_incoming(value, before)
         b.cbranch(b.icmp_signed("<", i, end), inside, after)
         b.position_at_end(inside)
         new = body(i, carried)
         i.add_incoming(b.add(i, ir.Constant(_WORD, step)), b.block)
-        if carried is not None:
-            carried.add_incoming(new, b.block)
+        for phi, value in zip(carried, new, strict=True):
+            phi.add_incoming(value, b.block)
         b.branch(head)
         b.position_at_end(after)
         return carried
 
-    def write(self, correlation: Callable[[Any, Any, Any], Any]) -> None:
+    def write(self, correlation: Callable[[Any, Any], Any]) -> None:
         """Write everything."""
         b = self.builder
+        rows = [ir.Constant(_WORD, r) for r in range(ROWS)]
 
-        def vector(i: Any, _: Any) -> None:
-            def add(j: Any, sum_: Any) -> Any:
+        def vector(i: Any, _: Any) -> list[Any]:
+            def add(j: Any, sums: list[Any]) -> list[Any]:
                 place = b.gep(self.inputs, [b.add(b.mul(j, self.stride), i)])
                 column = b.load(b.bitcast(place, _VECTOR.as_pointer()), align=8)
-                gap = b.fsub(column, self.spread(self.load(self.point, j)))
-                return _fused(b, b.fmul(gap, self.spread(self.load(self.scales, j))), gap, sum_)
+                at = b.mul(j, self.point_stride)
+                gaps = [b.fsub(column, self.spread(self.load(self.points, b.add(at, r)))) for r in rows]
+                return [_fused(b, gap, gap, sum_) for gap, sum_ in zip(gaps, sums, strict=True)]
 
-            squares = self.loop(ir.Constant(_WORD, 0), self.n_base, 1, _constant(0.0), add)
-            place = b.bitcast(b.gep(self.out, [i]), _VECTOR.as_pointer())
-            b.store(correlation(b, squares, self.divisor), place, align=8)
+            squares = self.loop(ir.Constant(_WORD, 0), self.n_base, 1, [_constant(0.0)] * ROWS, add)
+            for r, value in zip(rows, [correlation(b, values) for values in squares], strict=True):
+                place = b.gep(self.out, [b.add(b.mul(r, self.out_stride), i)])
+                b.store(value, b.bitcast(place, _VECTOR.as_pointer()), align=8)
+            return []
 
-        self.loop(self.first, self.last, LANES, None, vector)
+        self.loop(self.first, self.last, LANES, [], vector)
 
 
-def _row(correlation: Callable[[Any, Any, Any], Any]) -> Any:
-    """Return a function that fills a row by one correlation function."""
+def _rows(correlation: Callable[[Any, Any], Any]) -> Any:
+    """Return a function that fills four rows by one correlation function."""
 
     @intrinsic
-    def row(typing_context, inputs, point, scales, out, stride, n_base, first, last, divisor):  # type: ignore[no-untyped-def]
+    def rows(typing_context, points, inputs, out, point_stride, stride, out_stride, n_base, first, last):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             _Loops(builder, arguments).write(correlation)
             return context.get_dummy_value()
 
-        return types.void(*[types.intp] * 8, types.float64), generate
+        return types.void(*[types.intp] * 9), generate
 
-    return row
+    return rows
 
 
-_gaussian_row = _row(_gaussian)
-_matern_12_row, _matern_32_row, _matern_52_row = (_row(_matern(t)) for t in ((1.0,), (1.0, 1.0), (1.0, 1.0, 1 / 3)))
+_gaussian_rows = _rows(_gaussian)
+_matern_12, _matern_32, _matern_52 = (_rows(_matern(t)) for t in ((1.0,), (1.0, 1.0), (1.0, 1.0, 1 / 3)))
 
 
 @compiled
-def inverse_scales(ranges: Array, active: Array, family: int, out: Array) -> float:
-    """Fill ``out`` with each dimension's factor on squared differences; return the factor on the distance.
+def fill_scales(ranges: Array, active: Array, family: int, out: Array) -> None:
+    """Fill ``out`` with each dimension's factor: distances between scaled points are those of section 3.
 
-    Separable: 1/d_j where b_j = 1. Isotropic: 1/d. Matern: 1, and the distance is divided by d afterwards.
+    Separable: d_j^(-1/2) where b_j = 1. Isotropic: d^(-1/2). Matern: 1/d.
     """
     for j in range(out.shape[0]):
         which = j if family == SEPARABLE else 0
         if active[which] == 0.0:
             out[j] = 0.0
         elif family <= ISOTROPIC:
-            out[j] = 1.0 / ranges[which]
+            out[j] = 1.0 / root(ranges[which])
         else:
-            out[j] = 1.0
-    return float(1.0 / ranges[0])
+            out[j] = 1.0 / ranges[which]
 
 
 @compiled
@@ -179,22 +176,21 @@ def row_stride(n: int) -> int:
 
 @compiled
 def correlate(
-    point: Array, inputs: Array, first: int, n: int, scales: Array, divisor: float, family: int, out: Array
+    points: Array, point_stride: int, inputs: Array, first: int, n: int, n_base: int, family: int, out: Array, step: int
 ) -> None:
-    """Fill ``out[first:n]`` with the correlations of one point and the inputs ``first`` to ``n - 1``.
+    """Fill four rows, ``step`` apart, with the correlations of four points and the inputs ``first`` to ``n - 1``.
 
-    ``inputs`` is flat, coordinate j of input i at ``j * row_stride(n) + i``. Neighbours of the first and the last
-    entry within their vectors of eight are overwritten too.
+    Points and inputs are scaled and flat: coordinate j of input i is at ``j * row_stride(n) + i``, of point r at
+    ``j * point_stride + r``. Neighbours of the first and the last entry within their vectors of eight are
+    overwritten too.
     """
-    stride = row_stride(n)
-    start = first // LANES * LANES
-    places = inputs.ctypes.data, point.ctypes.data, scales.ctypes.data, out.ctypes.data
-    n_base = scales.shape[0]
+    stride, start = row_stride(n), first // LANES * LANES
+    a, b, c = points.ctypes.data, inputs.ctypes.data, out.ctypes.data
     if family <= ISOTROPIC:
-        _gaussian_row(places[0], places[1], places[2], places[3], stride, n_base, start, n, divisor)
+        _gaussian_rows(a, b, c, point_stride, stride, step, n_base, start, n)
     elif family == MATERN_12:
-        _matern_12_row(places[0], places[1], places[2], places[3], stride, n_base, start, n, divisor)
+        _matern_12(a, b, c, point_stride, stride, step, n_base, start, n)
     elif family == MATERN_32:
-        _matern_32_row(places[0], places[1], places[2], places[3], stride, n_base, start, n, divisor)
+        _matern_32(a, b, c, point_stride, stride, step, n_base, start, n)
     elif family == MATERN_52:
-        _matern_52_row(places[0], places[1], places[2], places[3], stride, n_base, start, n, divisor)
+        _matern_52(a, b, c, point_stride, stride, step, n_base, start, n)

@@ -17,7 +17,7 @@ from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.execution.checkpoint import Checkpoint
 from tempering.ladder import Ladder
-from tempering.models.treed_gp import mixture, storage, surfaces
+from tempering.models.treed_gp import storage
 from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.design import Design
 from tempering.models.treed_gp.diagnosis import diagnosis_of
@@ -25,6 +25,7 @@ from tempering.models.treed_gp.evidence import log_evidence
 from tempering.models.treed_gp.fitting import Plan, fit
 from tempering.models.treed_gp.learning import first_ladder
 from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.predictor import Predictor
 from tempering.models.treed_gp.settings import Prior, Proposals
 from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
@@ -33,7 +34,7 @@ from tempering.questions.diagnosis import Diagnosis
 Floats = NDArray[np.float64]
 
 
-class TreedGP(Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian treed Gaussian process: nonstationary regression with full uncertainty.
 
     The input space is cut into rectangles by a tree, and each has a Gaussian process (or a linear or constant
@@ -225,65 +226,6 @@ class TreedGP(Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_finite(inputs, "Input X")
         return np.asarray(inputs)
 
-    def predict(
-        self,
-        X: ArrayLike,
-        return_std: bool = False,
-        quantiles: Sequence[float] | None = None,
-        *,
-        latent: bool = False,
-    ) -> Any:
-        """Predict by averaging over the kept trees.
-
-        Parameters
-        ----------
-        X : array_like, shape (n_points, d)
-        return_std : bool
-            Also return standard deviations.
-        quantiles : sequence of float, optional
-            Also return these quantiles, shape (n_points, n_quantiles).
-        latent : bool
-            Deviations and quantiles of the surface itself, without the noise of a new response.
-
-        Returns
-        -------
-        ndarray, or a tuple of (mean, deviation, quantiles), those that were asked for
-        """
-        check_is_fitted(self)
-        if quantiles is not None:
-            _check_levels(quantiles)
-        mean, deviation, found = self._predict(self._inputs(X), quantiles, latent=latent)
-        out = [mean] + [deviation] * return_std + ([] if quantiles is None else [found])
-        return out[0] if len(out) == 1 else tuple(out)
-
-    def _predict(
-        self, inputs: Floats, levels: Sequence[float] | None = None, *, latent: bool = False
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return mean, deviation and quantiles at inputs that were checked."""
-        each = surfaces.predict_each(self.model_, self.posterior_.rows, inputs)
-        variance = each[:, 1] if latent else each[:, 1] + each[:, 2]
-        mean, deviation = mixture.moments(each[:, 0], variance)
-        found = np.zeros((len(mean), 0))
-        if levels is not None:
-            found = mixture.quantiles(each[:, 0], np.sqrt(np.maximum(variance, 1e-300)), levels)
-        return mean, deviation, found
-
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draw responses jointly at all inputs from the posterior predictive, shape (n_points, n_samples)."""
-        check_is_fitted(self)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        return surfaces.draw_responses(self.model_, self.posterior_.rows, self._inputs(X), n_samples, rng)
-
-    @property
-    def running_prediction_(self) -> tuple[Floats, Floats]:
-        """Mean and standard deviation at ``X_predict``, from the sums over every rung's draws."""
-        check_is_fitted(self)
-        sums = self.posterior_.predictions
-        if sums is None:
-            raise InputError("running_prediction_ needs inputs, but fit had none. Call fit(X, y, X_predict=...).")
-        data = self.model_.data
-        return data.centre + data.spread * sums[0], data.spread * np.sqrt(sums[1] + sums[2])
-
     @property
     def leaf_probabilities_(self) -> Floats:
         """Posterior probabilities of 1, 2, ... leaves."""
@@ -324,11 +266,6 @@ class TreedGP(Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def load(cls, path: str | Path) -> TreedGP:
         """Read a model written by `save`."""
         return storage.load(cls, path)
-
-
-def _check_levels(levels: Sequence[float]) -> None:
-    if not all(0.0 < level < 1.0 for level in levels):
-        raise InputError(f"quantiles must lie between 0 and 1, but got {list(levels)}. For 90 %: [0.05, 0.95].")
 
 
 __all__ = ["Posterior", "TreedGP"]

@@ -14,11 +14,13 @@ from numba.extending import intrinsic
 
 from tempering.models.treed_gp.compiled import Array, compiled
 from tempering.models.treed_gp.lapack import factor_by_lapack
+from tempering.models.treed_gp.roots import root
 
 LANES = 8  # numbers in a vector
 ROWS = 4  # rows reduced together
 WIDEST = 3  # vectors in a strip: with four rows, twelve sums in registers
 N_COEFFICIENTS = ROWS * (ROWS + 1) // 2
+_TINY, _HUGE = 1e-150, 1e150  # beyond, a product of determinants is turned into its logarithm
 MOST_ROWS = 700  # beyond, the matrix no longer fits into the cache, and LAPACK is faster
 
 _WORD, _REAL = ir.IntType(64), ir.DoubleType()
@@ -132,53 +134,61 @@ def stride_of(n: int, n_sides: int) -> int:
     return (rows_of(n) + n_sides + 2 * LANES - 1) // LANES * LANES
 
 
+@compiled
+def coefficients_of(n: int, n_sides: int) -> int:
+    """Return where the work space behind the matrix and the products of its sides begins."""
+    return (rows_of(n) + rows_of(n_sides)) * stride_of(n, n_sides)
+
+
 def work_length(n: int, n_sides: int) -> int:
     """Return how many numbers the work space for ``n`` points needs."""
-    n_rows = (n + 3) // 4 * 4
-    return n_rows * ((n_rows + n_sides + 2 * LANES - 1) // LANES * LANES) + 2 * N_COEFFICIENTS
+    n_rows, n_products = ((length + 3) // 4 * 4 for length in (n, n_sides))
+    return (n_rows + n_products) * ((n_rows + n_sides + 2 * LANES - 1) // LANES * LANES) + 2 * N_COEFFICIENTS
 
 
 @compiled
-def _small_factor(matrix: Array, at: int, stride: int, out: Array, first: int) -> float:
-    """Factorise a 4 x 4 block; fill its entries and inverse pivots, and return the product of the pivots."""
-    product = 1.0
-    for r in range(ROWS):
-        here = first + r * (r + 1) // 2
-        pivot = matrix[at + r * stride + r]
-        for s in range(r):
-            other = first + s * (s + 1) // 2
-            entry = matrix[at + s * stride + r]
-            for q in range(s):
-                entry -= out[other + q] * out[here + q]
-            entry *= out[other + s]
-            out[here + s] = entry
-            pivot -= entry * entry
-        if not pivot > 0.0:
-            return 0.0
-        root = math.sqrt(pivot)
-        product *= root
-        out[here + r] = 1.0 / root
-    return product
+def _small_factor(matrix: Array, at: int, stride: int, out: int) -> float:
+    """Factorise a 4 x 4 block; fill its entries and inverse pivots; return its determinant, or 0 without a factor.
+
+    As L D L' first, so that no pivot waits for a root; each number is a variable, so that none waits for a store.
+    """
+    first, second, third = at, at + stride + 1, at + 2 * stride + 2
+    d0, u01, u02, u03 = matrix[first], matrix[first + 1], matrix[first + 2], matrix[first + 3]
+    r0 = 1.0 / d0
+    v01, v02, v03 = u01 * r0, u02 * r0, u03 * r0
+    d1, u12, u13 = matrix[second] - u01 * v01, matrix[second + 1] - u01 * v02, matrix[second + 2] - u01 * v03
+    r1 = 1.0 / d1
+    v12, v13 = u12 * r1, u13 * r1
+    d2, u23 = matrix[third] - u02 * v02 - u12 * v12, matrix[third + 1] - u02 * v03 - u12 * v13
+    r2 = 1.0 / d2
+    d3 = matrix[at + 3 * stride + 3] - u03 * v03 - u13 * v13 - u23 * (u23 * r2)
+    i0, i1, i2, i3 = root(r0), root(r1), root(r2), root(1.0 / d3)
+    matrix[out] = i0
+    matrix[out + 1], matrix[out + 2] = u01 * i0, i1
+    matrix[out + 3], matrix[out + 4], matrix[out + 5] = u02 * i0, u12 * i1, i2
+    matrix[out + 6], matrix[out + 7], matrix[out + 8], matrix[out + 9] = u03 * i0, u13 * i1, u23 * i2, i3
+    if d0 > 0.0 and d1 > 0.0 and d2 > 0.0 and d3 > 0.0:
+        return float(d0 * d1 * (d2 * d3))
+    return 0.0
 
 
 @compiled
 def _factor_in_strips(matrix: Array, n_rows: int, n_sides: int, stride: int, coefficients: int) -> float:
     """Do the work of `factor`; ``coefficients`` is where its 20 numbers of work space begin."""
     width = n_rows + n_sides
-    for i in range(2 * N_COEFFICIENTS):
-        matrix[coefficients + i] = 0.0
-    for r in range(ROWS):  # the first ten reduce without solving
-        matrix[coefficients + r * (r + 1) // 2 + r] = 1.0
     base = matrix.ctypes.data
     plain = base + 8 * coefficients
     solving = plain + 8 * N_COEFFICIENTS
-    log_det = 0.0
+    log_det, product = 0.0, 1.0
     for row in range(0, n_rows, ROWS):
         _narrow(base, stride, row, row, row, plain)
-        product = _small_factor(matrix, row * stride + row, stride, matrix, coefficients + N_COEFFICIENTS)
-        if product == 0.0:
+        block = _small_factor(matrix, row * stride + row, stride, coefficients + N_COEFFICIENTS)
+        if not block > 0.0:
             return math.inf
-        log_det += 2.0 * math.log(product)
+        product *= block
+        if not _TINY < product < _HUGE:
+            log_det += math.log(product)
+            product = 1.0
         _narrow(base, stride, 0, row, row, solving)
         column = row + LANES
         while column + 2 * LANES < width:
@@ -188,7 +198,18 @@ def _factor_in_strips(matrix: Array, n_rows: int, n_sides: int, stride: int, coe
             _middle(base, stride, row, row, column, solving)
         elif column < width:
             _narrow(base, stride, row, row, column, solving)
-    return log_det
+    return log_det + math.log(product)
+
+
+@compiled
+def _multiply_sides(matrix: Array, n_rows: int, n_sides: int, stride: int, coefficients: int) -> None:
+    """Fill the rows behind the matrix with minus the products of its sides, as if these were more rows to reduce."""
+    for row in range(n_rows, n_rows + n_sides, ROWS):
+        for column in range(row, n_rows + n_sides, LANES):
+            for r in range(ROWS):
+                for c in range(LANES):
+                    matrix[(row + r) * stride + column + c] = 0.0
+            _narrow(matrix.ctypes.data, stride, n_rows, row, column, matrix.ctypes.data + 8 * coefficients)
 
 
 @compiled
@@ -196,19 +217,25 @@ def factor(matrix: Array, n: int, n_sides: int) -> float:
     """Overwrite the upper triangle K by L', K = L L', and the sides B by L^{-1} B; return log |K|.
 
     ``matrix`` is flat: row i begins at ``i * stride_of(n, n_sides)``, the sides at column ``rows_of(n)``. Rows and
-    columns from ``n`` on are filled here. Infinity says that there is no factor.
+    columns from ``n`` to there are filled here; beyond the sides may be anything. Below, in as many rows as there
+    are sides, come minus their products, entry (a, b) in row a for a <= b. Infinity says that there is no factor.
     """
-    n_rows, stride = rows_of(n), stride_of(n, n_sides)
-    for i in range(n_rows):
-        if i < n:
-            for j in range(n, n_rows):
-                matrix[i * stride + j] = 0.0
-        else:
-            for j in range(n_rows + n_sides):
-                matrix[i * stride + j] = 0.0
-            matrix[i * stride + i] = 1.0
-        for j in range(n_rows + n_sides, stride):
+    n_rows, stride, coefficients = rows_of(n), stride_of(n, n_sides), coefficients_of(n, n_sides)
+    for i in range(n):
+        for j in range(n, n_rows):
             matrix[i * stride + j] = 0.0
+    for i in range(n, n_rows):
+        for j in range(n_rows + n_sides):
+            matrix[i * stride + j] = 0.0
+        matrix[i * stride + i] = 1.0
+    for i in range(2 * N_COEFFICIENTS):
+        matrix[coefficients + i] = 0.0
+    for r in range(ROWS):  # the first ten reduce without solving
+        matrix[coefficients + r * (r + 1) // 2 + r] = 1.0
     if n > MOST_ROWS:
-        return factor_by_lapack(matrix, n_rows, n_sides, stride, n_rows * stride)
-    return _factor_in_strips(matrix, n_rows, n_sides, stride, n_rows * stride)
+        log_det = factor_by_lapack(matrix, n_rows, n_sides, stride, coefficients + N_COEFFICIENTS)
+    else:
+        log_det = _factor_in_strips(matrix, n_rows, n_sides, stride, coefficients)
+    if log_det < math.inf:
+        _multiply_sides(matrix, n_rows, n_sides, stride, coefficients)
+    return log_det

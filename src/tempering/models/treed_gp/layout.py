@@ -96,6 +96,10 @@ GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE = range(7)
 MOVES = ("grow", "prune", "change", "swap", "rotate", "range", "nugget")
 
 
+# Which arrays of a state have two dimensions; ``counters`` has three, the others one.
+MATRICES = ("tree", "leaf", "lists", "x", "y", "rank", "cuts", "small", "kept", "keys", "marks")
+
+
 class State(NamedTuple):
     """A treed Gaussian process and its data; only the first six arrays and the work space change."""
 
@@ -133,6 +137,12 @@ class State(NamedTuple):
     """Work space: rows of the size of the mean function."""
     keep: NDArray[np.float64]
     """Work space: what a rejected proposal restores."""
+    kept: NDArray[np.float64]
+    """Work space: correlations of the leaves as they were when their nuggets moved last, laid out by `system`."""
+    keys: NDArray[np.float64]
+    """Work space: the ranges and Booleans of these."""
+    marks: NDArray[np.int64]
+    """Work space: the inputs of these, shape (n_distinct, 3)."""
     numbers: NDArray[np.int64]
     """Work space: the sizes of the leaf whose matrix is factorised."""
     keep_int: NDArray[np.int64]

@@ -42,7 +42,7 @@ from tempering.models.treed_gp.settings import (
     pack_reals,
     smallest_leaf,
 )
-from tempering.models.treed_gp.system import N_NUMBERS
+from tempering.models.treed_gp.system import N_NUMBERS, kept_width
 from tempering.models.treed_gp.training import TrainingData, prepare
 from tempering.models.treed_gp.tree import log_tree_prior
 
@@ -266,6 +266,9 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         panel=np.empty(max(n_base * (n + LANES), data.cuts.shape[1])),
         small=np.zeros((2 * m + 4, 2 * max(m, n_base) + 1)),
         keep=np.zeros(nodes * width),
+        kept=np.empty((n, kept_width(n)) if is_process else (1, 1)),
+        keys=np.zeros((n if is_process else 1, 2 * int(integer[layout.N_RANGES]))),
+        marks=np.zeros((n if is_process else 1, 3), np.int64),
         numbers=np.zeros(N_NUMBERS, np.int64),
         keep_int=np.zeros(nodes * layout.TREE_WIDTH + n, np.int64),
         counters=np.zeros((n_rungs, len(layout.MOVES), 2), np.int64),

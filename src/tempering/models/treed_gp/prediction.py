@@ -7,7 +7,7 @@ weight makes the other parameters a draw from the posterior, and beta's conditio
 import numpy as np
 
 from tempering.models.treed_gp.compiled import Array, Ints, allocating, compiled, entry
-from tempering.models.treed_gp.correlation import correlate, inverse_scales, row_stride
+from tempering.models.treed_gp.correlation import ROWS, correlate, fill_scales, row_stride
 from tempering.models.treed_gp.factor import rows_of, stride_of
 from tempering.models.treed_gp.lapack import solve_lower
 from tempering.models.treed_gp.layout import (
@@ -57,6 +57,25 @@ def coefficients(state: State, node: int, beta: Array) -> None:
 
 
 @allocating
+def correlate_points(state: State, node: int, points: Array, x: Array, rows: Ints, out: Array) -> None:
+    """Fill ``out[i, j]`` with the correlation of point i and row ``rows[j]`` of x in a leaf."""
+    n, n_base, family = rows.shape[0], state.integer[N_BASE], state.integer[CORRELATION]
+    scales, width = np.empty(n_base), row_stride(n)
+    fill_scales(ranges_of(state, node), active_of(state, node), family, scales)
+    inputs, four, block = np.zeros(n_base * width), np.zeros(n_base * ROWS), np.empty((ROWS, width))
+    for i in range(n):
+        for j in range(n_base):
+            inputs[j * width + i] = scales[j] * x[rows[i], j]
+    for first in range(0, points.shape[0], ROWS):
+        size = min(ROWS, points.shape[0] - first)
+        for i in range(size):
+            for j in range(n_base):
+                four[j * ROWS + i] = scales[j] * points[first + i, j]
+        correlate(four, ROWS, inputs, 0, n, n_base, family, block.ravel(), width)
+        out[first : first + size] = block[:size, :n]
+
+
+@allocating
 def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Array, means: Array) -> None:
     """Reduce points of one summarised leaf to what their predictions need.
 
@@ -65,8 +84,8 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
     covariance of the surface at two points is sigma^2 (K(x, y) - a_x'a_y + s_x's_y). `summarise` was
     called last on this leaf.
     """
-    n = state.tree[node, END] - state.tree[node, START]
-    n_base, m = state.integer[N_BASE], state.integer[N_MEAN]
+    first, m = state.tree[node, START], state.integer[N_MEAN]
+    n = state.tree[node, END] - first
     beta = np.empty(m)
     coefficients(state, node, beta)
     linear = is_linear(state, node)
@@ -76,13 +95,7 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
         for i in range(n):
             for a in range(m + 1):
                 sides[a, i] = state.square[i * stride + n_rows + a]
-        scales = np.empty(n_base)
-        family = state.integer[CORRELATION]
-        divisor = inverse_scales(ranges_of(state, node), active_of(state, node), family, scales)
-        row = np.empty(row_stride(n))
-        for i in range(points.shape[0]):
-            correlate(points[i], state.panel, 0, n, scales, divisor, family, row)
-            whitened[i] = row[:n]
+        correlate_points(state, node, points, state.x, state.order[first : first + n], whitened)
         solve_lower(state.square, n, stride, whitened, points.shape[0], n_rows * stride)
         residual = sides[m].copy()
         for a in range(m):
@@ -174,9 +187,8 @@ def joint_of_tree(state: State, points: Array, mean: Array, covariance: Array) -
     Points in different leaves are independent given the tree.
     """
     n_points = points.shape[0]
-    m, n_base = state.integer[N_MEAN], state.integer[N_BASE]
+    m = state.integer[N_MEAN]
     covariance[:] = 0.0
-    scales = np.empty(n_base)
     home = np.empty(n_points, np.int64)
     for i in range(n_points):
         home[i] = find_leaf(state, points[i])
@@ -195,16 +207,9 @@ def joint_of_tree(state: State, points: Array, mean: Array, covariance: Array) -
         mean[mine] = means
         products = slopes @ slopes.T
         if not linear:
-            family = state.integer[CORRELATION]
-            divisor = inverse_scales(ranges_of(state, node), active_of(state, node), family, scales)
-            width = row_stride(mine.size)
-            columns, row = np.zeros(n_base * width), np.empty(width)
-            for j in range(n_base):
-                columns[j * width : j * width + mine.size] = block[:, j]
-            products -= whitened @ whitened.T
-            for i in range(mine.size):
-                correlate(block[i], columns, 0, mine.size, scales, divisor, family, row)
-                products[i] += row[: mine.size]
+            correlations = np.empty((mine.size, mine.size))
+            correlate_points(state, node, block, block, np.arange(mine.size), correlations)
+            products += correlations - whitened @ whitened.T
         for i in range(mine.size):
             for j in range(mine.size):
                 covariance[mine[i], mine[j]] = state.leaf[node, SIGMA2] * products[i, j]

@@ -26,6 +26,7 @@ from tempering.models.treed_gp.layout import (
     START,
     State,
 )
+from tempering.models.treed_gp.roots import root
 from tempering.models.treed_gp.system import (
     BASE,
     FAMILY,
@@ -151,8 +152,9 @@ def _centre_by_least_squares(state: State, node: int) -> None:
 def _solve_process(state: State, node: int) -> float:
     """Factorise the leaf's matrix, the right-hand sides [F, Z] carried along, in the work space; return log |K|."""
     numbers = state.numbers
-    numbers[FIRST] = state.tree[node, START]
-    numbers[SIZE] = state.tree[node, END] - state.tree[node, START]
+    first = state.tree[node, START]
+    numbers[FIRST] = first
+    numbers[SIZE] = state.tree[node, END] - first
     numbers[N_COLUMNS] = state.x.shape[1]
     numbers[BASE] = state.integer[N_BASE]
     numbers[MEAN] = state.integer[N_MEAN]
@@ -161,13 +163,16 @@ def _solve_process(state: State, node: int) -> float:
     return float(
         solve_leaf(
             numbers.ctypes.data,
-            state.order.ctypes.data,
+            state.order[first:].ctypes.data,
             state.x.ctypes.data,
             state.y.ctypes.data,
             ranges_of(state, node).ctypes.data,
             state.square.ctypes.data,
             state.panel.ctypes.data,
             state.small[state.integer[N_MEAN] + 2].ctypes.data,
+            state.kept[first].ctypes.data,
+            state.keys[first].ctypes.data,
+            state.marks[first].ctypes.data,
             state.leaf[node, NUGGET],
         )
     )
@@ -182,19 +187,27 @@ def _summarise_process(state: State, node: int) -> None:
     if not log_det < math.inf:
         state.leaf[node, LOG_DET] = math.inf
         return
-    nugget, gram = state.leaf[node, NUGGET], gram_of(state, node)
-    n_rows, stride = rows_of(n), stride_of(n, m + 1)
-    for i in range((m + 1) * (m + 1)):
-        gram[i] = 0.0
-    for i in range(n):
-        at = i * stride + n_rows
-        _add_products(state.square[at : at + m + 1], m, 1.0, gram)
-        row = state.order[first + i]
+    gram, n_rows, stride = gram_of(state, node), rows_of(n), stride_of(n, m + 1)
+    for a in range(m + 1):
+        for b in range(a + 1):
+            gram[a * (m + 1) + b] = -state.square[(n_rows + b) * stride + n_rows + a]
+    if state.leaf[node, N_ROWS] > n:
+        log_det += _add_replicates(state, node)
+    state.leaf[node, LOG_DET] = log_det
+
+
+@compiled
+def _add_replicates(state: State, node: int) -> float:
+    """Add the squares about the means of replicated inputs to the Gram matrix; return their part of log |K|."""
+    m, nugget, log_det = state.integer[N_MEAN], state.leaf[node, NUGGET], 0.0
+    last = gram_of(state, node)[m * (m + 1) + m :]
+    for i in range(state.tree[node, START], state.tree[node, END]):
+        row = state.order[i]
         replicates = state.y[row, 0]
         if replicates > 1.0:
             log_det += (replicates - 1.0) * math.log(nugget) + math.log(replicates)
-            gram[m * (m + 1) + m] += state.y[row, 2] / nugget
-    state.leaf[node, LOG_DET] = log_det
+            last[0] += state.y[row, 2] / nugget
+    return log_det
 
 
 @compiled
@@ -225,4 +238,4 @@ def factor_in_place(matrix: Array, m: int) -> None:
             total = matrix[i, j]
             for a in range(j):
                 total -= matrix[i, a] * matrix[j, a]
-            matrix[i, j] = math.sqrt(total) if i == j else total / matrix[j, j]
+            matrix[i, j] = root(total) if i == j else total / matrix[j, j]

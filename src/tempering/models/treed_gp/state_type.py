@@ -1,0 +1,101 @@
+"""How compiled code sees a state: by one pointer to the table of its arrays.
+
+As a plain tuple its two hundred numbers (addresses, shapes and strides) would be arguments of every compiled
+function, to be compiled with each, and pushed at each call. Python's side is the `State` itself; the table lives as
+long as the call from there.
+"""
+
+from typing import Any, get_type_hints
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import NativeValue, box, models, register_model, typeof_impl, unbox
+from numpy.typing import NDArray
+
+from tempering.models.treed_gp.layout import MATRICES, State
+
+
+def _array_type(name: str, hint: Any) -> types.Array:
+    number = types.int64 if hint == NDArray[np.int64] else types.float64
+    return types.Array(number, 3 if name == "counters" else 2 if name in MATRICES else 1, "C")
+
+
+FIELDS = {name: _array_type(name, hint) for name, hint in get_type_hints(State).items()}
+
+
+class StateType(types.Type):  # type: ignore[misc]
+    """The type of a `State` in compiled code."""
+
+    def __init__(self) -> None:
+        super().__init__(name="TreedGPState")
+
+
+STATE = StateType()
+register_model(StateType)(models.OpaqueModel)
+
+
+@typeof_impl.register(State)  # type: ignore[untyped-decorator]
+def _typeof(state: State, context: Any) -> StateType:
+    for name, array in zip(State._fields, state, strict=True):
+        kind = FIELDS[name]
+        fits = array.ndim == kind.ndim and array.dtype == np.dtype(str(kind.dtype)) and array.flags.c_contiguous
+        if not fits:
+            raise TypeError(
+                f"The array {name} of a state must be a contiguous {kind.ndim}-d array of {kind.dtype}, but is a "
+                f"{array.ndim}-d array of {array.dtype}. Take states from TreedGPModel.allocate."
+            )
+    return STATE
+
+
+def _table(context: Any) -> ir.Type:
+    """Return the layout of the table: the arrays, and the Python object they came from."""
+    return ir.LiteralStructType([*(context.get_data_type(kind) for kind in FIELDS.values()), cgutils.voidptr_t])
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):  # type: ignore[misc]
+    key = StateType
+
+    def generic_resolve(self, kind: StateType, name: str) -> Any:
+        return FIELDS.get(name)
+
+
+@lower_getattr_generic(StateType)  # type: ignore[untyped-decorator]
+def _attribute(context: Any, builder: Any, kind: Any, pointer: Any, name: str) -> Any:
+    table = builder.bitcast(pointer, _table(context).as_pointer())
+    place = cgutils.gep_inbounds(builder, table, 0, list(FIELDS).index(name))
+    value = context.unpack_value(builder, FIELDS[name], place)
+    return impl_ret_borrowed(context, builder, FIELDS[name], value)
+
+
+@unbox(StateType)  # type: ignore[untyped-decorator]
+def _unbox(kind: Any, state: Any, c: Any) -> NativeValue:
+    table = cgutils.alloca_once(c.builder, _table(c.context))
+    natives = []
+    for index, array in enumerate(FIELDS.values()):
+        item = c.pyapi.tuple_getitem(state, index)
+        native = c.unbox(array, item)
+        c.context.pack_value(c.builder, array, native.value, cgutils.gep_inbounds(c.builder, table, 0, index))
+        natives.append((array, native))
+    c.builder.store(state, cgutils.gep_inbounds(c.builder, table, 0, len(FIELDS)))
+    failed = natives[0][1].is_error
+    for _, native in natives[1:]:
+        failed = c.builder.or_(failed, native.is_error)
+
+    def cleanup() -> None:
+        for array, native in natives:
+            c.context.nrt.decref(c.builder, array, native.value)
+
+    return NativeValue(c.builder.bitcast(table, cgutils.voidptr_t), is_error=failed, cleanup=cleanup)
+
+
+@box(StateType)  # type: ignore[untyped-decorator]
+def _box(kind: Any, pointer: Any, c: Any) -> Any:
+    table = c.builder.bitcast(pointer, _table(c.context).as_pointer())
+    state = c.builder.load(cgutils.gep_inbounds(c.builder, table, 0, len(FIELDS)))
+    c.pyapi.incref(state)
+    return state
