@@ -9,7 +9,7 @@ measured baselines stand in, and the table says so. Times are those of the proce
 import argparse
 import json
 import os
-import shutil
+import platform
 import subprocess
 import sys
 import tempfile
@@ -21,6 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks._tgp import has_tgp, run_tgp
 from tempering.estimators import ess_of_autocorrelation
 from tempering.experiments import exponential, motorcycle
 from tempering.ladder import Ladder
@@ -33,28 +34,8 @@ STORED = {"motorcycle": 2.35e-3, "exponential 80": 0.348e-3, "exponential 400": 
 # number of leaves has not moved yet has no effective draws to count: then this stands in too.
 STORED_LEAVES = 162 / 484
 N_SETS = 5  # of data, for the accuracy
+SPEED_SEEDS = (1, 2, 3)
 LEAF_ROUNDS = 20_000  # of tgp, for its effective draws of the leaves; ours runs ten times as many
-TGP = r"""
-suppressMessages(library(tgp))
-task <- commandArgs(TRUE)
-X <- as.matrix(read.csv(task[1])); Z <- scan(task[2], quiet=TRUE)
-total <- as.integer(task[3]); burn <- as.integer(task[4]); seed <- as.integer(task[5])
-set.seed(seed)
-XX <- if (file.exists(task[6])) as.matrix(read.csv(task[6])) else NULL
-ladder <- if (task[7] == "tempered") default.itemps(m=40, k.min=0.1) else NULL
-prior <- if (task[7] == "tempered") "b0" else "bflat" # its default, which tempering does not allow
-every <- if (is.null(XX)) 1 else 10 # predictions at many inputs are dear
-before <- proc.time()
-fit <- btgp(X=X, Z=Z, XX=XX, BTE=c(burn, burn + total, every), R=1, bprior=prior, itemps=ladder,
-            pred.n=FALSE, krige=TRUE, zcov=FALSE, Ds2x=FALSE, improv=FALSE, trace=TRUE, verb=0)
-spent <- proc.time() - before
-leaves <- fit$trace$post$leaves
-cat("seconds", spent[["user.self"]] + spent[["sys.self"]], "\n")
-# Before a tempered run tgp learns its pseudo-prior for burn + total rounds, in place of the burn-in.
-cat("rounds", if (task[7] == "tempered") burn + 2 * total else burn + total, "\n")
-cat("leaves", leaves, "\n")
-if (!is.null(XX)) { cat("mean", fit$ZZ.km, "\n"); cat("low", fit$ZZ.q1, "\n"); cat("high", fit$ZZ.q2, "\n") }
-"""
 
 
 class Result(NamedTuple):
@@ -62,7 +43,7 @@ class Result(NamedTuple):
 
     quantity: str
     ours: float
-    peer: float
+    peer: float | None
     bar: float
     higher_is_better: bool
     detail: str
@@ -71,36 +52,6 @@ class Result(NamedTuple):
     def passed(self) -> bool:
         """Whether the bar is met."""
         return self.ours >= self.bar if self.higher_is_better else self.ours <= self.bar
-
-
-def has_tgp() -> bool:
-    if shutil.which("Rscript") is None:
-        return False
-    check = subprocess.run(["Rscript", "-e", "library(tgp)"], capture_output=True, check=False)
-    return check.returncode == 0
-
-
-def run_tgp(x: Any, y: Any, total: int, burn: int, *, tempered: bool, new: Any = None, seed: int = 1) -> dict[str, Any]:
-    """Run tgp's btgp; return seconds of the processor, rounds, leaves and predictions."""
-    with tempfile.TemporaryDirectory() as folder:
-        at = Path(folder)
-        names = ",".join(f"x{j}" for j in range(x.shape[1]))
-        np.savetxt(at / "x.csv", x, delimiter=",", header=names, comments="")
-        np.savetxt(at / "z.txt", y)
-        if new is not None:
-            np.savetxt(at / "new.csv", new, delimiter=",", header=names, comments="")
-        (at / "run.R").write_text(TGP)
-        mode = "tempered" if tempered else "plain"
-        task = [at / "x.csv", at / "z.txt", total, burn, seed, at / "new.csv", mode]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        command = ["Rscript", str(at / "run.R"), *map(str, task)]
-        # in that folder, since tgp leaves files where it runs
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=at)
-    out: dict[str, Any] = {}
-    for line in done.stdout.splitlines():
-        name, *values = line.split()
-        out[name] = np.array([float(v) for v in values])
-    return out
 
 
 def run_ours(x: Any, y: Any, total: int, tune: int, *, ladder: Ladder, moves: float, seed: int = 1) -> TreedGP:
@@ -143,18 +94,25 @@ def speed(scale: float, with_tgp: bool) -> list[Result]:
     for name, (x, y), rounds, bar in cases:
         n = max(400, int(scale * rounds))
         run_ours(x, y, 50, 50, ladder=LADDER, moves=0.25)  # compiled, or read from the cache
-        _, seconds = timed(lambda x=x, y=y, n=n: run_ours(x, y, n, n, ladder=LADDER, moves=0.25))
-        ours = 2 * n / seconds
-        if with_tgp:
-            peer = run_tgp(x, y, n // 2, n // 2, tempered=True)
-            theirs = float(peer["rounds"][0] / peer["seconds"][0])
-        else:
-            theirs = 1 / STORED[name]
+        pairs = [rates(name, x, y, n, seed, with_tgp) for seed in SPEED_SEEDS]
+        ratios = [ours / theirs for ours, theirs in pairs]
+        ours, theirs = pairs[int(np.argmin(ratios))]
         detail = f"{ours:.0f} rounds/s, tgp {theirs:.0f}" + ("" if with_tgp else " (stored)")
-        out.append(Result(f"{name}: rounds a second, times tgp's", ours / theirs, theirs, bar, True, detail))
+        detail += f"; seeds {', '.join(f'{ratio:.1f}' for ratio in ratios)}"
+        label = f"{name}: rounds a second, times tgp's, the worst of {len(pairs)} seeds"
+        out.append(Result(label, min(ratios), theirs, bar, True, detail))
         if name == "motorcycle":
             out.append(leaves_a_second(x, y, max(LEAF_ROUNDS, n), with_tgp))
     return out
+
+
+def rates(name: str, x: Any, y: Any, n: int, seed: int, with_tgp: bool) -> tuple[float, float]:
+    """Return rounds a second of the processor, ours and tgp's."""
+    _, seconds = timed(lambda: run_ours(x, y, n, n, ladder=LADDER, moves=0.25, seed=seed))
+    if not with_tgp:
+        return 2 * n / seconds, 1 / STORED[name]
+    peer = run_tgp(x, y, n // 2, n // 2, tempered=True, seed=seed)
+    return 2 * n / seconds, float(peer["rounds"][0] / peer["seconds"][0])
 
 
 def leaves_a_second(x: Any, y: Any, n: int, with_tgp: bool) -> Result:
@@ -192,7 +150,7 @@ def first_fit() -> list[Result]:
             )
             seconds, clock = map(float, done.stdout.split())
             detail = f"{clock:.1f} s by the clock, which counts what else runs"
-            out.append(Result(f"first draw in a fresh process, {label} (s)", seconds, np.nan, bar, False, detail))
+            out.append(Result(f"first draw in a fresh process, {label} (s)", seconds, None, bar, False, detail))
     return out
 
 
@@ -270,6 +228,16 @@ def errors(
     )
 
 
+def stored(results: list[Result], scale: float) -> dict[str, Any]:
+    """Return what the page of benchmarks shows."""
+    about = {"python": platform.python_version(), "processor": platform.machine(), "length_of_the_runs": scale}
+    rows = [
+        {"quantity": r.quantity, "ours": r.ours, "tgp": r.peer, "bar": r.bar, "met": r.passed, "detail": r.detail}
+        for r in results
+    ]
+    return {"about": about | {"load_at_the_end": os.getloadavg()[0]}, "rows": rows}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="run ten times as long")
@@ -295,7 +263,7 @@ def main() -> int:
     if not with_tgp:
         print("R with tgp is not installed: stored baselines, and no comparison of accuracy.")
     if options.json:
-        Path(options.json).write_text(json.dumps([r._asdict() for r in results], indent=2) + "\n")
+        Path(options.json).write_text(json.dumps(stored(results, scale), indent=2) + "\n")
     return 0 if all(r.passed for r in results) else 1
 
 
