@@ -8,7 +8,7 @@ from benchmarks.peers.samplers import Answer
 from tempering.planning import LEAPFROG_STEPS
 
 PACKAGE, ENVIRONMENT = "tempering", "own"
-EFFORT, LEAST = 10_000, 2_000
+EFFORT = 10_000
 SETTINGS = {
     "call": "tp.sample(tp.Target(log_density), initial=point, rng=seed), draws scaled with the effort",
     "effort": "draws a chain (default 10 000); tune stays at its default",
