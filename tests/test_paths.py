@@ -80,3 +80,19 @@ def test_a_tuned_run_keeps_the_plain_path_where_no_reference_fits():
     run = tp.sample(tp.Target(funnel), initial=np.zeros(5), rng=4, draws=200, progress=False)
     assert not run.info.redraws
     assert run.is_powered
+
+
+def normal(x):
+    return -0.5 * jnp.sum(x**2)
+
+
+def shell(x):
+    return -100.0 * (jnp.sqrt(jnp.sum(x**2) + 1e-12) - 3.0) ** 2
+
+
+@pytest.mark.parametrize(("log_density", "kernel"), [(normal, "RandomWalk"), (shell, "Hamiltonian")])
+def test_gradients_are_taken_where_no_reference_fits(log_density, kernel):
+    """A pilot walks at random; along a good reference the run goes on so, on a shell of six dimensions it does not."""
+    run = tp.sample(tp.Target(log_density), initial=np.full(6, 1.2), rng=3, tune=960, draws=320, progress=False)
+    assert run.info.kernel.startswith(kernel)
+    assert (run.ladder.hottest == 0.0) == (kernel == "RandomWalk")

@@ -64,11 +64,11 @@ def test_overlapping_compilations_count_once_and_earlier_ones_not_at_all():
 
 def test_efforts_follow_the_pace_of_the_pilot():
     pilot = {"sampling": 0.5, "effort": 1000}
-    assert runs.matched_effort("tempering", [pilot], 1.5) == 3000
-    assert runs.matched_effort("tempering", [pilot], 1e6) == 64_000  # no further than it can be trusted
-    assert runs.matched_effort("tempering", [pilot], 1e-6) == 2000  # the least it runs with
+    assert runs.matched_effort("numpyro_nuts", [pilot], 1.5) == 3000
+    assert runs.matched_effort("numpyro_nuts", [pilot], 1e6) == 64_000  # no further than it can be trusted
+    assert runs.matched_effort("numpyro_nuts", [pilot], 1e-6) == 1000  # its own default
     second = {"sampling": 0.7, "effort": 3000}  # 0.4 s are spent whatever the effort
-    assert runs.matched_effort("tempering", [pilot, second], 1.0) == 6000
+    assert runs.matched_effort("numpyro_nuts", [pilot, second], 1.0) == 6000
 
 
 def test_the_ratio_is_of_squared_errors_times_time():
@@ -99,7 +99,7 @@ def test_a_failure_is_a_row_that_says_so():
 
 def test_a_peer_that_is_not_installed_is_a_record(monkeypatch, tmp_path):
     monkeypatch.setitem(environments.PLACES, "peers", (tmp_path, tmp_path / "requirements.txt"))
-    found = runs.run_one("emcee_ensemble", "ring", 1, 10, runs.free_cores()[0], limit=20.0)
+    (found,) = runs.run_seeds("emcee_ensemble", "ring", [1], 10, runs.free_cores()[0], limit=20.0)
     assert found["failure"].startswith("not installed")
 
 
@@ -112,7 +112,7 @@ def kept_runs(tmp_path, *records, **options):
 def test_runs_that_are_kept_are_not_run_again(tmp_path):
     version = versions.version_stamp("emcee_ensemble")
     kept = kept_runs(tmp_path, record("emcee_ensemble", 3, 0.5, 1.0, effort=77, version=version))
-    assert kept.one("emcee_ensemble", "ring", 3, 77)["masses"] == 0.5
+    assert [r["masses"] for r in kept.of_seeds(("emcee_ensemble", "ring"), [3], 77)] == [0.5]
     assert not kept.path.exists()
     assert len(kept.records) == 1
 
@@ -120,8 +120,8 @@ def test_runs_that_are_kept_are_not_run_again(tmp_path):
 def test_runs_of_another_version_are_neither_shown_nor_taken_for_done(tmp_path, monkeypatch):
     kept = kept_runs(tmp_path, record("emcee_ensemble", 3, 0.5, 1.0, effort=77, version="0.0 elsewhere"))
     assert kept.records == []
-    monkeypatch.setattr(runs, "run_one", lambda sampler, *at: record(sampler, 3, 0.25, 1.0, effort=77))
-    assert kept.one("emcee_ensemble", "ring", 3, 77)["masses"] == 0.25
+    monkeypatch.setattr(runs, "run_seeds", lambda sampler, *at: [record(sampler, 3, 0.25, 1.0, effort=77)])
+    assert [r["masses"] for r in kept.of_seeds(("emcee_ensemble", "ring"), [3], 77)] == [0.25]
     again = runs.Runs(kept.path, [0], limit=1.0)
     assert [r["masses"] for r in again.stored] == [0.5, 0.25]
     assert [r["masses"] for r in again.records] == [0.25]
@@ -129,8 +129,8 @@ def test_runs_of_another_version_are_neither_shown_nor_taken_for_done(tmp_path, 
 
 def test_after_the_deadline_nothing_is_begun(tmp_path):
     kept = kept_runs(tmp_path, deadline=0.0)
-    assert kept.one("emcee_ensemble", "ring", 1, 10) is None
-    assert kept.left_out == 1
+    assert kept.of_seeds(("emcee_ensemble", "ring"), [1, 2], 10) == []
+    assert kept.left_out == 2
     assert not kept.path.exists()
 
 
@@ -138,14 +138,14 @@ def test_a_forecast_counts_what_is_kept(tmp_path):
     version = versions.version_stamp("emcee_ensemble")
     own = [record("emcee_ensemble", seed, 0.5, 8.0, version=version) for seed in (0, 1, 2)]
     kept, to_make, cost = kept_runs(tmp_path, *own).forecast(["ring"], ["emcee_ensemble"], 5, 3.0)
-    assert (kept, to_make, cost) == (3, 3, 3 * 10.0)
+    assert (kept, to_make, cost) == (3, 3, 3 * 8.0 + 2.0)
     lost = own[0] | {"failure": "crashed"}
     assert kept_runs(tmp_path, lost).forecast(["ring"], ["emcee_ensemble"], 5, 3.0)[1:] == (0, 0.0)
 
 
 def test_more_processor_time_than_allowed_is_a_record():
-    found = runs.run_one("tempering", "ring", 1, 10_000, runs.free_cores()[0], limit=1.0)
-    assert found["failure"] == "did not end within 1 s of the processor"
+    found = runs.run_seeds("tempering", "ring", [1, 2], 10_000, runs.free_cores()[0], limit=1.0)
+    assert [r["failure"] for r in found] == ["did not end within 1 s of the processor"] * 2
 
 
 def test_every_sampler_says_its_settings_and_where_it_runs():
@@ -153,4 +153,27 @@ def test_every_sampler_says_its_settings_and_where_it_runs():
         module = runs.module_of(name)
         assert module.ENVIRONMENT == "own" or module.ENVIRONMENT in environments.PLACES
         assert "effort" in module.SETTINGS
-        assert module.EFFORT >= module.LEAST > 0
+        assert module.EFFORT > 0
+
+
+def test_the_most_promising_of_every_case_come_first():
+    def runs_of(sampler, case, masses, sampling):
+        return [record(sampler, 0, masses, sampling) | {"case": case}]
+
+    pilots = {
+        ("emcee_ensemble", "ring"): (runs_of("emcee_ensemble", "ring", 0.1, 1.0), 10),
+        ("tempering", "ring"): (runs_of("tempering", "ring", 0.01, 10.0), 10),
+        ("pymc_smc", "ring"): ([], 10),
+        ("emcee_ensemble", "mixture"): (runs_of("emcee_ensemble", "mixture", 0.1, 1.0), 10),
+    }
+    ring, mixture = ("tempering", "ring"), ("emcee_ensemble", "mixture")
+    assert runs.by_promise(pilots) == [ring, mixture, ("emcee_ensemble", "ring")]
+
+
+def test_figures_are_of_the_seeds_and_start_up_of_the_run_that_started_up():
+    pilot, first = record("tempering", 0, 0.5, 1.0), record("tempering", 1, 0.01, 1.0, start_up=7.0)
+    later = record("tempering", 2, 0.01, 1.0, start_up=None)
+    cell = Summary([pilot, first, later]).cell("ring", "tempering")
+    assert cell.rms("masses") == pytest.approx(0.01)
+    assert cell.median("start_up") == 7.0
+    assert Summary([pilot]).cell("ring", "tempering").rms("masses") == 0.5

@@ -25,9 +25,9 @@ QUICK_SAMPLERS = (
     "dynesty_dynamic",
     "eryn_parallel",
 )
-# limits in seconds of the processor for one run, minutes by the clock for all
+# limits in seconds of the processor for the seeds of a cell together, minutes by the clock for all
 QUICK = {"seeds": 1, "seconds": 3.0, "limit": 60.0, "minutes": 8.5, "pilots": 1}
-FULL = {"seeds": 10, "seconds": 10.0, "limit": 900.0, "minutes": float("inf"), "pilots": 2}
+FULL = {"seeds": 10, "seconds": 3.0, "limit": 900.0, "minutes": float("inf"), "pilots": 2}
 FOLDER = Path(__file__).parents[2] / "build" / "benchmarks"  # not tracked
 
 
@@ -51,7 +51,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS)
     parser.add_argument("--seeds", type=int, help="runs of every cell besides its pilots; 0: only those")
     parser.add_argument("--seconds", type=float, help="of sampling that a run should last, by the processor")
-    parser.add_argument("--limit", type=float, help="seconds of the processor after which a run is given up")
+    parser.add_argument("--limit", type=float, help="seconds of the processor after which a cell's seeds are given up")
     parser.add_argument("--minutes", type=float, help="by the clock, after which no run is begun: the rest can wait")
     parser.add_argument("--jobs", type=int, help="runs at a time, each pinned to a core; all cores by default")
     parser.add_argument("--runs", type=Path, help="file of all runs; those of the same versions are not run again")

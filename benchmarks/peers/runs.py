@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,34 +11,36 @@ from queue import Queue
 from statistics import median
 from threading import Lock
 
-from benchmarks.peers.one_run import SAMPLERS, Record, module_of, run_one
+from benchmarks.peers.processes import SAMPLERS, Record, module_of, run_seeds
 from benchmarks.peers.versions import version_stamp
 
-__all__ = ["SAMPLERS", "Record", "Runs", "free_cores", "matched_effort", "module_of", "run_one"]
+__all__ = ["SAMPLERS", "Record", "Runs", "free_cores", "matched_effort", "module_of", "run_seeds"]
 
 PILOTS, NEAR_ENOUGH = 2, 0.7
-GROWTH = (0.25, 64.0)  # of an effort from a pilot run, at the most: longer extrapolations are not trusted
+GROWTH = 64.0  # of an effort from a pilot run, at the most: longer extrapolations are not trusted
 START_UP = 10.0  # seconds of a run, besides its sampling, where none was made yet
 Pair = tuple[str, str]  # sampler, case
 
 
 def matched_effort(sampler: str, pilots: list[Record], seconds: float) -> int:
-    """Return the effort that should take ``seconds`` of sampling, by a pilot's pace or the line through two."""
+    """Return the effort that should take ``seconds`` of sampling, by a pilot's pace or the line through two.
+
+    It is never less than the sampler's own default: a run cut short of its warm-up would say nothing of the sampler.
+    """
     last, first = pilots[-1], pilots[0]
     effort = last["effort"] * seconds / max(last["sampling"], 1e-3)
     if last["effort"] != first["effort"]:
         pace = (last["sampling"] - first["sampling"]) / (last["effort"] - first["effort"])
         if pace > 0:  # what does not grow with the effort, tuning for one, is left out
             effort = last["effort"] + (seconds - last["sampling"]) / pace
-    effort = min(max(effort, GROWTH[0] * last["effort"]), GROWTH[1] * last["effort"])
-    return max(module_of(sampler).LEAST, int(effort))
+    return max(module_of(sampler).EFFORT, int(min(effort, GROWTH * last["effort"])))
 
 
 @dataclass
 class Runs:
     """All runs so far, kept in a file so that a stopped comparison goes on.
 
-    ``limit`` is in seconds of the processor, for one run; ``deadline``, by `time.monotonic`, for all of them.
+    ``limit`` is in seconds of the processor, for the seeds of a cell; ``deadline`` is of all, by `time.monotonic`.
     """
 
     path: Path
@@ -62,63 +64,59 @@ class Runs:
         """The runs of the versions there are now."""
         return [r for r in self.stored if r.get("version") == version_stamp(r["sampler"])]
 
-    def one(self, sampler: str, case: str, seed: int, effort: int) -> Record | None:
-        """Return a record, running for it if need be; None if it is too late to begin."""
-        at = {"sampler": sampler, "case": case, "seed": seed, "effort": effort, "version": version_stamp(sampler)}
-        for record in self.stored:
-            if at.items() <= record.items():
-                return record
+    def of_seeds(self, pair: Pair, seeds: Sequence[int], effort: int) -> list[Record]:
+        """Return a record for each seed, running for those that are not kept; none of those it is too late for."""
+        sampler, case = pair
+        at = {"sampler": sampler, "case": case, "effort": effort, "version": version_stamp(sampler)}
+        kept = [r for r in self.stored if at.items() <= r.items() and r["seed"] in seeds]
+        missing = [seed for seed in seeds if seed not in {r["seed"] for r in kept}]
+        return kept + ([at | r for r in self._made(pair, missing, effort)] if missing else [])
+
+    def _made(self, pair: Pair, seeds: Sequence[int], effort: int) -> list[Record]:
         core = self._free.get()
         try:
             left = self.deadline - time.monotonic()
-            if left <= 0:
-                self.left_out += 1
-                return None
-            record = at | run_one(sampler, case, seed, effort, core, min(self.limit, max(left, 1.0)))
+            made = run_seeds(*pair, seeds, effort, core, min(self.limit, left)) if left > 1 else []
         finally:
             self._free.put(core)
-        if "failure" in record and left < self.limit:  # not the run's fault: it is none
-            self.left_out += 1
-            return None
-        self._keep(record)
-        return record
+        if left < self.limit:  # what did not end in time is not the sampler's fault: it is no run
+            made = [r for r in made if "failure" not in r]
+        self.left_out += len(seeds) - len(made)
+        made = [r | {"version": version_stamp(pair[0])} for r in made]
+        if made:
+            self._keep(made)
+        return made
 
-    def _keep(self, record: Record) -> None:
+    def _keep(self, records: Sequence[Record]) -> None:
         with self._lock:
-            self.stored.append(record)
+            self.stored.extend(records)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             partial = self.path.with_suffix(".partial")
             partial.write_text(json.dumps(self.stored, indent=0) + "\n")
             partial.replace(self.path)
-        said = record.get("failure") or (
-            f"masses {_figure(record['masses'])} moments {_figure(record['moments'])} evidence "
-            f"{_figure(record['log_evidence'])} in {record['sampling']:.1f} s after {record['start_up']:.1f} s"
-        )
-        where = f"{record['case']:9s} {record['sampler']:20s} seed {record['seed']} effort {record['effort']:7d}"
-        print(f"{where}: {said}", flush=True)
+        for record in records:
+            print(_line_of(record), flush=True)
 
-    def effort_of(self, pair: Pair, seconds: float) -> int | None:
-        """Run pilots until the time is met; return the effort, None where there is none."""
-        sampler, case = pair
-        effort, pilots = module_of(sampler).EFFORT, []
+    def pilots_of(self, pair: Pair, seconds: float) -> tuple[list[Record], int]:
+        """Run pilots until the time is met; return them and the effort that meets it."""
+        effort, pilots = module_of(pair[0]).EFFORT, []
         for _ in range(self.n_pilots):
-            pilot = self.one(sampler, case, 0, effort)
-            if pilot is None or "failure" in pilot:
-                return None
-            pilots.append(pilot)
-            if NEAR_ENOUGH < pilot["sampling"] / seconds < 1 / NEAR_ENOUGH:
-                return effort
-            effort = matched_effort(sampler, pilots, seconds)
-        return effort
+            pilot = self.of_seeds(pair, (0,), effort)
+            if not pilot or "failure" in pilot[0]:
+                return [], effort
+            pilots += pilot
+            if NEAR_ENOUGH < pilot[0]["sampling"] / seconds < 1 / NEAR_ENOUGH:
+                return pilots, effort
+            effort = matched_effort(pair[0], pilots, seconds)
+        return pilots, effort
 
-    def all(self, cases: Iterable[str], samplers: Iterable[str], seeds: Iterable[int], seconds: float) -> None:
-        """Run everything, one run a core at a time: all pilots first, then seed after seed over all problems."""
+    def all(self, cases: Iterable[str], samplers: Sequence[str], seeds: Sequence[int], seconds: float) -> None:
+        """Run everything, a process a core at a time: all pilots first, then the seeds of the most promising."""
         pairs = [(sampler, case) for case in cases for sampler in samplers]
         with ThreadPoolExecutor(len(self.cores)) as pool:
-            efforts = dict(zip(pairs, pool.map(lambda pair: self.effort_of(pair, seconds), pairs), strict=True))
-            for seed in seeds:
-                tasks = [(*pair, seed, effort) for pair, effort in efforts.items() if effort is not None]
-                list(pool.map(lambda task: self.one(*task), tasks))
+            pilots = dict(zip(pairs, pool.map(lambda pair: self.pilots_of(pair, seconds), pairs), strict=True))
+            if seeds:
+                list(pool.map(lambda pair: self.of_seeds(pair, seeds, pilots[pair][1]), by_promise(pilots)))
 
     def forecast(
         self, cases: Iterable[str], samplers: Iterable[str], n_seeds: int, seconds: float
@@ -133,14 +131,38 @@ class Runs:
                 continue
             good = [r for r in own if "failure" not in r]
             more = n_seeds - len({r["seed"] for r in good if r["seed"] > 0}) + (0 if good else self.n_pilots)
-            each = median(r["start_up"] + r["sampling"] for r in good) if good else START_UP + seconds
-            to_make, cost = to_make + more, cost + more * max(each, seconds)
+            each = median(r["sampling"] for r in good) if good else seconds
+            start = max((r["start_up"] or 0.0 for r in good), default=START_UP)
+            to_make, cost = to_make + more, cost + more * max(each, seconds) + start * (more > 0)
         return kept, to_make, cost
 
 
 def free_cores() -> list[int]:
     """Return the cores this process may use."""
     return sorted(os.sched_getaffinity(0))
+
+
+def by_promise(pilots: Mapping[Pair, tuple[Sequence[Record], int]]) -> list[Pair]:
+    """Return the pairs that have pilots: of every case the one of least error^2 x time first, then the second ones."""
+
+    def cost(pair: Pair) -> float:
+        last = pilots[pair][0][-1]
+        return float((last["moments"] if last["masses"] is None else last["masses"]) ** 2 * last["sampling"])
+
+    ranked: list[tuple[int, Pair]] = []
+    for case in dict.fromkeys(case for _, case in pilots):
+        able = [pair for pair, (runs, _) in pilots.items() if pair[1] == case and runs]
+        ranked += enumerate(sorted(able, key=cost))
+    return [pair for _, pair in sorted(ranked, key=lambda item: item[0])]
+
+
+def _line_of(record: Record) -> str:
+    where = f"{record['case']:9s} {record['sampler']:20s} seed {record['seed']} effort {record['effort']:7d}"
+    if "failure" in record:
+        return f"{where}: {record['failure']}"
+    after = "" if record["start_up"] is None else f" after {record['start_up']:.1f} s"
+    errors = f"masses {_figure(record['masses'])} moments {_figure(record['moments'])}"
+    return f"{where}: {errors} evidence {_figure(record['log_evidence'])} in {record['sampling']:.1f} s{after}"
 
 
 def _figure(value: float | None) -> str:

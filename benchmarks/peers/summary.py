@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,15 +11,15 @@ import numpy as np
 
 from benchmarks.peers.cases import case_of
 from benchmarks.peers.environments import version_of
-from benchmarks.peers.one_run import SAMPLERS, module_of
+from benchmarks.peers.processes import SAMPLERS, module_of
 
 OURS = "tempering"
-FLOOR = 3.0  # a sampler that at its longest runs errs by more than this many times what was wanted has not got there
+FLOOR = 3.0  # a sampler that errs by more than this many times what was wanted has not got there
 
 
 @dataclass(frozen=True)
 class Cell:
-    """All runs of one sampler on one case, pilots too; errors are those of the effort that most seeds had."""
+    """All runs of one sampler on one case, pilots too."""
 
     case: str
     sampler: str
@@ -32,11 +31,9 @@ class Cell:
         return [r for r in self.records if "failure" not in r]
 
     @cached_property
-    def longest(self) -> list[dict[str, Any]]:
-        """The runs at the effort that most seeds had; at the greatest such."""
-        counts = Counter(r["effort"] for r in self.good)
-        most = max(counts, key=lambda effort: (counts[effort], effort), default=0)
-        return [r for r in self.good if r["effort"] == most]
+    def counted(self) -> list[dict[str, Any]]:
+        """The runs that the figures are of: all seeds, at their one effort; the last pilot where there are none."""
+        return [r for r in self.good if r["seed"] > 0] or self.good[-1:]
 
     @property
     def failure(self) -> str | None:
@@ -49,17 +46,17 @@ class Cell:
         return "masses" if case_of(self.case).is_multimodal else "moments"
 
     def rms(self, key: str) -> float | None:
-        """Return the root mean square error of the longest runs."""
-        values = [r[key] for r in self.longest if r[key] is not None]
+        """Return the root mean square error of the runs that count."""
+        values = [r[key] for r in self.counted if r[key] is not None]
         return float(np.sqrt(np.mean(np.square(values)))) if values else None
 
     def constant(self, per: str = "sampling") -> float:
         """Return the mean of error^2 x time (or x calls): what an error of 1 would cost."""
-        return float(np.mean([r[self.key] ** 2 * r[per] for r in self.good]))
+        return float(np.mean([r[self.key] ** 2 * r[per] for r in self.counted]))
 
     def median(self, key: str) -> float | None:
-        """Return a median over the longest runs."""
-        values = [r[key] for r in self.longest if r[key] is not None]
+        """Return a median over the runs that count, of those that have it."""
+        values = [r[key] for r in self.counted if r[key] is not None]
         return float(np.median(values)) if values else None
 
     @property
@@ -75,7 +72,7 @@ class Cell:
     @property
     def effective_draws_a_second(self) -> float:
         """1 / (mean square error of moments, in deviations) / sampling seconds."""
-        return 1 / float(np.mean([r["moments"] ** 2 * r["sampling"] for r in self.good]))
+        return 1 / float(np.mean([r["moments"] ** 2 * r["sampling"] for r in self.counted]))
 
 
 class Summary:
@@ -108,7 +105,7 @@ class Summary:
             best = min(peers, key=lambda cell: cell.constant())
             whole = [cell for cell in peers if cell.seconds_to_error is not None]
             soonest = min(whole, key=lambda cell: cell.seconds_to_error or np.inf, default=None)
-            calls = [cell for cell in peers if cell.longest[0]["n_calls"]]
+            calls = [cell for cell in peers if cell.counted[0]["n_calls"]]
             fewest = min(calls, key=lambda cell: cell.constant("n_calls"), default=None)
             out.append(
                 {
@@ -160,7 +157,7 @@ def _figures(cell: Cell) -> dict[str, Any]:
     masses, error = cell.rms("masses"), cell.rms(cell.key)
     far = error is not None and error > FLOOR * case_of(cell.case).error_wanted
     return {
-        "runs": len(cell.longest),
+        "runs": len(cell.counted),
         "masses": masses,
         "moments": cell.rms("moments"),
         "log evidence": cell.rms("log_evidence"),

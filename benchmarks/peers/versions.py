@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.peers.environments import version_of
-from benchmarks.peers.one_run import module_of
+from benchmarks.peers.processes import module_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "tempering"
 

@@ -1,7 +1,10 @@
-"""One run of one sampler in a process of its own.
+"""Runs of one sampler on one case, seed after seed in one process.
 
-``python -m benchmarks.peers.worker SAMPLER CASE SEED EFFORT CORE LIMIT``, the limit in seconds of the processor. The
-last line of its output is the record, as JSON.
+``python -m benchmarks.peers.worker SAMPLER CASE SEEDS EFFORT CORE LIMIT``, the seeds with commas between, the limit in
+seconds of the processor for all of them. Every run prints its record, a line of JSON.
+
+What is compiled for the first run is there for the others: the first alone says how long starting up takes, and how
+much memory.
 """
 
 import importlib
@@ -9,8 +12,10 @@ import json
 import os
 import resource
 import sys
+import tempfile
 import time
 import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -40,45 +45,59 @@ class Compilation:
         return total
 
 
-def measured(sampler: str, case_name: str, seed: int, effort: int) -> dict[str, Any]:
-    """Run, and return errors, times and memory."""
+def measured(sampler: str, case_name: str, seeds: Iterable[int], effort: int) -> Iterator[dict[str, Any]]:
+    """Run with one seed after the other; yield errors, times and memory."""
     from benchmarks.peers.cases import case_of
 
     module = importlib.import_module(f"benchmarks.peers.samplers.{sampler}")
     case = case_of(case_name)
     importlib.import_module(module.PACKAGE.replace("-", "_"))
     compilation = Compilation()
-    clock, processor = time.perf_counter(), time.process_time()
-    answer = module.run(case, seed, effort)
-    wall, spent = time.perf_counter() - clock, time.process_time() - processor
-    compiling = compilation.seconds(clock) * spent / wall
-    return {
-        "sampler": sampler,
-        "case": case_name,
-        "seed": seed,
-        "effort": effort,
-        "start_up": processor + compiling,
-        "compiling": compiling,
-        "sampling": spent - compiling,
-        "wall": wall,
-        "n_calls": answer.n_calls,
-        "n_draws": len(answer.draws),
-        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        **case.errors(answer.draws, answer.weights, answer.log_evidence),
-    }
+    begun = time.process_time()
+    for nth, seed in enumerate(seeds):
+        clock, processor = time.perf_counter(), time.process_time()
+        answer = module.run(case, seed, effort)
+        wall, spent = time.perf_counter() - clock, time.process_time() - processor
+        compiling = compilation.seconds(clock) * spent / wall
+        yield {
+            "sampler": sampler,
+            "case": case_name,
+            "seed": seed,
+            "effort": effort,
+            "start_up": begun + compiling if nth == 0 else None,
+            "compiling": compiling,
+            "sampling": spent - compiling,
+            "wall": wall,
+            "n_calls": answer.n_calls,
+            "n_draws": len(answer.draws),
+            "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if nth == 0 else None,
+            **case.errors(answer.draws, answer.weights, answer.log_evidence),
+        }
+
+
+def remember_programs(folder: str) -> None:
+    """Let JAX look for programs where this process left them: samplers that compile anew for every seed need not."""
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 def main() -> None:
-    sampler, case_name, seed, effort, core, limit = sys.argv[1:]
+    sampler, case_name, seeds, effort, core, limit = sys.argv[1:]
     os.sched_setaffinity(0, {int(core)})
     resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 30))
     warnings.simplefilter("ignore")
-    try:
-        record = measured(sampler, case_name, int(seed), int(effort))
-    except Exception as failure:
-        at = {"sampler": sampler, "case": case_name, "seed": int(seed), "effort": int(effort)}
-        record = at | {"failure": f"{type(failure).__name__}: {failure}"[:300]}
-    print(json.dumps(record))
+    left = [int(seed) for seed in seeds.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        if len(left) > 1:
+            remember_programs(folder)
+        try:
+            for record in measured(sampler, case_name, tuple(left), int(effort)):
+                print(json.dumps(record), flush=True)
+                left.pop(0)
+        except Exception as failure:
+            at = {"sampler": sampler, "case": case_name, "seed": left[0], "effort": int(effort)}
+            print(json.dumps(at | {"failure": f"{type(failure).__name__}: {failure}"[:300]}), flush=True)
 
 
 if __name__ == "__main__":

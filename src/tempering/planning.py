@@ -125,7 +125,7 @@ def make_plan(
     kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
     n_chains = chains if chains is not None else CHAINS[name][method]
     may_fit = is_auto and steps is None and method != "sequential" and layout.size <= LARGEST_FITTED
-    if may_fit and name == "vector" and along_a_good_reference(kernel) is kernel:
+    if may_fit and name == "vector":
         from tempering.reference.path import open_to_reference
 
         target = open_to_reference(target)
@@ -164,7 +164,7 @@ def along_a_good_reference(kernel: Any) -> Any:
 
 def calls_of_a_move(kernel: Any) -> int:
     """Return how many evaluations of the density, with or without a gradient, a move of a kernel takes."""
-    return kernel.n_steps if isinstance(kernel, Hamiltonian) else 1
+    return kernel.n_steps + 1 if isinstance(kernel, Hamiltonian) else 1
 
 
 def _has_gradient(target: Target, layout: Layout, example: Any) -> bool:

@@ -46,31 +46,44 @@ def prepare(
     if plan.ladder is not None or tune == 0:
         return plan, *_tune(plan, pseudo_prior, tune, report)
     may_fit = plan.may_fit and tune * _calls_of_an_iteration(plan) >= CALLS_OF_A_FIT
+    if not may_fit:
+        explorer, pilot = _explored(plan, 0, report)
+        return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, 0, may_fit=False)
+    scouting = replace(plan, kernel=along_a_good_reference(plan.kernel))  # its moves need only see places
+    explorer, pilot = _explored(scouting, _scouting(scouting, tune), report)
+    spent = _as_iterations(plan, pilot.n_iterations * _calls_of_an_iteration(scouting))
+    most_calls = int(SHARE_OF_A_FIT * tune * _calls_of_an_iteration(plan))
+    along, of_fit = _along_fitted(plan, (pilot.seen, pilot.seen_energy), most_calls, report)
+    spent += of_fit
+    if along is not None:
+        return _tune_from_reference(along, objective, tune, report, spent)
+    plan = replace(plan, may_fit=False)
+    if scouting.kernel is plan.kernel:
+        spent -= pilot.n_iterations
+    else:
+        plan = replace(plan, target=plan.plain)
+        explorer, pilot = _explored(plan, 0, report)
+    return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, spent, may_fit=True)
+
+
+def _explored(plan: Plan, scouting: int, report: Any) -> tuple[Engine, Pilot]:
+    """Run a pilot by simulated tempering's engine."""
     explorer = _build_engine(replace(plan, method="simulated", rung_moves="lifted"), 1)
     settings = _first_settings(plan, Ladder([1.0]))
-    pilot = explore(
-        explorer, plan.leaves, explorer.start(1), settings, has_base=plan.has_base, report=report,
-        scouting=_scouting(plan, tune) if may_fit else 0,
-    )  # fmt: skip
-    spent = pilot.n_iterations
-    if may_fit:
-        most_calls = int(SHARE_OF_A_FIT * tune * _calls_of_an_iteration(plan))
-        plan, of_fit = _along_fitted(plan, (pilot.seen, pilot.seen_energy), most_calls, report)
-        spent += of_fit
-        if plan.fitted is not None:
-            return _tune_from_reference(plan, objective, tune, report, spent)
-    return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, spent, may_fit=may_fit)
+    return explorer, explore(
+        explorer, plan.leaves, explorer.start(1), settings, has_base=plan.has_base, report=report, scouting=scouting
+    )
 
 
 def _along_fitted(
     plan: Plan, seen: tuple[NDArray[np.float64], NDArray[np.float64]], most_calls: int, report: Any
-) -> tuple[Plan, int]:
+) -> tuple[Plan | None, int]:
     """Take the path from a fitted reference, if it is good; its calls are counted as iterations of all chains."""
     assert plan.layout is not None
-    plain = replace(plan, may_fit=False)
-    along, iterations = _along(plain, with_seen(plan.target, plan.layout, plan.starts, seen, plan.seed, most_calls))
+    tried = with_seen(plan.target, plan.layout, plan.starts, seen, plan.seed, most_calls)
+    along, iterations = _along(replace(plan, may_fit=False), tried)
     report(iterations, "")
-    return along or plain, iterations
+    return along, iterations
 
 
 def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Any) -> tuple[Engine, Tuned]:
@@ -87,14 +100,14 @@ def _tune_ladder_too(
     plan: Plan, explorer: Engine, pilot: Pilot, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int,
     report: Any, spent: int, *, may_fit: bool,
 ) -> tuple[Plan, Engine, Tuned]:  # fmt: skip
-    """Tune the ladder too: from what a pilot by simulated tempering's engine has seen, in rounds.
+    """Tune the ladder too: from what a pilot has seen, in rounds; ``spent`` are iterations before the pilot's.
 
     The first rounds' draws tell the target's shape: where a reference fitted to them is good, it becomes the path.
     """
-    before, hottest = pilot.n_iterations, pilot.rungs[-1].k
+    hottest = pilot.rungs[-1].k
     if not plan.has_base:
         hottest, pilot = coldest_that_mixes(explorer, plan.leaves, pilot, report)
-        spent += pilot.n_iterations - before
+    spent += pilot.n_iterations
     known = pilot.energies.density_of_states()
     ladder = choose_ladder(known, hottest, objective, plan.method)
     schedule = Schedule(ladder, known.log_pseudo_prior(ladder), pilot.settings_for(ladder))
@@ -191,7 +204,7 @@ def _drawn(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
 
 def _along(plan: Plan, tried: Attempt) -> tuple[Plan | None, int]:
     """Return the plan along a reference, if it is good, and the calls of its fit as iterations of all chains."""
-    iterations = -(-tried.n_calls // _calls_of_an_iteration(plan))
+    iterations = _as_iterations(plan, tried.n_calls)
     if tried.target is None:
         return None, iterations
     assert plan.layout is not None
@@ -214,6 +227,11 @@ def _scouting(plan: Plan, tune: int) -> int:
 
 def _calls_of_an_iteration(plan: Plan) -> int:
     return plan.n_chains * calls_of_a_move(plan.kernel)
+
+
+def _as_iterations(plan: Plan, n_calls: int) -> int:
+    """Return how many iterations of all chains make so many calls."""
+    return -(-n_calls // _calls_of_an_iteration(plan))
 
 
 def _weighted_draws(tuned: Tuned, k: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:

@@ -12,7 +12,7 @@ from benchmarks.peers.samplers.blackjax_tempered import SETTINGS as TEMPERED
 from benchmarks.peers.samplers.jax_parts import start
 
 PACKAGE, ENVIRONMENT = "blackjax", "peers"
-EFFORT, LEAST = 500, 200
+EFFORT = 500
 TARGET_ESS, MOST_TEMPERATURES = 3.0, 150
 SETTINGS = TEMPERED | {"target ESS": TARGET_ESS, "most temperatures": MOST_TEMPERATURES}
 

@@ -12,7 +12,7 @@ from benchmarks.peers.samplers import Answer
 from benchmarks.peers.samplers.jax_parts import start
 
 PACKAGE, ENVIRONMENT = "blackjax", "peers"
-EFFORT, LEAST = 2_000, 500
+EFFORT = 2_000
 MOVES, LEAPFROGS, TARGET_ESS = 10, 10, 0.5
 SETTINGS = {
     "effort": "particles",

@@ -11,7 +11,7 @@ from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer
 
 PACKAGE, ENVIRONMENT = "dynesty", "peers"
-EFFORT, LEAST = 4_000, 1_000
+EFFORT = 4_000
 SETTINGS = {"effort": "effective draws (n_effective)", "all else": "defaults", "start": "the prior"}
 
 

@@ -9,7 +9,7 @@ from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer, Counted
 
 PACKAGE, ENVIRONMENT = "emcee", "peers"
-EFFORT, LEAST = 2_000, 500
+EFFORT = 2_000
 SETTINGS = {
     "effort": "steps",
     "walkers": "100, or four a dimension",

@@ -10,7 +10,7 @@ from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer, Counted
 
 PACKAGE, ENVIRONMENT = "eryn", "peers"
-EFFORT, LEAST = 1_000, 200
+EFFORT = 1_000
 TEMPERATURES = 10
 SETTINGS = {
     "effort": "steps, after as many of burn-in",

@@ -8,7 +8,7 @@ from benchmarks.peers.samplers import Answer
 from benchmarks.peers.samplers.jax_parts import start
 
 PACKAGE, ENVIRONMENT = "numpyro", "peers"
-EFFORT, LEAST = 1_000, 250
+EFFORT = 1_000
 CHAINS, WARM_UP = 4, 1_000
 SETTINGS = {
     "effort": "draws a chain",

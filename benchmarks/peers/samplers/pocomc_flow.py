@@ -7,7 +7,7 @@ from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer, Counted
 
 PACKAGE, ENVIRONMENT = "pocomc", "peers"
-EFFORT, LEAST = 4_096, 1_024
+EFFORT = 4_096
 SETTINGS = {
     "effort": "n_total, and n_evidence as many (default 4096 both)",
     "all else": "defaults, vectorize=True",

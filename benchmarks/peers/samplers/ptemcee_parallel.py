@@ -10,7 +10,7 @@ from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer, Counted
 
 PACKAGE, ENVIRONMENT = "ptemcee", "peers"
-EFFORT, LEAST = 300, 100
+EFFORT = 300
 TEMPERATURES = 10
 SETTINGS = {
     "effort": "steps",

@@ -9,7 +9,7 @@ from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer, Counted
 
 PACKAGE, ENVIRONMENT = "pymc", "peers"
-EFFORT, LEAST = 2_000, 500
+EFFORT = 2_000
 CHAINS = 2
 SETTINGS = {"effort": "draws a chain (default 2000)", "chains": CHAINS, "all else": "defaults", "start": "the prior"}
 

@@ -3,15 +3,15 @@
 import sys
 from typing import Any
 
+from benchmarks.model_calls import most_calls
 from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer
-from tempering.planning import LEAPFROG_STEPS
 
 PACKAGE, ENVIRONMENT = "tempering", "own"
-EFFORT, LEAST = 10_000, 2_000
+EFFORT = 1_000
 SETTINGS = {
     "call": "tp.sample(tp.Target(log_density), initial=point, rng=seed), draws scaled with the effort",
-    "effort": "draws a chain (default 10 000); tune stays at its default",
+    "effort": "draws of each of 32 chains, 1000 at the least (default 10 000); tune stays at its default",
     "start": "one point in the first mode (or those given, with reference='fit'); the prior is a part of the density",
 }
 
@@ -24,13 +24,7 @@ def run(case: Case, seed: int, effort: int) -> Answer:
     run = tp.sample(tp.Target(case.log_density), rng=seed, draws=effort, progress=False, **where)
     draws = next(iter(run.values.values())) if isinstance(run.values, dict) else run.values
     weights = run.weights()
-    n_calls = run.info.n_iterations * len(weights) * calls_of_a_move(run.info.kernel)
-    return Answer(draws.reshape(-1, case.dimension), weights.reshape(-1), evidence_of(run), n_calls)
-
-
-def calls_of_a_move(kernel: str) -> int:
-    """Return how often a move calls the density: once, or once more than a Hamiltonian move has leapfrog steps."""
-    return 1 if kernel.startswith("RandomWalk") else LEAPFROG_STEPS + 1
+    return Answer(draws.reshape(-1, case.dimension), weights.reshape(-1), evidence_of(run), most_calls(run))
 
 
 def evidence_of(run: Any) -> float | None:

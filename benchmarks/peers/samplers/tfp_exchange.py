@@ -11,7 +11,7 @@ from benchmarks.peers.samplers import Answer
 from benchmarks.peers.samplers.jax_parts import start
 
 PACKAGE, ENVIRONMENT = "tensorflow-probability", "tfp"
-EFFORT, LEAST = 2_000, 500
+EFFORT = 2_000
 REPLICAS, LEAPFROGS, CHAINS = 10, 3, 16
 SETTINGS = {
     "effort": "draws a chain",

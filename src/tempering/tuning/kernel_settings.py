@@ -97,7 +97,7 @@ def reshaped(
         )
         scale = setting.scale
         if leaf.target_acceptance(values.shape[1]) is not None:
-            scale = scale * _size(setting.factor) / _size(factor)
+            scale = scale * size_of(setting.factor) / size_of(factor)
         changed.append(Settings(scale, factor, centre))
     return tuple(changed)
 
@@ -119,6 +119,6 @@ def _factor(values: Floats, weights: Floats, centre: Floats, n_effective: float,
         return np.asarray(np.sqrt(spread))
 
 
-def _size(factor: Floats) -> Floats:
+def size_of(factor: Floats) -> Floats:
     """Return the root mean square standard deviation of each rung's shape."""
     return np.asarray(np.sqrt(np.sum(factor**2, axis=(1, 2)) / factor.shape[1]))

@@ -19,6 +19,7 @@ from tempering.target import NOT_INTEGRABLE
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
 from tempering.tuning.ladder_choice import choose_ladder
+from tempering.tuning.settling import has_settled
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +68,10 @@ class Tuner:
     keeps: bool = False  # the draws of the rounds
 
     def run(self, states: Any, schedule: Schedule, n_iterations: int, known: Energies | None = None) -> Tuned:
-        """Tune for about ``n_iterations`` iterations of every chain; ``known`` are energies of a pilot run."""
+        """Tune for about ``n_iterations`` iterations of every chain; ``known`` are energies of a pilot run.
+
+        A ladder that is ours to choose is tuned no longer once a round would change next to nothing.
+        """
         budget = n_iterations // QUANTUM * QUANTUM
         if budget == 0:
             return Tuned(states, schedule, (), 0, known=known)
@@ -97,7 +101,11 @@ class Tuner:
             if schedule.ladder is not before.ladder:
                 states = self.engine.on_rung(states, _nearest(before.ladder, schedule.ladder, trace.rung[:, -1]))
             self.report(length, line_of(rounds[-1], number))
-        return Tuned(states, schedule, tuple(rounds), spent + budget, tuple(kept), known)
+            if self.objective and has_settled(rounds[-1].occupancy, rounds[-1].n_round_trips, before, schedule):
+                break
+        used = short * QUANTUM + sum(done.n_iterations for done in rounds)
+        self.report(budget - used, "")  # not needed
+        return Tuned(states, schedule, tuple(rounds), spent + used, tuple(kept), known)
 
     def _start_cold_to_hot(self, states: Any, schedule: Schedule, budget: int) -> tuple[Any, Schedule, Energies, int]:
         """Run every rung by itself, each from where the colder one ended; integrate the mean energies.

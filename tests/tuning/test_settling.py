@@ -1,0 +1,66 @@
+"""Tuning that ends once there is nothing left to learn."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tempering as tp
+from tempering import problems
+from tempering.engines.trace import Schedule
+from tempering.kernels.settings import Settings
+from tempering.tuning.settling import has_settled
+
+EVENLY = np.full(4, 0.25)
+LADDER = tp.Ladder([1.0, 0.5, 0.2, 0.1])
+
+
+def schedule(ladder=LADDER, step=1.0, width=1.0):
+    m = len(ladder)
+    settings = Settings(np.full(m, step), np.tile(width * np.eye(2), (m, 1, 1)), np.zeros((m, 2)))
+    return Schedule(ladder, np.zeros(m), (settings,))
+
+
+def test_an_even_round_that_changes_nothing_is_the_last():
+    assert has_settled(EVENLY, 100, schedule(), schedule())
+    assert has_settled(EVENLY, 100, schedule(), schedule(tp.Ladder([1.0, 0.52, 0.21, 0.1])))
+    assert has_settled(EVENLY, 100, schedule(), schedule(step=0.5, width=2.0))  # the same steps, written otherwise
+
+
+@pytest.mark.parametrize(
+    ("occupancy", "trips", "after"),
+    [
+        (EVENLY, 10, schedule()),
+        (np.array([0.4, 0.2, 0.2, 0.2]), 100, schedule()),
+        (np.array([0.3, 0.3, 0.25, 0.15]), 100, schedule()),
+        (EVENLY, 100, schedule(tp.Ladder([1.0, 0.6, 0.2, 0.1]))),
+        (EVENLY, 100, schedule(tp.Ladder([1.0, 0.5, 0.3, 0.2, 0.1]))),
+        (EVENLY, 100, schedule(step=1.5)),
+        (EVENLY, 100, schedule(width=0.6)),
+    ],
+    ids=["few trips", "crowded", "starved", "moved rung", "more rungs", "longer steps", "narrower shapes"],
+)
+def test_what_has_changed_or_is_uneven_is_tuned_on(occupancy, trips, after):
+    assert not has_settled(occupancy, trips, schedule(), after)
+
+
+def run_of(**options):
+    problem = problems.variable_selection()
+    return tp.sample(problem.compiled, chains=8, tune=8000, draws=2000, rng=5, progress=False, **options)
+
+
+def test_a_run_that_has_settled_is_tuned_no_longer_and_its_rungs_stay_even():
+    run = run_of()
+    assert run.info.n_iterations < 6000 + 2000
+    share = run.visits / run.rung.size * len(run.ladder)
+    assert 1 / 3 < share.min() <= share.max() < 3
+
+
+def test_tuning_of_a_given_ladder_is_as_long_as_was_asked_for():
+    run = run_of(ladder=run_of().ladder)
+    assert 8000 + 2000 - run.info.n_iterations < 64
+
+
+def test_a_schedule_with_no_settings_can_settle():
+    bare = replace(schedule(), settings=())
+    assert has_settled(EVENLY, 100, bare, bare)
