@@ -55,7 +55,7 @@ def test_rungs_visited_as_often_as_was_aimed_at_have_settled():
 
 
 def test_rungs_are_visited_the_more_the_more_their_draws_count():
-    """Of a Gaussian in three dimensions ESS(w_i) / T_i is (k (2 - k))^(3/2); none is aimed at less than 0.6 of all."""
+    """Of a Gaussian in three dimensions ESS(w_i) / T_i is (k (2 - k))^(3/2); none is nearly left out."""
     energy = -0.5 * np.random.default_rng(1).chisquare(3, size=40_000)
     states = DensityOfStates.from_draws(energy, [1.0], np.zeros(40_000, int))
     k = np.array([1.0, 0.9, 0.75, 0.6])

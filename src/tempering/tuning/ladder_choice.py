@@ -21,7 +21,7 @@ OBJECTIVES = ("hybrid", "barrier", "ess")
 LEAST_ACCEPTANCE = (
     0.4  # the predictions take energies to be forgotten at every move: with fewer rungs they promise too much
 )
-OCCUPANCIES = (0.6, 1.5)  # times 1/m, before they are made to add up: no rung is nearly left out
+OCCUPANCIES = (0.7, 1.5)  # times 1/m, before they are made to add up: no rung is nearly left out
 MOST_RUNGS = 96
 MOST_SHORT_RUNGS = 8
 
