@@ -8,7 +8,7 @@ GRADIENTS = LEAPFROG_STEPS + 1  # of a Hamiltonian move taken by default
 
 def calls_of_a_move(kernel: str) -> int:
     """Return how often a move calls the density, with or without its gradient."""
-    return 1 if kernel.startswith("RandomWalk") else GRADIENTS
+    return GRADIENTS if kernel.startswith("Hamiltonian") else 1
 
 
 def has_gradients(run: TemperedDraws) -> bool:

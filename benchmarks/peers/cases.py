@@ -15,7 +15,7 @@ from tempering.problems.posterior import NormalPrior
 NEARBY = 0.1  # spread of ensembles around the points they are given
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A posterior as every sampler sees it, and what is known about it.
 

@@ -9,6 +9,8 @@ import tempering as tp
 from tempering import problems
 from tempering.engines.trace import Schedule
 from tempering.kernels.settings import Settings
+from tempering.tuning.density_of_states import DensityOfStates
+from tempering.tuning.ladder_choice import aimed_occupancy
 from tempering.tuning.settling import has_settled
 
 EVENLY = np.full(4, 0.25)
@@ -22,9 +24,11 @@ def schedule(ladder=LADDER, step=1.0, width=1.0):
 
 
 def test_an_even_round_that_changes_nothing_is_the_last():
-    assert has_settled(EVENLY, 100, schedule(), schedule())
-    assert has_settled(EVENLY, 100, schedule(), schedule(tp.Ladder([1.0, 0.52, 0.21, 0.1])))
-    assert has_settled(EVENLY, 100, schedule(), schedule(step=0.5, width=2.0))  # the same steps, written otherwise
+    assert has_settled(EVENLY, np.ones(4), 100, schedule(), schedule())
+    assert has_settled(EVENLY, np.ones(4), 100, schedule(), schedule(tp.Ladder([1.0, 0.52, 0.21, 0.1])))
+    assert has_settled(
+        EVENLY, np.ones(4), 100, schedule(), schedule(step=0.5, width=2.0)
+    )  # the same steps, written otherwise
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,26 @@ def test_an_even_round_that_changes_nothing_is_the_last():
     ids=["few trips", "crowded", "starved", "moved rung", "more rungs", "longer steps", "narrower shapes"],
 )
 def test_what_has_changed_or_is_uneven_is_tuned_on(occupancy, trips, after):
-    assert not has_settled(occupancy, trips, schedule(), after)
+    assert not has_settled(occupancy, np.ones(4), trips, schedule(), after)
+
+
+def test_rungs_visited_as_often_as_was_aimed_at_have_settled():
+    aim = np.array([1.6, 1.2, 0.6, 0.6])
+    assert has_settled(aim / 4, aim, 100, schedule(), schedule())
+    assert not has_settled(EVENLY, aim, 100, schedule(), schedule())
+
+
+def test_rungs_are_visited_the_more_the_more_their_draws_count():
+    """Of a Gaussian in three dimensions ESS(w_i) / T_i is (k (2 - k))^(3/2); none is nearly left out."""
+    energy = -0.5 * np.random.default_rng(1).chisquare(3, size=40_000)
+    states = DensityOfStates.from_draws(energy, [1.0], np.zeros(40_000, int))
+    k = np.array([1.0, 0.9, 0.75, 0.6])
+    aim = aimed_occupancy(states, tp.Ladder(k))
+    useful = np.sqrt((k * (2 - k)) ** 1.5)
+    np.testing.assert_allclose(aim, useful / useful.mean(), rtol=0.03)
+    wide = aimed_occupancy(states, tp.Ladder(np.geomspace(1.0, 0.3, 60)))
+    assert 0.5 < wide.min() < wide.max() < 1.9
+    assert wide.mean() == pytest.approx(1.0)
 
 
 def run_of(**options):
@@ -63,4 +86,4 @@ def test_tuning_of_a_given_ladder_is_as_long_as_was_asked_for():
 
 def test_a_schedule_with_no_settings_can_settle():
     bare = replace(schedule(), settings=())
-    assert has_settled(EVENLY, 100, bare, bare)
+    assert has_settled(EVENLY, np.ones(4), 100, bare, bare)

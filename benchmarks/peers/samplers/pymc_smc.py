@@ -31,6 +31,6 @@ def run(case: Case, seed: int, effort: int) -> Answer:
         found = pm.sample_smc(effort, chains=CHAINS, cores=1, random_seed=seed, progressbar=False,
                               compute_convergence_checks=False)  # fmt: skip
     draws = found.posterior["x"].values.reshape(-1, case.dimension)
-    ends = [float(np.asarray(chain)[-1]) for chain in found.sample_stats["log_marginal_likelihood"].values]
+    ends = [float(np.hstack(list(chain))[-1]) for chain in found.sample_stats["log_marginal_likelihood"].values]
     largest = max(ends)
     return Answer(draws, None, largest + float(np.log(np.mean(np.exp(np.array(ends) - largest)))), counted.n_calls)

@@ -1,6 +1,7 @@
 """Our own `tp.sample`, with its defaults; more effort is more draws."""
 
 import sys
+from functools import cache
 from typing import Any
 
 from benchmarks.model_calls import most_calls
@@ -10,18 +11,33 @@ from benchmarks.peers.samplers import Answer
 PACKAGE, ENVIRONMENT = "tempering", "own"
 EFFORT = 1_000
 SETTINGS = {
-    "call": "tp.sample(tp.Target(log_density), initial=point, rng=seed), draws scaled with the effort",
+    "call": "tp.sample(tp.Target.from_likelihood(log_likelihood, log_prior, sample_prior), rng=seed), draws scaled with "
+    "the effort",
     "effort": "draws of each of 32 chains, 1000 at the least (default 10 000); tune stays at its default",
-    "start": "one point in the first mode (or those given, with reference='fit'); the prior is a part of the density",
+    "start": "the prior; or tp.Target(log_density) from the points given, with reference='fit'",
 }
+
+
+@cache
+def target_of(case: Case) -> Any:
+    """Return the posterior as a user would write it; the same one for every seed."""
+    import jax
+
+    import tempering as tp
+
+    if case.basins is not None:
+        return tp.Target(case.log_density)
+    mean, sd = case.prior.mean, case.prior.sd
+    sample_prior = lambda key: mean + sd * jax.random.normal(key, mean.shape)  # noqa: E731
+    return tp.Target.from_likelihood(case.log_likelihood, case.prior.log_density, sample_prior)
 
 
 def run(case: Case, seed: int, effort: int) -> Answer:
     import tempering as tp
 
     points = case.points_in_basins(seed)
-    where = {"initial": case.initial} if points is None else {"initial": list(points), "reference": "fit"}
-    run = tp.sample(tp.Target(case.log_density), rng=seed, draws=effort, progress=False, **where)
+    where = {} if points is None else {"initial": list(points), "reference": "fit"}
+    run = tp.sample(target_of(case), rng=seed, draws=effort, progress=False, **where)
     draws = next(iter(run.values.values())) if isinstance(run.values, dict) else run.values
     weights = run.weights()
     return Answer(draws.reshape(-1, case.dimension), weights.reshape(-1), evidence_of(run), most_calls(run))

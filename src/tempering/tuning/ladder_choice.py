@@ -21,6 +21,7 @@ OBJECTIVES = ("hybrid", "barrier", "ess")
 LEAST_ACCEPTANCE = (
     0.4  # the predictions take energies to be forgotten at every move: with fewer rungs they promise too much
 )
+OCCUPANCIES = (0.7, 1.5)  # times 1/m, before they are made to add up: no rung is nearly left out
 MOST_RUNGS = 96
 MOST_SHORT_RUNGS = 8
 
@@ -55,6 +56,16 @@ def choose_ladder(
             f"{states.barrier(Ladder([1.0, hottest]), method):.0f}. Raise the hottest k, or give a ladder."
         )
     return best
+
+
+def aimed_occupancy(states: DensityOfStates, ladder: Ladder) -> Floats:
+    """Return how often each rung is best visited, relative to 1/m: more where its draws count for more.
+
+    As the root of its share of ESS(w^lambda*), as strata are sampled; but every rung is on the way of a round trip.
+    """
+    useful = states.ess_fraction(ladder.inverse_temperatures)
+    aim = np.clip(np.sqrt(useful / np.mean(useful)), *OCCUPANCIES)
+    return np.asarray(aim / np.mean(aim))
 
 
 def choose_short_ladder(states: DensityOfStates, objective: str = "hybrid", method: str = "simulated") -> Ladder:

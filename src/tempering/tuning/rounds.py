@@ -18,7 +18,7 @@ from tempering.pseudo_prior import Seen, from_mean_energies, log_conditional_occ
 from tempering.target import NOT_INTEGRABLE
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
-from tempering.tuning.ladder_choice import choose_ladder
+from tempering.tuning.ladder_choice import aimed_occupancy, choose_ladder
 from tempering.tuning.settling import has_settled
 
 Floats = NDArray[np.float64]
@@ -88,8 +88,9 @@ class Tuner:
             self.report(QUANTUM, "")
         rounds: list[Round] = []
         kept: list[tuple[Trace, Schedule]] = []
+        aim: Floats | None = None
         for number, length in enumerate(lengths):
-            before = schedule
+            before, aim_before = schedule, aim
             states, trace = self.engine.run(states, schedule, length)
             schedule = self._improved(schedule, trace, short + number, short + len(lengths))
             rounds.append(describe(trace, before))
@@ -97,11 +98,13 @@ class Tuner:
                 kept.append((trace, before))
             if known is not None:
                 known = known.with_newer(Energies.of_trace(trace.energy, trace.rung, before.ladder))
-                schedule = self._relearnt(schedule, known)
+                schedule, aim = self._relearnt(schedule, known)
             if schedule.ladder is not before.ladder:
                 states = self.engine.on_rung(states, _nearest(before.ladder, schedule.ladder, trace.rung[:, -1]))
             self.report(length, line_of(rounds[-1], number))
-            if self.objective and has_settled(rounds[-1].occupancy, rounds[-1].n_round_trips, before, schedule):
+            if aim_before is not None and has_settled(
+                rounds[-1].occupancy, aim_before, rounds[-1].n_round_trips, before, schedule
+            ):
                 break
         used = short * QUANTUM + sum(done.n_iterations for done in rounds)
         self.report(budget - used, "")  # not needed
@@ -133,7 +136,7 @@ class Tuner:
         k = np.repeat(schedule.ladder.inverse_temperatures, [e.size for e in kept])
         known = Energies(k, np.concatenate([e.ravel() for e in kept]))
         schedule = replace(schedule, log_pseudo_prior=log_p)
-        return states, self._relearnt(schedule, known), known, used
+        return states, self._relearnt(schedule, known)[0], known, used
 
     def _improved(
         self, schedule: Schedule, trace: Trace, number: int, n_rounds: int, *, reshape: bool = True
@@ -148,18 +151,24 @@ class Tuner:
             schedule = replace(schedule, log_pseudo_prior=method(schedule.log_pseudo_prior, seen))
         return schedule
 
-    def _relearnt(self, schedule: Schedule, known: Energies) -> Schedule:
-        """Take the pseudo-prior, and the ladder where it is ours to choose, from the density of states."""
+    def _relearnt(self, schedule: Schedule, known: Energies) -> tuple[Schedule, Floats | None]:
+        """Take the pseudo-prior, and the ladder where it is ours to choose, from the density of states.
+
+        Return the occupancies aimed at too, relative to 1/m; None where all are to be alike.
+        """
         if self.pseudo_prior != "mbar" and self.objective is None:
-            return schedule
+            return schedule, None
         try:
             states = known.density_of_states()
         except EstimatorError:  # rungs that do not overlap yet: keep what there is, the next round knows more
-            return schedule
+            return schedule, None
         old = schedule.ladder
-        ladder = old if self.objective is None else choose_ladder(states, old.hottest, self.objective)
-        log_p = states.log_pseudo_prior(ladder)
-        return Schedule(ladder, log_p, carried_over(schedule.settings, old, ladder))
+        if self.objective is None:
+            return replace(schedule, log_pseudo_prior=states.log_pseudo_prior(old)), None
+        ladder = choose_ladder(states, old.hottest, self.objective)
+        aim = aimed_occupancy(states, ladder)
+        log_p = states.log_pseudo_prior(ladder) + np.log(aim / aim[0])
+        return Schedule(ladder, log_p, carried_over(schedule.settings, old, ladder)), aim
 
     def _rescaled(self, schedule: Schedule, trace: Trace, gain: float, spread_from: int | None = None) -> Schedule:
         if not schedule.settings:
