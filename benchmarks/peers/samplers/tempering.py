@@ -11,8 +11,8 @@ from benchmarks.peers.samplers import Answer
 PACKAGE, ENVIRONMENT = "tempering", "own"
 EFFORT = 1_000
 SETTINGS = {
-    "call": "tp.sample(tp.Target.from_likelihood(log_likelihood, log_prior, sample_prior), rng=seed), draws scaled with "
-    "the effort",
+    "call": "tp.sample(tp.Target.from_likelihood(log_likelihood, log_prior, sample_prior), rng=seed), draws scaled "
+    "with the effort",
     "effort": "draws of each of 32 chains, 1000 at the least (default 10 000); tune stays at its default",
     "start": "the prior; or tp.Target(log_density) from the points given, with reference='fit'",
 }
