@@ -17,7 +17,7 @@ def draw(summary: Summary, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     n = len(summary.cases)
-    figure, axes = plt.subplots((n + 1) // 2, 2, figsize=(11, 1.0 + 2.3 * ((n + 1) // 2)), squeeze=False)
+    figure, axes = plt.subplots((n + 1) // 2, 2, figsize=(10, 1.0 + 2.0 * ((n + 1) // 2)), squeeze=False)
     for axis in axes.flat[n:]:
         axis.axis("off")
     for case, axis in zip(summary.cases, axes.flat, strict=False):
@@ -37,5 +37,5 @@ def draw(summary: Summary, path: Path) -> None:
             axis.spines[side].set_visible(False)
     figure.supxlabel("mean of error² × sampling seconds of the processor (left is better)", fontsize=10)
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
     plt.close(figure)
