@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import tempering as tp
-from benchmarks.model_calls import GRADIENTS, has_gradients, most_calls
+from benchmarks._model_calls import GRADIENTS, has_gradients, most_calls
 from tempering import problems
 
 BAR = "the bar"  # a name to ask for it alone: --only "the bar"

@@ -1,10 +1,10 @@
 """Ours beside other samplers: the same posteriors, one core each, in one run.
 
 Every (problem, sampler) is a process pinned to one core, which runs seed after seed: the first says what starting up
-takes. All get the same independent normal prior and the same likelihood; ours starts from one point, the others from
-draws of the prior. Peers run as their own documentation recommends (see `benchmarks/peers/samplers`, a file each), with
-an effort that makes the sampling last about as long as ours, but no less than their own default. Times are processor
-seconds. Compilation and start-up are counted apart.
+takes. All get the same independent normal prior and the same likelihood, and start from draws of the prior, or from one
+point in each basin where points are given. Peers run as their own documentation recommends (see
+`benchmarks/peers/samplers`, a file each), with an effort that makes the sampling last about three seconds, but no less
+than their own default. Times are processor seconds. Compilation and start-up are counted apart.
 
 Time to an error: beyond start-up the mean square error falls as c / time, so c is the mean over the seeds of
 error^2 x sampling time, and an error e takes start-up + c / e^2, but no less than the shortest run that was made:

@@ -70,7 +70,7 @@ class Runs:
         at = {"sampler": sampler, "case": case, "effort": effort, "version": version_stamp(sampler)}
         kept = [r for r in self.stored if at.items() <= r.items() and r["seed"] in seeds]
         missing = [seed for seed in seeds if seed not in {r["seed"] for r in kept}]
-        return kept + ([at | r for r in self._made(pair, missing, effort)] if missing else [])
+        return kept + (self._made(pair, missing, effort) if missing else [])
 
     def _made(self, pair: Pair, seeds: Sequence[int], effort: int) -> list[Record]:
         core = self._free.get()

@@ -51,19 +51,16 @@ def prepare(
         return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, 0, may_fit=False)
     scouting = replace(plan, kernel=along_a_good_reference(plan.kernel))  # its moves need only see places
     explorer, pilot = _explored(scouting, _scouting(scouting, tune), report)
-    spent = _as_iterations(plan, pilot.n_iterations * _calls_of_an_iteration(scouting))
+    scouted = _as_iterations(plan, pilot.n_iterations * _calls_of_an_iteration(scouting))
     most_calls = int(SHARE_OF_A_FIT * tune * _calls_of_an_iteration(plan))
     along, of_fit = _along_fitted(plan, (pilot.seen, pilot.seen_energy), most_calls, report)
-    spent += of_fit
     if along is not None:
-        return _tune_from_reference(along, objective, tune, report, spent)
-    plan = replace(plan, may_fit=False)
-    if scouting.kernel is plan.kernel:
-        spent -= pilot.n_iterations
-    else:
-        plan = replace(plan, target=plan.plain)
+        return _tune_from_reference(along, objective, tune, report, scouted + of_fit)
+    plan, before = replace(plan, may_fit=False), of_fit
+    if scouting.kernel is not plan.kernel:  # a ladder needs the settings of its own moves
+        plan, before = replace(plan, target=plan.plain), scouted + of_fit
         explorer, pilot = _explored(plan, 0, report)
-    return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, spent, may_fit=True)
+    return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, before, may_fit=True)
 
 
 def _explored(plan: Plan, scouting: int, report: Any) -> tuple[Engine, Pilot]:

@@ -91,8 +91,8 @@ def sample(
         From `tempering.kernels`; by default a random walk whose scale and shape are tuned rung by rung, and
         Hamiltonian moves from 5 dimensions on where JAX gives gradients.
     draws, tune : int
-        Iterations of each chain that are kept, and (about) the most that are spent on tuning before: where the ladder
-        is tuned, it ends once there is nothing left to learn.
+        Iterations of each chain that are kept, and (about) those spent on tuning before. Tuning of a ladder ends
+        sooner once there is nothing left to learn, and takes longer where few were given: its pilot needs some 2000.
     chains : int, optional
         Number of chains (ensembles, for "parallel"); as many as the engine runs well by default.
     rng : int, Generator or None

@@ -4,7 +4,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from benchmarks.model_calls import most_calls
+from benchmarks._model_calls import most_calls
 from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer
 
