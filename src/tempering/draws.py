@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
-from tempering.estimators import Combination, Estimate, combine, mbar, weighted_hdi, weighted_quantile
+from tempering.estimators import Combination, Estimate, mbar, weighted_hdi, weighted_mean, weighted_quantile
+from tempering.estimators.arrays import temper_by_rung
+from tempering.estimators.combine import Weighting, combine_rungs, estimate_rungs, weigh_rungs
+from tempering.estimators.rung_draws import RungDraws
 from tempering.ladder import Ladder
 from tempering.layout import Layout
 from tempering.quantities import apply
@@ -94,33 +98,40 @@ class TemperedDraws:
         """Draws of each chain."""
         return int(self.rung.shape[1])
 
-    @property
+    @cached_property
     def visits(self) -> NDArray[np.int64]:
         """Number of draws on each rung, T_i."""
-        return np.bincount(self.rung.ravel(), minlength=len(self.ladder))
+        visits = np.bincount(self.rung.ravel("K"), minlength=len(self.ladder))
+        visits.setflags(write=False)
+        return visits
 
     @cached_property
     def log_weights(self) -> Floats:
         """Log importance weight of every draw towards the cold distribution, (1 - k) * energy."""
-        one_minus_k = 1.0 - self.ladder.inverse_temperatures[self.rung]
-        return np.where(one_minus_k == 0.0, 0.0, one_minus_k * np.where(one_minus_k == 0.0, 0.0, self.energy))
+        return temper_by_rung(1.0 - self.ladder.inverse_temperatures, self.rung, self.energy)
 
     def combination(self, values: Any, rule: str = DEFAULT_RULE) -> Combination:
         """Combine given values, with leading axes (chain, draw), by a rule."""
-        k = self.ladder.inverse_temperatures
-        if self.info is None or self.info.method != "sequential":
-            return combine(
-                values, self.log_weights, self.rung, rule, energy=self.energy, inverse_temperatures=k,
-                chains_per_ensemble=self.chains_per_ensemble,
-            )  # fmt: skip
-        # populations share ancestors for ever: one replicate is one unit, however long
-        swapped = (np.swapaxes(np.asarray(a), 0, 1) for a in (values, self.log_weights, self.rung, self.energy))
-        h, log_weights, rung, energy = swapped
-        result = combine(
-            h, log_weights, rung, rule, energy=energy, inverse_temperatures=k, chains_per_ensemble=self.n_draws,
-            batch_length=1,
-        )  # fmt: skip
-        return replace(result, weights=np.swapaxes(result.weights, 0, 1))
+        h = self._in_units(values)
+        result = combine_rungs(self.in_units_of_error, h, self._weighting(rule, h))
+        return replace(result, weights=self._in_units(result.weights))
+
+    @cached_property
+    def in_units_of_error(self) -> RungDraws:
+        """The draws as the estimators see them, rows that err independently: all questions ask this one object."""
+        units: Any = {"chains_per_ensemble": self.chains_per_ensemble}
+        if self._is_population:  # they share ancestors for ever: one replicate is one unit, however long
+            units = {"chains_per_ensemble": self.n_draws, "batch_length": 1}
+        rung, energy, k = self._in_units(self.rung), self._in_units(self.energy), self.ladder.inverse_temperatures
+        return RungDraws.of(None, rung, energy=energy, inverse_temperatures=k, **units)
+
+    @property
+    def _is_population(self) -> bool:
+        return self.info is not None and self.info.method == "sequential"
+
+    def _in_units(self, array: Any) -> Any:
+        """Turn (chain, draw, ...) into rows that err independently, or back: populations lie the other way."""
+        return np.swapaxes(np.asarray(array), 0, 1) if self._is_population else np.asarray(array)
 
     def expect(self, function: Callable[..., Any], rule: str = DEFAULT_RULE) -> Estimate:
         """Estimate the cold expectation of a function of the position.
@@ -144,25 +155,39 @@ class TemperedDraws:
                 f"The function must return one value (or array) a draw, leading axes {self.rung.shape}, but it "
                 f"returned shape {values.shape}. Write it for arrays with leading axes (chain, draw); sum over axis=-1."
             )
-        result = self.combination(values, rule)
-        return Estimate(result.estimate, result.standard_error)
+        return self.estimate(values, rule)
+
+    def estimate(self, values: Any, rule: str = DEFAULT_RULE) -> Estimate:
+        """Estimate the cold expectation of given values, with leading axes (chain, draw)."""
+        h = self._in_units(values)
+        return estimate_rungs(self.in_units_of_error, h, self._weighting(rule, h))
+
+    def mean(self, values: Any, rule: str = DEFAULT_RULE) -> Floats:
+        """Return the value of `estimate` alone: a standard error costs several times as much."""
+        h = self._in_units(values)
+        return weighted_mean(h, self._weighting(rule, h).weights)
 
     def weights(self, rule: str = DEFAULT_RULE) -> Floats:
         """Return the weight of every draw, (chain, draw), summing to one."""
-        return self._by_rule(rule).weights
+        return self._in_units(self._weighting(rule).weights)  # type: ignore[no-any-return]
 
     def shares(self, rule: str = DEFAULT_RULE) -> Floats:
         """Return lambda_i, what each rung contributes."""
-        return self._by_rule(rule).shares
+        return self._weighting(rule).shares
 
     def ess(self, rule: str = DEFAULT_RULE) -> float:
         """Return the effective sample size of the weights, ESS(w^lambda)."""
-        return self._by_rule(rule).ess
+        return self._weighting(rule).ess
 
-    def _by_rule(self, rule: str) -> Combination:
-        """Combine the energies once per rule: weights do not depend on the function (but for one rule's shares)."""
+    def _weighting(self, rule: str, values: Any = None) -> Weighting:
+        """Weigh the draws once per rule, but for the one that looks at the values; without any it sees the energies."""
+        looks = rule == "autocorrelation_adjusted"
+        if looks and values is not None:
+            return weigh_rungs(self.in_units_of_error, rule, np.asarray(values, dtype=float))
         if rule not in self._kept:
-            self._kept[rule] = self.combination(np.where(np.isfinite(self.energy), self.energy, 0.0), rule)
+            energy = self._in_units(self.energy)
+            series = np.where(np.isfinite(energy), energy, 0.0) if looks else None
+            self._kept[rule] = weigh_rungs(self.in_units_of_error, rule, series)
         return self._kept[rule]  # type: ignore[no-any-return]
 
     def quantile(self, probability: float | Floats, name: str = "x", rule: str = DEFAULT_RULE) -> Any:
@@ -190,7 +215,9 @@ class TemperedDraws:
     @cached_property
     def mbar(self) -> Mbar:
         """The mixture of all rungs, with the normalisers estimated."""
-        return mbar(self.energy, self.ladder.inverse_temperatures, self.rung)
+        if self._is_population:
+            return mbar(self.energy, self.ladder.inverse_temperatures, self.rung)
+        return self.in_units_of_error.fit
 
     def log_evidence(self) -> Evidence:
         """Estimate log Z(1) - log Z(k_m): the log evidence where k_m = 0 is a normalised prior.
@@ -198,6 +225,12 @@ class TemperedDraws:
         By MBAR, with stepping stones both ways and thermodynamic integration beside it; a disagreement beyond their
         errors is a warning that names the rungs. For a powered-up density it is a ratio of normalisers.
         """
+        if self._evidence.disagreement:
+            warnings.warn(self._evidence.disagreement, stacklevel=2)
+        return self._evidence
+
+    @cached_property
+    def _evidence(self) -> Evidence:
         return evidence_of(self)
 
     def tours(self) -> Tours:
@@ -232,16 +265,16 @@ class TemperedDraws:
         m = len(self.ladder)
         later = trace._replace(acceptance=self.acceptance[:, 1:])  # nobody knows on which rung the first was made
         moves, _ = acceptance_by_rung(later, self.rung[:, :-1], m)
-        combined = self._by_rule(DEFAULT_RULE)
+        units = self.in_units_of_error
         return pd.DataFrame(
             {
                 "k": self.ladder.inverse_temperatures,
                 "visits": self.visits,
                 "move_acceptance": _mean_of_known(moves),
                 "exchange_acceptance": np.append(swap_acceptance(trace, m), np.nan),
-                "ess_of_weights": combined.ess_per_rung,
-                "share": combined.shares,
-                "pareto_k": combined.pareto_k,
+                "ess_of_weights": units.sums.ess_of_weights,
+                "share": self.shares(),
+                "pareto_k": units.pareto_k,
             }
         ).rename_axis("rung")
 

@@ -4,6 +4,7 @@ Draws come with leading axes (draw,) or (chain, draw), in time order. Inside, ev
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,6 +92,23 @@ def as_inverse_temperatures(inverse_temperatures: ArrayLike) -> Floats:
 def temper(inverse_temperature: ArrayLike, energy: Floats) -> Floats:
     """Return k * energy, which is 0 at k = 0 even where the energy is minus infinity."""
     k = np.asarray(inverse_temperature, dtype=np.float64)
+    if np.min(energy, initial=np.inf) > -np.inf or np.all(k != 0.0):
+        return np.asarray(k * energy)
     with np.errstate(invalid="ignore"):
-        product = k * energy
-    return np.where(k == 0.0, 0.0, product) if np.any(k == 0.0) else product
+        return np.where(k == 0.0, 0.0, k * energy)
+
+
+def temper_by_rung(power: Floats, rung: NDArray[np.integer[Any]], energy: Floats) -> Floats:
+    """Return power[rung] * energy, which is 0 where the power is, even where the energy is minus infinity.
+
+    Examples
+    --------
+    >>> temper_by_rung(np.array([0.5, 0.0]), np.array([0, 0, 1]), np.array([3.0, -np.inf, -np.inf]))
+    array([ 1.5, -inf,  0. ])
+    """
+    product = power.take(rung)
+    if np.min(energy) > -np.inf:
+        product *= energy
+    else:
+        np.multiply(product, energy, out=product, where=product != 0.0)
+    return product

@@ -8,23 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tempering.errors import EstimatorError
 from tempering.estimators import rules
-from tempering.estimators.arrays import (
-    Floats,
-    Ints,
-    as_inverse_temperatures,
-    as_log,
-    as_rung,
-    count_rungs,
-    temper,
-)
+from tempering.estimators.arrays import Floats
 from tempering.estimators.autocorrelation import ess_of_autocorrelation_per_rung
-from tempering.estimators.mbar import mbar
-from tempering.estimators.pareto import pareto_k_per_rung
-from tempering.estimators.rung_sums import RungSums
-from tempering.estimators.standard_error import Estimate, standard_error_of_sum
-from tempering.estimators.weights import combined_ess, combined_log_weights, ess_of_weights
+from tempering.estimators.rung_draws import RungDraws
+from tempering.estimators.standard_error import Estimate, standard_error_of_sum, weighted_influences
+from tempering.estimators.weights import combined_ess, combined_log_weights, ess_of_normalised
+
+
+@dataclass(frozen=True, eq=False)
+class Weighting:
+    """The weight of every draw by a rule, whatever is to be estimated; fields as in `Combination`."""
+
+    rule: rules.Rule
+    weights: Floats
+    shares: Floats
+    ess: float
+
+    def __post_init__(self) -> None:
+        self.weights.setflags(write=False)
+        self.shares.setflags(write=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,37 +118,62 @@ def combine(
     array([0.5, 0.5])
     """
     name = rules.check_rule(rule)
-    rung = as_rung(rung)
-    h = _check_values(values, rung)
-    k = None if inverse_temperatures is None else as_inverse_temperatures(inverse_temperatures)
-    m = count_rungs(rung, None if k is None else k.size)
-    e = None if energy is None else as_log("energy", energy, rung.shape)
-    log_w = _log_weights(log_weights, rung, e, k)
-    sums = RungSums.from_log_weights(log_w, rung, m)
-    tail = pareto_k_per_rung(log_w, rung, m)
+    draws = RungDraws.of(
+        log_weights,
+        rung,
+        energy=energy,
+        inverse_temperatures=inverse_temperatures,
+        chains_per_ensemble=chains_per_ensemble,
+        batch_length=batch_length,
+    )
+    h = draws.check_values(values)
+    return combine_rungs(draws, h, weigh_rungs(draws, name, h))
+
+
+def weigh_rungs(draws: RungDraws, rule: str, values: Floats | None = None) -> Weighting:
+    """Weigh all draws by a rule.
+
+    Parameters
+    ----------
+    draws : RungDraws
+    rule : str
+        One of `tempering.estimators.RULES`.
+    values : ndarray, shape (draw, ...) or (chain, draw, ...)
+        Series in time order that ``autocorrelation_adjusted`` looks at, and no other rule.
+    """
+    name = rules.check_rule(rule)
     if name == "mbar":
-        if e is None or k is None:
-            raise _missing("rule='mbar'")
-        fit = mbar(e, k, rung)
-        log_mixture_weights = fit.log_weights()
-        weights = np.exp(log_mixture_weights)
-        shares = np.bincount(rung.ravel(), weights.ravel(), m).astype(np.float64)
-        ess = ess_of_weights(log_mixture_weights)
-        found = fit.expectation(h, chains_per_ensemble=chains_per_ensemble, batch_length=batch_length)
+        log_weights = draws.fit.log_weights()
+        weights = np.exp(log_weights, out=log_weights)
+        shares = np.bincount(draws.rung.ravel(), weights.ravel(), draws.n_rungs).astype(np.float64)
+        return Weighting(name, weights, shares, ess_of_normalised(weights))
+    shares = _shares(name, draws, values)
+    weights = np.exp(combined_log_weights(draws.log_weights, draws.rung, shares, draws.sums))
+    return Weighting(name, weights, shares, combined_ess(draws.sums, shares))
+
+
+def estimate_rungs(draws: RungDraws, values: ArrayLike, weighting: Weighting) -> Estimate:
+    """Estimate the expectation of values, leading axes those of the draws, under weights of these draws."""
+    h = draws.check_values(values)
+    if weighting.rule == "mbar":
+        found = draws.fit.expectation(h, weights=weighting.weights, **draws.units)
     else:
-        shares = _shares(name, sums, tail, h, rung)
-        weights = np.exp(combined_log_weights(log_w, rung, shares, sums))
-        ess = combined_ess(sums, shares)
-        found = weighted_estimate(h, weights, chains_per_ensemble=chains_per_ensemble, batch_length=batch_length)
+        found = weighted_estimate(h, weighting.weights, **draws.units)
+    return Estimate(_plain(found.value), _plain(found.standard_error))
+
+
+def combine_rungs(draws: RungDraws, values: ArrayLike, weighting: Weighting) -> Combination:
+    """Estimate the expectation of values under weights of these draws, and say how it came about."""
+    found = estimate_rungs(draws, values, weighting)
     return Combination(
-        _plain(found.value),
-        _plain(found.standard_error),
-        weights,
-        shares,
-        ess,
-        sums.ess_of_weights,
-        tail,
-        name,
+        found.value,
+        found.standard_error,
+        weighting.weights,
+        weighting.shares,
+        weighting.ess,
+        draws.sums.ess_of_weights,
+        draws.pareto_k,
+        weighting.rule,
     )
 
 
@@ -172,50 +200,25 @@ def weighted_estimate(
     w = np.asarray(weights, dtype=np.float64)
     h = np.asarray(values, dtype=np.float64)
     trailing = h.shape[w.ndim :]
-    shape = np.atleast_2d(w).shape
-    h, w = h.reshape(*shape, -1), w.reshape(*shape, 1)
-    h = np.where(w > 0, h, 0.0)
-    mean = np.einsum("ctq,ctz->q", h, w)
-    error = standard_error_of_sum(w * (h - mean), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length)
+    mean, influences = weighted_influences(h.reshape(*w.shape, -1), w)
+    error = standard_error_of_sum(
+        np.moveaxis(influences.reshape(-1, *np.atleast_2d(w).shape), 0, 2),
+        chains_per_ensemble=chains_per_ensemble,
+        batch_length=batch_length,
+    )
     return Estimate(mean.reshape(trailing), error.reshape(trailing))
 
 
-def _check_values(values: ArrayLike, rung: Ints) -> Floats:
-    h = np.asarray(values, dtype=np.float64)
-    if h.shape[: rung.ndim] != rung.shape:
-        raise EstimatorError(
-            f"values must have the draws' leading axes, {rung.shape}, but their shape is {h.shape}. "
-            f"Put chain and draw first, the axes of one value behind them."
-        )
-    return h
-
-
-def _missing(who: str) -> EstimatorError:
-    return EstimatorError(
-        f"{who} needs energy and inverse_temperatures, but at least one of them is None. Pass the energy of "
-        f"each draw and k of each rung, as in combine(values, None, rung, energy=..., "
-        f"inverse_temperatures=...)."
-    )
-
-
-def _log_weights(log_weights: ArrayLike | None, rung: Ints, energy: Floats | None, k: Floats | None) -> Floats:
-    """Return the log weights as given, or (1 - k) * energy."""
-    if log_weights is not None:
-        return as_log("log_weights", log_weights, rung.shape)
-    if energy is None or k is None:
-        raise _missing("log_weights=None")
-    return temper(1.0 - k[rung], energy)
-
-
-def _shares(name: rules.Rule, sums: RungSums, tail: Floats, values: Floats, rung: Ints) -> Floats:
+def _shares(name: rules.Rule, draws: RungDraws, values: Floats | None) -> Floats:
+    sums = draws.sums
     if name == "screened":
-        return rules.screened(sums, tail)
+        return rules.screened(sums, draws.pareto_k)
     if name == "autocorrelation_adjusted":
-        series = values.reshape(*np.atleast_2d(rung).shape, -1)
+        assert values is not None
+        rung = np.atleast_2d(draws.rung)
+        series = values.reshape(*rung.shape, -1)
         series = np.where(np.isfinite(series), series, 0.0)  # a draw without weight may have any value
-        return rules.autocorrelation_adjusted(
-            sums, ess_of_autocorrelation_per_rung(series, np.atleast_2d(rung), sums.n_rungs)
-        )
+        return rules.autocorrelation_adjusted(sums, ess_of_autocorrelation_per_rung(series, rung, sums.n_rungs))
     simple = {
         "cold_only": rules.cold_only,
         "pooled": rules.pooled,

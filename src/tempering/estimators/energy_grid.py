@@ -20,7 +20,7 @@ SPACING = 0.04
 MAXIMUM_NODES = 1 << 18
 MINIMUM_DRAWS = 1000  # below, a grid saves nothing
 FAR = 1e-3  # share of the draws that may lie below a long grid, one node each
-CHUNK = 1 << 17
+CHUNK = 1 << 14  # cells, places and powers of a chunk stay in the second-level cache
 
 
 def _stencil() -> Floats:
@@ -56,10 +56,14 @@ class EnergyGrid:
         return self.low + self.spacing * np.arange(self.n_nodes, dtype=np.float64)
 
     def locate(self, energy: Floats) -> tuple[Ints, Floats]:
-        """Return the cell of each energy and the place in it, from 0 to 1."""
-        place = (energy - self.low) / self.spacing
-        cell = np.clip(place.astype(np.intp), 2, self.n_nodes - 4)
-        return cell, place - cell
+        """Return the cell of each energy and the place in it, from 0 to 1; below the grid all is put at its end."""
+        place = energy - self.low
+        place /= self.spacing
+        np.maximum(place, 2.0, out=place)
+        cell = place.astype(np.intp)
+        np.minimum(cell, self.n_nodes - 4, out=cell)
+        place -= cell
+        return cell, place
 
     def scatter(self, energy: Floats, amounts: Floats | None = None) -> Floats:
         """Return node weights whose sums equal sums over the draws, each counted once or by its amount."""
@@ -77,14 +81,30 @@ class EnergyGrid:
 
     def interpolate(self, table: Floats, energy: Floats) -> Floats:
         """Return a function at the draws, given at the nodes."""
+        left, rises = table[2:-3], self._rises(table)
         out = np.empty(energy.size)
         for part in slices(energy.size, CHUNK):
             cell, place = self.locate(energy[part])
-            value = np.zeros(cell.size)
-            for offset, coefficients in zip(OFFSETS, STENCIL, strict=True):
-                value += table[cell + offset] * np.polynomial.polynomial.polyval(place, coefficients)
+            cell -= 2
+            value = rises[-1].take(cell)
+            for coefficient in (*rises[-2::-1], left):
+                value *= place
+                value += coefficient.take(cell)
             out[part] = value
         return out
+
+    def _rises(self, table: Floats) -> Floats:
+        """Return the coefficients (power - 1, cell) of each cell's polynomial, less what it is at its left end.
+
+        Of differences, so that a large constant costs no digits.
+        """
+        n_cells = self.n_nodes - OFFSETS.size + 1
+        rises = np.zeros((OFFSETS.size - 1, n_cells))
+        for offset, coefficients in zip(OFFSETS.tolist(), STENCIL, strict=True):
+            rise = table[2 + offset : 2 + offset + n_cells] - table[2 : 2 + n_cells]
+            for row, coefficient in zip(rises, coefficients[1:].tolist(), strict=True):
+                row += coefficient * rise
+        return rises
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,24 +130,19 @@ class EnergyNodes:
         """Return amounts at the nodes whose sums equal those over the draws."""
         if self.grid is None:
             return amounts
-        on_grid = amounts.copy()
-        on_grid[self.off_grid] = 0.0
-        return np.concatenate([self.grid.scatter(self._clipped(), on_grid), amounts[self.off_grid]])
+        on_grid = amounts
+        if self.off_grid.size:
+            on_grid = amounts.copy()
+            on_grid[self.off_grid] = 0.0
+        return np.concatenate([self.grid.scatter(self.energy, on_grid), amounts[self.off_grid]])
 
     def gather(self, table: Floats) -> Floats:
         """Return a function at the draws, given at the nodes."""
         if self.grid is None:
             return table
-        values = self.grid.interpolate(table[: self.grid.n_nodes], self._clipped())
+        values = self.grid.interpolate(table[: self.grid.n_nodes], self.energy)
         values[self.off_grid] = table[self.grid.n_nodes :]
         return values
-
-    def _clipped(self) -> Floats:
-        """Return the energies with those off the grid moved onto it, for indexing only."""
-        assert self.grid is not None
-        if self.off_grid.size == 0:
-            return self.energy
-        return np.maximum(self.energy, self.grid.low + 2 * self.grid.spacing)
 
 
 def stand_in_nodes(energy: Floats, largest_k: float) -> EnergyNodes:

@@ -17,7 +17,8 @@ from tempering.estimators.arrays import (
     as_log,
     as_rung,
     count_rungs,
-    temper,
+    slices,
+    temper_by_rung,
 )
 from tempering.estimators.mbar import mbar
 from tempering.estimators.rung_sums import RungSums
@@ -68,7 +69,7 @@ def log_evidence_stepping_stone(
     _check_end(visited, 0 if reverse else k.size - 1, "The reverse form" if reverse else "The forward form")
     partner = _next_knots(visited, k.size, reverse=reverse)
     steps = partner != np.arange(k.size)
-    log_w = np.where(steps[index], temper((k[partner] - k)[index], e), 0.0)
+    log_w = temper_by_rung(k[partner] - k, index, e)  # 0 where there is no step
     sums = RungSums.from_log_weights(log_w, index, k.size)
     if not np.all(sums.has_weight[steps]):
         raise EstimatorError(
@@ -77,10 +78,16 @@ def log_evidence_stepping_stone(
         )
     sign = -1.0 if reverse else 1.0
     log_mean = np.where(steps, sums.log_sum - np.log(np.maximum(sums.n_draws, 1)), 0.0)
-    influence = np.exp(log_w - np.where(steps, sums.log_sum, 0.0)[index]) - (1.0 / np.maximum(sums.n_draws, 1))[index]
-    influence = np.where(steps[index], sign * influence, 0.0)
+    log_total = np.where(steps, sums.log_sum, 0.0)
+    mean_share = np.where(steps, 1.0 / np.maximum(sums.n_draws, 1), 1.0)
+    influence, flat = log_w.reshape(-1), index.reshape(-1)
+    for part in slices(flat.size):  # in place: a draw without a step ends at 1 - 1
+        share = influence[part]
+        share -= log_total.take(flat[part])
+        np.exp(share, out=share)
+        share -= mean_share.take(flat[part])
     error = standard_error_of_sum(
-        np.atleast_2d(influence), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
+        np.atleast_2d(log_w), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
     )
     return Estimate(float(sign * log_mean.sum()), float(error))
 
@@ -118,6 +125,26 @@ def thermodynamic_integration(
     >>> thermodynamic_integration([3.0, 1.0, 3.0, 1.0], [1.0, 0.0], [0, 1, 0, 1]).value
     2.0
     """
+    return integration_and_correction(
+        energy,
+        inverse_temperatures,
+        rung,
+        corrected=corrected,
+        chains_per_ensemble=chains_per_ensemble,
+        batch_length=batch_length,
+    )[0]
+
+
+def integration_and_correction(
+    energy: ArrayLike,
+    inverse_temperatures: ArrayLike,
+    rung: ArrayLike,
+    *,
+    corrected: bool = True,
+    chains_per_ensemble: int = 1,
+    batch_length: int | None = None,
+) -> tuple[Estimate, float]:
+    """Return `thermodynamic_integration` and the correction of the trapezium rule, used or not."""
     e, k, index = _check(energy, inverse_temperatures, rung)
     counts = np.bincount(index.ravel(), minlength=k.size)
     visited = np.flatnonzero(counts)
@@ -128,16 +155,40 @@ def thermodynamic_integration(
             f"Thermodynamic integration needs finite energies, but {int(np.sum(e == -np.inf))} are minus "
             f"infinity. Use log_evidence_stepping_stone or mbar."
         )
+    on_mean, on_variance = trapezium(k, visited, corrected=True)
     n = np.maximum(counts, 1)
-    mean = np.bincount(index.ravel(), e.ravel(), k.size) / n
-    centred = e - mean[index]
-    variance = np.bincount(index.ravel(), np.square(centred).ravel(), k.size) / n
-    on_mean, on_variance = trapezium(k, visited, corrected=corrected)
-    influence = (on_mean / n)[index] * centred + (on_variance / n)[index] * (centred**2 - variance[index])
+    mean, variance, centred = _moments(e, index, n)
+    correction = float(on_variance @ variance)
+    if not corrected:
+        on_variance = np.zeros(k.size)
+    _turn_into_influences(centred, index, on_mean / n, on_variance / n, variance)
     error = standard_error_of_sum(
-        np.atleast_2d(influence), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
+        np.atleast_2d(centred), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
     )
-    return Estimate(float(on_mean @ mean + on_variance @ variance), float(error))
+    return Estimate(float(on_mean @ mean + on_variance @ variance), float(error)), correction
+
+
+def _moments(energy: Floats, rung: Ints, counts: Ints) -> tuple[Floats, Floats, Floats]:
+    """Return mean and variance of the energy on each rung, and all energies less the mean of their rung."""
+    flat, e, m = rung.ravel(), energy.ravel(), counts.size
+    mean = np.bincount(flat, e, m) / counts
+    centred, squares = np.empty(e.size), np.zeros(m)
+    for part in slices(e.size):
+        np.subtract(e[part], mean.take(flat[part]), out=centred[part])
+        squares += np.bincount(flat[part], np.square(centred[part]), m)
+    return mean, squares / counts, centred.reshape(energy.shape)
+
+
+def _turn_into_influences(centred: Floats, rung: Ints, on_mean: Floats, on_variance: Floats, variance: Floats) -> None:
+    """Replace c by a c + b (c^2 - V), a and b being what one draw of its rung counts by mean and variance."""
+    flat, influences = rung.ravel(), centred.reshape(-1)
+    for part in slices(flat.size):
+        c, at = influences[part], flat[part]
+        slope = on_variance.take(at)
+        slope *= c
+        slope += on_mean.take(at)
+        c *= slope
+        c -= (on_variance * variance).take(at)
 
 
 def log_evidence_mbar(

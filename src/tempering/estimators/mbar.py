@@ -55,12 +55,13 @@ def mbar(energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike) ->
     True
     """
     k = as_inverse_temperatures(inverse_temperatures)
-    rung = as_rung(rung)
+    rung = np.ascontiguousarray(as_rung(rung))
     count_rungs(rung, k.size)
     e = as_log("energy", energy, rung.shape).ravel()
     negative, state_of_rung = np.unique(-k, return_inverse=True)  # from cold to hot
     unique = 0.0 - negative
-    state = state_of_rung[rung.ravel()]
+    is_own = np.array_equal(state_of_rung, np.arange(k.size))
+    state = rung.ravel() if is_own else state_of_rung[rung.ravel()]
     possible = e > -np.inf
     if not possible.all():
         possible |= unique[state] == 0.0
@@ -68,7 +69,16 @@ def mbar(energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike) ->
     n_draws, visited = _count(state, possible, unique.size)
     nodes = stand_in_nodes(e, float(k.max()) or 1.0)
     some = _some_draws(state, possible, visited, n_draws)
-    offsets, mixture = _fit_tempered(e, unique[visited], n_draws[visited], possible, nodes, some)
+    counted = possible.astype(np.float64)
+    node_weights = nodes.scatter(counted)
+    offsets = _fit_nodes(e, unique[visited], n_draws[visited], nodes, node_weights, some)
+    if nodes.is_exact:
+        on_nodes = TemperedDensities(unique[visited], nodes.node_energy)
+        mixture = nodes.gather(log_mixture(on_nodes, offsets, node_weights.size))
+    else:  # the nodes are too coarse: once more on the draws, from there
+        on_draws = TemperedDensities(unique[visited], e)
+        offsets = fit_offsets(on_draws, counted, n_draws[visited], offsets)
+        mixture = log_mixture(on_draws, offsets, e.size)
     return Mbar(
         rung=rung,
         state_of_rung=state_of_rung,
@@ -77,35 +87,21 @@ def mbar(energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike) ->
         log_offsets=_spread(offsets, visited, unique.size),
         log_mixture=mixture,
         nodes=nodes,
+        node_weights=node_weights,
         densities=TemperedDensities(unique, nodes.node_energy),
     )
 
 
-def _fit_tempered(
-    energy: Floats,
-    k: Floats,
-    n_draws: Floats,
-    possible: NDArray[np.bool_],
-    nodes: EnergyNodes,
-    some_draws: list[Ints],
-) -> tuple[Floats, Floats]:
-    """Return the offsets of the visited states and the log mixture at the draws.
-
-    Solved on the nodes; and once more on the draws, from there, where the nodes are too coarse.
-    """
+def _fit_nodes(
+    energy: Floats, k: Floats, n_draws: Floats, nodes: EnergyNodes, node_weights: Floats, some_draws: list[Ints]
+) -> Floats:
+    """Return the offsets of the visited states, solved on the nodes."""
 
     def difference(a: int, b: int, draws: Ints) -> Floats:
         return np.asarray((k[b] - k[a]) * energy[draws])
 
-    at_nodes = TemperedDensities(k, nodes.node_energy)
-    counted = possible.astype(np.float64)
     start = bridge_states(difference, some_draws, n_draws)
-    offsets = fit_offsets(at_nodes, nodes.scatter(counted), n_draws, start)
-    if nodes.is_exact:
-        return offsets, nodes.gather(log_mixture(at_nodes, offsets, nodes.node_energy.size))
-    at_draws = TemperedDensities(k, energy)
-    offsets = fit_offsets(at_draws, counted, n_draws, offsets)
-    return offsets, log_mixture(at_draws, offsets, energy.size)
+    return fit_offsets(TemperedDensities(k, nodes.node_energy), node_weights, n_draws, start)
 
 
 def mbar_from_matrix(log_density_kn: ArrayLike, rung: ArrayLike) -> Mbar:
@@ -146,13 +142,14 @@ def mbar_from_matrix(log_density_kn: ArrayLike, rung: ArrayLike) -> Mbar:
         log_offsets=_spread(offsets, visited, len(matrix)),
         log_mixture=log_mixture(GivenDensities(flat[visited]), offsets, state.size),
         nodes=EnergyNodes(np.zeros(state.size), None, np.empty(0, np.intp), True),
+        node_weights=possible.astype(np.float64),
         densities=GivenDensities(flat),
     )
 
 
 def _count(state: Ints, possible: NDArray[np.bool_], n_states: int) -> tuple[Floats, Ints]:
     """Return the number of usable draws of each state, and the states that have some."""
-    n_draws = np.bincount(state[possible], minlength=n_states).astype(np.float64)
+    n_draws = np.bincount(state if possible.all() else state[possible], minlength=n_states).astype(np.float64)
     visited = np.flatnonzero(n_draws)
     if visited.size == 0:
         raise EstimatorError(

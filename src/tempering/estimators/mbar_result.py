@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
-from tempering.estimators.arrays import Floats, Ints, as_log, temper
+from tempering.estimators.arrays import Floats, Ints, as_log, slices, temper
 from tempering.estimators.energy_grid import EnergyNodes
 from tempering.estimators.mixture import (
     NULL,
@@ -27,7 +27,12 @@ from tempering.estimators.mixture import (
     log_sum,
     scaled_inverse,
 )
-from tempering.estimators.standard_error import Estimate, covariance_of_sum, standard_error_of_sum
+from tempering.estimators.standard_error import (
+    Estimate,
+    covariance_of_sum,
+    standard_error_of_sum,
+    weighted_influences,
+)
 
 INFLUENCES_AT_ONCE = 1 << 24  # beyond, influences on normalisers are held as sums over short runs of draws
 
@@ -46,6 +51,7 @@ class Mbar:
     log_offsets: Floats
     log_mixture: Floats
     nodes: EnergyNodes
+    node_weights: Floats
     densities: TemperedDensities | GivenDensities
 
     @cached_property
@@ -114,9 +120,8 @@ class Mbar:
 
     @cached_property
     def overlap(self) -> Floats:
-        """Overlap matrix: the probability that a draw of the row's rung is taken for one of the column's.
-
-        Rows sum to one (Klimovich, Shirts & Mobley 2015).
+        """Overlap matrix (Klimovich, Shirts & Mobley 2015): the probability that a draw of the row's rung is taken
+        for one of the column's. Rows sum to one.
         """
         rungs = self.state_of_rung
         per_rung = np.bincount(self.rung.ravel()[self.possible], minlength=rungs.size)
@@ -124,9 +129,7 @@ class Mbar:
 
     @cached_property
     def second_eigenvalue(self) -> float:
-        """Second largest eigenvalue of the overlap matrix: at 1 the rungs fall apart into groups without
-        overlap.
-        """
+        """Second largest eigenvalue of the overlap matrix: at 1 rungs fall apart into groups without overlap."""
         visited = self._visited
         root = np.sqrt(self.n_draws[visited])
         values = np.linalg.eigvalsh(self._gram[np.ix_(visited, visited)] * root[:, np.newaxis] * root)
@@ -140,7 +143,9 @@ class Mbar:
         target : float or array_like, shape of the draws
             An inverse temperature, or log density of the target at each draw.
         """
-        raw = np.where(self.possible, self._log_target(target) - self.log_mixture, -np.inf)
+        raw = self._log_target(target) - self.log_mixture
+        if not self.possible.all():
+            raw[~self.possible] = -np.inf
         largest = raw.max()
         if largest == -np.inf:
             raise EstimatorError(
@@ -148,7 +153,7 @@ class Mbar:
                 "target does: sample for longer or use more rungs."
             )
         raw -= largest
-        raw -= np.log(np.sum(np.exp(raw)))
+        raw -= np.log(sum(float(np.sum(np.exp(raw[part]))) for part in slices(raw.size)))
         return np.asarray(raw).reshape(self.rung.shape)
 
     def expectation(
@@ -156,6 +161,7 @@ class Mbar:
         values: ArrayLike,
         target: ArrayLike = 1.0,
         *,
+        weights: Floats | None = None,
         chains_per_ensemble: int = 1,
         batch_length: int | None = None,
     ) -> Estimate:
@@ -167,22 +173,21 @@ class Mbar:
             h at each draw.
         target : float or array_like, shape of the draws
             An inverse temperature, or log density of the target at each draw.
+        weights : ndarray, shape of the draws
+            Those of that target, where they are known already.
         chains_per_ensemble, batch_length : int
             As in `combine`.
         """
+        w = np.exp(self.log_weights(target)) if weights is None else weights
         h = np.asarray(values, dtype=np.float64)
         trailing = h.shape[self.rung.ndim :]
-        h = h.reshape(self.rung.size, -1)
-        w = np.exp(self.log_weights(target)).ravel()[:, np.newaxis]
-        h = np.where(w > 0, h, 0.0)
-        mean = np.sum(w * h, axis=0)
-        direct = w * (h - mean)
-        through = -self._mixture_sums(np.stack([self.nodes.scatter(column) for column in direct.T]))
-        nothing = np.zeros((len(through), self._node_weights.size))
-        for quantity, influence in enumerate(self._indirect(through, nothing)):
-            direct[:, quantity] += influence
+        mean, direct = weighted_influences(h.reshape(*self.rung.shape, -1), w)
+        flat = direct.reshape(len(direct), -1)
+        through = -self._mixture_sums(np.stack([self.nodes.scatter(row) for row in flat]))
+        for row, influence in zip(flat, self._indirect(through), strict=True):
+            row += influence
         error = standard_error_of_sum(
-            direct.reshape(*np.atleast_2d(self.rung).shape, -1),
+            np.moveaxis(direct.reshape(-1, *np.atleast_2d(self.rung).shape), 0, 2),
             chains_per_ensemble=chains_per_ensemble,
             batch_length=batch_length,
         )
@@ -210,15 +215,11 @@ class Mbar:
         unit = np.eye(self.n_draws.size)[self.state_of_rung]
         return np.asarray(unit - unit[0])
 
-    @cached_property
-    def _node_weights(self) -> Floats:
-        return self.nodes.scatter(self.possible.astype(np.float64))
-
     def _parts(self) -> Iterator[tuple[slice, Floats]]:
         """Yield parts of the nodes with n W of all states: p, and for states without draws W itself."""
         visited = self._visited
         offsets = np.log(self._counts) - self._log_z
-        for part in column_slices(self._node_weights.size, self.n_draws.size):
+        for part in column_slices(self.node_weights.size, self.n_draws.size):
             terms = self.densities.columns(part) + offsets[:, np.newaxis]
             mixture, p = log_sum(terms[visited])
             if visited.size < offsets.size:
@@ -251,7 +252,7 @@ class Mbar:
         """Sum over draws of W W', where W_j = q_j / (Z_j sum_r n_r q_r / Z_r); shape (n_states, n_states)."""
         gram = np.zeros((self.n_draws.size, self.n_draws.size))
         for part, p in self._parts():
-            gram += (p * self._node_weights[part]) @ p.T
+            gram += (p * self.node_weights[part]) @ p.T
         return gram / self._counts / self._counts[:, np.newaxis]
 
     @cached_property
@@ -264,28 +265,33 @@ class Mbar:
         """Return the sums over nodes of amounts, shape (n_quantities, n_nodes), times p."""
         return np.asarray(np.sum([amounts[:, part] @ p[self._visited].T for part, p in self._parts()], axis=0))
 
-    def _indirect(self, through: Floats, table: Floats) -> Iterator[Floats]:
+    def _indirect(self, through: Floats, direct: Floats | None = None) -> Iterator[Floats]:
         """Yield the influence of every draw on each quantity, but for what is a direct sum over draws.
 
         Parameters
         ----------
         through : ndarray, shape (n_quantities, n_visited)
             Derivative of each quantity by the offsets.
-        table : ndarray, shape (n_quantities, n_nodes)
-            Direct influence, where it is a function known at the nodes.
+        direct : ndarray, shape (n_quantities, n_nodes)
+            Direct influence, where it is a function known at the nodes; it is used up.
         """
         b = through @ self._inverse_information
-        table = table.copy()
+        table = np.zeros((len(b), self.node_weights.size)) if direct is None else direct
         for part, p in self._parts():
             table[:, part] -= b @ p[self._visited]
         position = np.cumsum(self.n_draws > 0) - 1
-        state = position[self.state_of_rung[self.rung.ravel()]]
-        for row, function in zip(b, table, strict=True):
-            yield np.where(self.possible, row[state] + self.nodes.gather(function), 0.0)
+        of_rung, rung = b[:, position[self.state_of_rung]], self.rung.ravel()
+        for row, function in zip(of_rung, table, strict=True):
+            influence = self.nodes.gather(function)
+            for part in slices(rung.size):
+                influence[part] += row.take(rung[part])
+            if not self.possible.all():
+                influence[~self.possible] = 0.0
+            yield influence
 
     def _normaliser_influences(self, contrasts: Floats) -> Iterator[Floats]:
         """Yield the influence of every draw on each contrast of log normalisers."""
-        table = np.empty((len(contrasts), self._node_weights.size))
+        table = np.empty((len(contrasts), self.node_weights.size))
         for part, p in self._parts():
             table[:, part] = (contrasts / self._counts) @ p
         through = -contrasts @ (self._gram[:, self._visited] * self.n_draws[self._visited])

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tempering.errors import EstimatorError
-from tempering.estimators.arrays import Floats, slices
+from tempering.estimators.arrays import Floats, Ints, slices
 
 # b >= 4 times the integrated autocorrelation time it implies; see tests/estimators/test_coverage.py
 TIMES_PER_BATCH = 4.0
 # a variance from fewer than ten batches is too noisy to divide by
 MINIMUM_BATCHES = 10
-QUANTITIES_AT_ONCE = 1 << 22  # doubles held by the cumulative sums of one block of quantities
+QUANTITIES_AT_ONCE = 1 << 20  # doubles of one block of quantities
+DIFFERENCES_AT_ONCE = 1 << 15  # doubles: they stay in the second-level cache
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,34 @@ def sum_over_ensembles(influences: Floats, chains_per_ensemble: int) -> Floats:
     return np.asarray(influences.reshape(-1, chains_per_ensemble, *influences.shape[1:]).sum(axis=1))
 
 
+def weighted_influences(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return weighted means and the influence w (h - mean) of every draw on each of them.
+
+    Parameters
+    ----------
+    values : ndarray, shape (draw, quantity) or (chain, draw, quantity)
+        Those of weight zero are not looked at.
+    weights : ndarray, shape (draw,) or (chain, draw)
+        Not negative, summing to one.
+
+    Returns
+    -------
+    means : ndarray, shape (quantity,)
+    influences : ndarray, shape (quantity, *weights.shape)
+    """
+    influences = np.empty((values.shape[-1], *weights.shape))
+    means = np.empty(len(influences))
+    ignored = None if weights.all() else weights == 0.0
+    for i, row in enumerate(influences):
+        row[...] = values[..., i]
+        if ignored is not None:
+            row[ignored] = 0.0
+        means[i] = np.einsum("i,i->", row.reshape(-1), weights.reshape(-1))
+        row -= means[i]
+        row *= weights
+    return means, influences
+
+
 def standard_error_of_sum(
     influences: Floats, *, chains_per_ensemble: int = 1, batch_length: int | None = None
 ) -> Floats:
@@ -77,11 +106,7 @@ def standard_error_of_sum(
     np.True_
     """
     series = sum_over_ensembles(influences, chains_per_ensemble)
-    n_chains, n_draws = series.shape[:2]
-    flat = series.reshape(n_chains, n_draws, -1)
-    variance = np.empty(flat.shape[2])
-    for part in slices(variance.size, max(1, QUANTITIES_AT_ONCE // (n_chains * n_draws))):
-        variance[part] = _variance_of_sum(flat[:, :, part], batch_length)
+    variance = _lengths_and_variances(series.reshape(*series.shape[:2], -1), batch_length)[1]
     return np.sqrt(variance).reshape(series.shape[2:])
 
 
@@ -92,10 +117,10 @@ def covariance_of_sum(influences: Floats, *, chains_per_ensemble: int = 1, batch
     Parameters are those of `standard_error_of_sum`, with ``influences`` of shape (chain, draw, n_quantities).
     """
     series = sum_over_ensembles(influences, chains_per_ensemble)
-    sums = _cumulative(series)
     if batch_length is None:
-        batch_length = int(_choose_lengths(sums).max())
+        batch_length = int(_lengths_and_variances(series, None)[0].max())
     length = min(batch_length, series.shape[1])
+    sums = _cumulative(np.moveaxis(series, 2, 0))
     long = _batch_covariance(sums, length)
     if length == 1:
         return long
@@ -105,73 +130,87 @@ def covariance_of_sum(influences: Floats, *, chains_per_ensemble: int = 1, batch
     return corrected
 
 
-def _cumulative(series: Floats) -> Floats:
-    """Return sums from the start of each chain, with a leading zero: a batch is a difference of two."""
-    sums = np.zeros((series.shape[0], series.shape[1] + 1, series.shape[2]))
-    np.cumsum(series, axis=1, out=sums[:, 1:])
-    return sums
+def _lengths_and_variances(series: Floats, batch_length: int | None) -> tuple[Ints, Floats]:
+    """Return the batch length of each quantity and the variance of its sum, for series (chain, draw, quantity)."""
+    n_chains, n_draws, n_quantities = series.shape
+    lengths, variances = np.empty(n_quantities, np.intp), np.empty(n_quantities)
+    for part in slices(n_quantities, max(1, QUANTITIES_AT_ONCE // (n_chains * n_draws))):
+        rows = np.ascontiguousarray(np.moveaxis(series[:, :, part], 2, 0))
+        if batch_length is None:
+            lengths[part], variances[part] = _at_chosen_lengths(rows)
+        else:
+            lengths[part] = min(batch_length, n_draws)
+            variances[part] = _at_length(_cumulative(rows), min(batch_length, n_draws))
+    return lengths, variances
 
 
-def _variance_of_sum(series: Floats, batch_length: int | None) -> Floats:
-    sums = _cumulative(series)
-    n_draws = series.shape[1]
-    if batch_length is None:
-        lengths = _choose_lengths(sums)
-    else:
-        lengths = np.full(series.shape[2], min(batch_length, n_draws))
-    variance = np.empty(series.shape[2])
-    for length in np.unique(lengths):
-        chosen = lengths == length
-        variance[chosen] = _flat_top(sums[:, :, chosen], int(length))
-    return variance
-
-
-def _choose_lengths(sums: Floats) -> Floats:
-    """Return, for each quantity, the smallest of doubling batch lengths that holds enough autocorrelation
-    times.
+def _at_chosen_lengths(series: Floats) -> tuple[Ints, Floats]:
+    """Return, for each quantity, the smallest of doubling batch lengths that holds enough autocorrelation times,
+    and the variance at that length; for series (quantity, chain, draw).
     """
-    n_chains, n_draws = len(sums), sums.shape[1] - 1
+    n_chains, n_draws = series.shape[1:]
     longest = max(1, min(n_draws, n_chains * n_draws // MINIMUM_BATCHES))
-    single = _batch_variance(sums, 1)
-    lengths = np.full(sums.shape[2], longest)
-    undecided = single > 0
-    lengths[~undecided] = 1
-    length = max(1, int(np.sqrt(n_draws)))
-    while length < longest and undecided.any():
-        time = _batch_variance(sums[:, :, undecided], length) / single[undecided]
-        enough = np.flatnonzero(undecided)[length >= TIMES_PER_BATCH * time]
-        lengths[enough] = length
-        undecided[enough] = False
-        length *= 2
-    return lengths
+    single = np.einsum("qct,qct->q", series, series) * _scale(n_chains, n_draws, 1)
+    lengths, variances = np.ones(len(series), np.intp), np.zeros(len(series))
+    undecided = np.flatnonzero(single > 0)
+    length, half = max(1, int(np.sqrt(n_draws))), np.empty(0)
+    sums = _cumulative(series[undecided] if undecided.size < len(series) else series)
+    while length < longest and undecided.size:
+        half = half if half.size else _batch_variance(sums, max(1, length // 2))
+        long = _batch_variance(sums, length)
+        enough = length >= TIMES_PER_BATCH * long / single[undecided]
+        lengths[undecided[enough]] = length
+        variances[undecided[enough]] = _flat_top(long, half, length)[enough]
+        if enough.any():
+            undecided, sums, long = undecided[~enough], sums[~enough], long[~enough]
+        length, half = 2 * length, long
+    if undecided.size:
+        lengths[undecided] = longest
+        variances[undecided] = _at_length(sums, longest)
+    return lengths, variances
 
 
-def _flat_top(sums: Floats, length: int) -> Floats:
+def _at_length(sums: Floats, length: int) -> Floats:
+    """Return the variance of the sum of each quantity, from cumulative sums (quantity, chain, draw + 1)."""
+    return _flat_top(_batch_variance(sums, length), _batch_variance(sums, max(1, length // 2)), length)
+
+
+def _flat_top(long: Floats, half: Floats, length: int) -> Floats:
     """Return 2 v_b - v_{b/2}, or half of v_b should the difference fall below it."""
-    long = _batch_variance(sums, length)
-    if length == 1:
-        return long
-    return np.maximum(2 * long - _batch_variance(sums, length // 2), long / 2)
+    return long if length == 1 else np.maximum(2 * long - half, long / 2)
 
 
-def _scale(sums: Floats, length: int) -> float:
+def _scale(n_chains: int, n_draws: int, length: int) -> float:
     """Return the factor from a sum of squared batch sums to the variance of the whole sum.
 
     The influences sum to zero, which takes away length / T of a batch's variance.
     """
-    n_chains, n_draws = len(sums), sums.shape[1] - 1
     total = n_chains * n_draws
     n_batches = n_chains * (n_draws - length + 1)
     lost = 1.0 - length / total if length < total else 1.0
     return float(total / (n_batches * length * lost))
 
 
+def _cumulative(series: Floats) -> Floats:
+    """Return sums along the last axis, with a leading zero: a batch is a difference of two."""
+    sums = np.empty((*series.shape[:-1], series.shape[-1] + 1))
+    sums[..., 0] = 0.0
+    np.cumsum(series, axis=-1, out=sums[..., 1:])
+    return sums
+
+
 def _batch_variance(sums: Floats, length: int) -> Floats:
-    batches = sums[:, length:] - sums[:, :-length]
-    return np.asarray(np.einsum("ctq,ctq->q", batches, batches) * _scale(sums, length))
+    """Return the variance by batches of each quantity, from cumulative sums (quantity, chain, draw + 1)."""
+    n_quantities, n_chains, n_sums = sums.shape
+    squares = np.zeros(n_quantities)
+    for part in slices(n_chains, max(1, DIFFERENCES_AT_ONCE // (n_quantities * n_sums))):
+        batches = sums[:, part, length:] - sums[:, part, :-length]
+        squares += np.einsum("qct,qct->q", batches, batches)
+    return squares * _scale(n_chains, n_sums - 1, length)
 
 
 def _batch_covariance(sums: Floats, length: int) -> Floats:
-    batches = (sums[:, length:] - sums[:, :-length]).reshape(-1, sums.shape[2])
-    product: Floats = (batches.T @ batches) * _scale(sums, length)
+    """Return the covariance by batches, from cumulative sums (quantity, chain, draw + 1)."""
+    batches = (sums[..., length:] - sums[..., :-length]).reshape(len(sums), -1)
+    product: Floats = (batches @ batches.T) * _scale(sums.shape[1], sums.shape[2] - 1, length)
     return product

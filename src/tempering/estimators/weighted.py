@@ -103,20 +103,15 @@ def weighted_hdi(values: ArrayLike, weights: ArrayLike, probability: float = 0.9
     >>> weighted_hdi([0.0, 1.0, 2.0, 9.0], [0.1, 0.5, 0.3, 0.1], 0.8)
     array([1., 2.])
     """
-    if not 0 < probability < 1:
-        raise EstimatorError(f"probability must lie between 0 and 1, but got {probability}. Divide percentages by 100.")
+    _check_probability(probability)
     h, w, trailing = _columns(values, weights)
-    columns = [_shortest(weighted_ecdf(column, w), probability) for column in h.T]
+    columns = [weighted_ecdf(column, w).shortest(probability) for column in h.T]
     return np.stack(columns, axis=-1).reshape((2, *trailing))
 
 
-def _shortest(ecdf: WeightedEcdf, probability: float) -> Floats:
-    before = np.concatenate([[0.0], ecdf.probabilities[:-1]])  # what lies below each draw
-    wanted = (before + probability) * (1 - 1e-14)  # sums of weights fall short by rounding
-    first = np.flatnonzero(wanted <= ecdf.probabilities[-1])
-    last = np.searchsorted(ecdf.probabilities, wanted[first], side="left")
-    best = int(np.argmin(ecdf.values[last] - ecdf.values[first]))
-    return np.array([ecdf.values[first[best]], ecdf.values[last[best]]])
+def _check_probability(probability: float) -> None:
+    if not 0 < probability < 1:
+        raise EstimatorError(f"probability must lie between 0 and 1, but got {probability}. Divide percentages by 100.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +133,16 @@ class WeightedEcdf:
         position = np.searchsorted(self.probabilities, np.asarray(probabilities) * (1 - 1e-14), side="left")
         return np.asarray(self.values[np.minimum(position, self.values.size - 1)])
 
+    def shortest(self, probability: float) -> Floats:
+        """Return both ends of the shortest interval between two draws that holds a probability."""
+        _check_probability(probability)
+        before = np.concatenate([[0.0], self.probabilities[:-1]])  # what lies below each draw
+        wanted = (before + probability) * (1 - 1e-14)  # sums of weights fall short by rounding
+        first = np.flatnonzero(wanted <= self.probabilities[-1])
+        last = np.searchsorted(self.probabilities, wanted[first], side="left")
+        best = int(np.argmin(self.values[last] - self.values[first]))
+        return np.array([self.values[first[best]], self.values[last[best]]])
+
 
 def weighted_ecdf(values: ArrayLike, weights: ArrayLike) -> WeightedEcdf:
     """Return the weighted empirical distribution function of scalar draws.
@@ -158,7 +163,9 @@ def weighted_ecdf(values: ArrayLike, weights: ArrayLike) -> WeightedEcdf:
             f"values must be scalars, one for each weight, but their shape is {np.shape(values)} for weights "
             f"of shape {np.shape(weights)}. Choose one component."
         )
-    x, w = h[w > 0, 0], w[w > 0]
+    x = h[:, 0]
+    if not w.all():
+        x, w = x[w > 0], w[w > 0]
     order = np.argsort(x)
     return WeightedEcdf(frozen(x[order]), frozen(np.minimum(np.cumsum(w[order]), 1.0)))
 

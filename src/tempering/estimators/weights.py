@@ -51,6 +51,19 @@ def ess_of_weights(log_weights: ArrayLike) -> float:
     return float(np.size(log_weights) / (1.0 + cv2(log_weights)))
 
 
+def ess_of_normalised(weights: Floats) -> float:
+    """Return the effective sample size of weights, not logs, that sum to one.
+
+    Examples
+    --------
+    >>> ess_of_normalised(np.full(4, 0.25))
+    4.0
+    """
+    n, flat = weights.size, weights.reshape(-1)
+    squares = float(np.einsum("i,i->", flat, flat))
+    return n / (1.0 + max(n * squares - 1.0, 0.0) * n / max(n - 1, 1))
+
+
 def kish_ess(log_weights: ArrayLike) -> float:
     r"""Return Kish's sample size, :math:`\ell = (\sum_t w_t)^2 / \sum_t w_t^2` (Proposition 2.1).
 

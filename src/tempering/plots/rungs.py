@@ -137,7 +137,8 @@ def plot_barrier(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
     method = "parallel" if draws.chains_per_ensemble > 1 else "simulated"
     least = max(draws.ladder.hottest, 1e-4)
     grid = np.unique(np.concatenate([np.linspace(1.0, k[-1], 200), np.geomspace(1.0, least, 200), k]))[::-1]
-    height = DensityOfStates.from_draws(draws.energy, k, draws.rung).cumulative_barrier(grid, method)
+    states = DensityOfStates.from_draws(draws.energy, k, draws.rung, draws.in_units_of_error.fit)
+    height = states.cumulative_barrier(grid, method)
     ax.plot(grid, height, color=BLUE, linewidth=1.5)
     ax.plot(k, np.interp(-k, -grid, height), "o", color=COLOURS["ess_optimal"], markersize=4, label="rungs")
     if least < 0.1:
@@ -151,7 +152,7 @@ def plot_barrier(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
 def plot_overlap(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
     """Draw the overlap of rungs as a heat map: how much of rung j a draw of rung i might as well be of."""
     ax = new_axes(ax)
-    image = ax.imshow(draws.mbar.overlap, cmap="Blues", vmin=0, interpolation="nearest")
+    image = ax.imshow(draws.in_units_of_error.fit.overlap, cmap="Blues", vmin=0, interpolation="nearest")
     ax.set(xlabel="rung (0 is cold)", ylabel="rung (0 is cold)")
     ax.figure.colorbar(image, ax=ax, label="overlap", shrink=0.85)
     whole_numbers(ax.xaxis, ax.yaxis)

@@ -64,7 +64,8 @@ class Diagnosis:
 def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     """Look at a run from every side."""
     k = draws.ladder.inverse_temperatures
-    states = DensityOfStates.from_draws(draws.energy, k, draws.rung)
+    fit = draws.in_units_of_error.fit
+    states = DensityOfStates.from_draws(draws.energy, k, draws.rung, fit)
     method = "parallel" if draws.chains_per_ensemble > 1 else "simulated"
     barrier = states.barrier(draws.ladder, method) if len(k) > 1 else 0.0
     index_ess = ess_of_autocorrelation(draws.rung.astype(float)) if len(k) > 1 else float(draws.rung.size)
@@ -79,7 +80,7 @@ def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     ]
     return Diagnosis(
         not sentences, tuple(sentences), draws.n_round_trips, barrier, float(index_ess), ess, r_hat,
-        draws.mbar.overlap, draws.mbar.second_eigenvalue, not disagreement,
+        fit.overlap, fit.second_eigenvalue, not disagreement,
     )  # fmt: skip
 
 
@@ -156,8 +157,8 @@ def _by_quantity(draws: TemperedDraws) -> tuple[dict[str, float], dict[str, floa
     ess, r_hat = {}, {}
     for name, array in draws.values.items():
         flat = np.asarray(array, dtype=float).reshape(*draws.rung.shape, -1)
-        mean, square = draws.combination(flat), draws.combination(flat**2)
-        variance = np.ravel(square.estimate) - np.ravel(mean.estimate) ** 2
+        mean = draws.estimate(flat)
+        variance = np.ravel(draws.mean(flat**2)) - np.ravel(mean.value) ** 2
         error = np.ravel(mean.standard_error)
         moving = (error > 0) & (variance > 0)
         ess[name] = float(np.min(variance[moving] / error[moving] ** 2)) if moving.any() else float(draws.rung.size)

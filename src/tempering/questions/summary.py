@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.estimators import weighted_hdi, weighted_quantile
+from tempering.estimators import weighted_ecdf
 from tempering.questions.diagnosis import weighted_r_hat
 
 if TYPE_CHECKING:
@@ -38,12 +38,10 @@ def indices(shape: tuple[int, ...]) -> list[str]:
 
 
 def _rows(draws: TemperedDraws, flat: Floats, rule: str, hdi: float) -> list[dict[str, float]]:
-    mean, square = draws.combination(flat, rule), draws.combination(flat**2, rule)
+    mean = draws.estimate(flat, rule)
     weights = draws.weights(rule)
-    quantiles = weighted_quantile(flat, weights, list(QUANTILES.values()))
-    low, high = weighted_hdi(flat, weights, hdi)
-    centre, error = np.ravel(mean.estimate), np.ravel(mean.standard_error)
-    deviation = np.sqrt(np.maximum(np.ravel(square.estimate) - centre**2, 0.0))
+    centre, error = np.ravel(mean.value), np.ravel(mean.standard_error)
+    deviation = np.sqrt(np.maximum(np.ravel(draws.mean(flat**2, rule)) - centre**2, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         ess = np.where(error > 0, (deviation / error) ** 2, np.nan)
     return [
@@ -51,11 +49,17 @@ def _rows(draws: TemperedDraws, flat: Floats, rule: str, hdi: float) -> list[dic
             "mean": centre[i],
             "standard_error": error[i],
             "sd": deviation[i],
-            **dict(zip(QUANTILES, quantiles[:, i], strict=True)),
-            "hdi_low": low[i],
-            "hdi_high": high[i],
+            **_places(flat[..., i], weights, hdi),
             "ess": ess[i],
             "r_hat": weighted_r_hat(flat[..., i], draws, rule),
         }
         for i in range(flat.shape[2])
     ]
+
+
+def _places(values: Floats, weights: Floats, hdi: float) -> dict[str, float]:
+    """Return quantiles and the ends of the shortest interval; the draws are sorted once for all."""
+    curve = weighted_ecdf(values, weights)
+    low, high = curve.shortest(hdi)
+    quantiles = curve.quantile(list(QUANTILES.values()))
+    return {**dict(zip(QUANTILES, quantiles, strict=True)), "hdi_low": low, "hdi_high": high}

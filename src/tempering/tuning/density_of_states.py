@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from tempering.estimators import mbar
+from tempering.estimators import Mbar, mbar
 from tempering.ladder import Ladder
 
 Floats = NDArray[np.float64]
@@ -59,14 +59,19 @@ class DensityOfStates:
     log_share: Floats
 
     @classmethod
-    def from_draws(cls, energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike) -> DensityOfStates:
-        """Estimate it by MBAR from draws of several rungs."""
-        e = np.asarray(energy, dtype=float).ravel()
-        index = np.asarray(rung).ravel()
-        kept = e > -np.inf
-        fit = mbar(e[kept], inverse_temperatures, index[kept])
-        order = np.argsort(e[kept])
-        return cls(*_merged(e[kept][order], -fit.log_mixture.ravel()[order]))
+    def from_draws(
+        cls, energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike, fit: Mbar | None = None
+    ) -> DensityOfStates:
+        """Estimate it by MBAR from draws of several rungs, whose fit may be known already.
+
+        The mixture only grows with the energy, so that both can be sorted by themselves.
+        """
+        e = np.asarray(energy, dtype=float)
+        if fit is None or np.min(e) == -np.inf:
+            kept = e > -np.inf
+            e = e[kept]
+            fit = mbar(e, inverse_temperatures, np.asarray(rung)[kept])
+        return cls(*_merged(np.sort(e, axis=None), -np.sort(fit.log_mixture, axis=None)))
 
     def log_normaliser(self, k: ArrayLike) -> Floats:
         """Return log Z(k), up to one constant."""

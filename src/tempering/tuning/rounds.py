@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
 from tempering.errors import EstimatorError, TargetError
-from tempering.estimators import combine
+from tempering.estimators.combine import weigh_rungs
+from tempering.estimators.rung_draws import RungDraws
 from tempering.kernels.settings import Settings
 from tempering.ladder import Ladder
 from tempering.pseudo_prior import Seen, from_mean_energies, log_conditional_occupancy, method_named
@@ -269,12 +270,14 @@ def describe(trace: Trace, schedule: Schedule) -> Round:
 
 def _ess_by_rule(trace: Trace, ladder: Ladder) -> dict[str, float]:
     """Return the effective sample size of the weights of a round under the rules that the line names."""
-    k, energy = ladder.inverse_temperatures, trace.energy
-    finite = np.where(np.isfinite(energy), energy, 0.0)
+    try:
+        draws = RungDraws.of(None, trace.rung, energy=trace.energy, inverse_temperatures=ladder.inverse_temperatures)
+    except EstimatorError:  # energies that are no numbers
+        return dict.fromkeys(RULES_OF_A_LINE, 0.0)
     found = {}
     for rule in RULES_OF_A_LINE:
         try:
-            found[rule] = float(combine(finite, None, trace.rung, rule, energy=energy, inverse_temperatures=k).ess)
+            found[rule] = float(weigh_rungs(draws, rule).ess)
         except EstimatorError:  # no draw that counts yet, or rungs that do not overlap
             found[rule] = 0.0
     return found

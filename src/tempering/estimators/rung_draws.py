@@ -1,0 +1,123 @@
+"""The draws of all rungs as arrays, checked once, with what the rules need of them computed once.
+
+Arrays are kept in the order of (chain, draw), whatever their order in memory was: nothing behind copies them again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tempering.errors import EstimatorError
+from tempering.estimators.arrays import (
+    Floats,
+    Ints,
+    as_inverse_temperatures,
+    as_log,
+    as_rung,
+    count_rungs,
+    temper_by_rung,
+)
+from tempering.estimators.mbar import mbar
+from tempering.estimators.mbar_result import Mbar
+from tempering.estimators.pareto import pareto_k_per_rung
+from tempering.estimators.rung_sums import RungSums
+
+
+@dataclass(frozen=True, eq=False)
+class RungDraws:
+    """Rung and energy, or log weight, of every draw; made by `RungDraws.of`.
+
+    Attributes
+    ----------
+    rung : ndarray, shape (draw,) or (chain, draw)
+    n_rungs : int
+    energy : ndarray or None, shape of rung
+    inverse_temperatures : ndarray or None, shape (n_rungs,)
+    given_log_weights : ndarray or None, shape of rung
+        None: (1 - k) * energy.
+    chains_per_ensemble, batch_length : int
+        What the standard error counts as one; as in `combine`.
+    """
+
+    rung: Ints
+    n_rungs: int
+    energy: Floats | None
+    inverse_temperatures: Floats | None
+    given_log_weights: Floats | None
+    chains_per_ensemble: int
+    batch_length: int | None
+
+    @classmethod
+    def of(
+        cls,
+        log_weights: ArrayLike | None,
+        rung: ArrayLike,
+        *,
+        energy: ArrayLike | None = None,
+        inverse_temperatures: ArrayLike | None = None,
+        chains_per_ensemble: int = 1,
+        batch_length: int | None = None,
+    ) -> RungDraws:
+        """Check arrays as they come to `combine`."""
+        index = np.ascontiguousarray(as_rung(rung))
+        k = None if inverse_temperatures is None else as_inverse_temperatures(inverse_temperatures)
+        n_rungs = count_rungs(index, None if k is None else k.size)
+        e = None if energy is None else np.ascontiguousarray(as_log("energy", energy, index.shape))
+        given = None if log_weights is None else as_log("log_weights", log_weights, index.shape)
+        if given is None and (e is None or k is None):
+            raise _missing("log_weights=None")
+        return cls(index, n_rungs, e, k, given, chains_per_ensemble, batch_length)
+
+    @property
+    def units(self) -> dict[str, Any]:
+        """What the standard error counts as one, by keyword."""
+        return {"chains_per_ensemble": self.chains_per_ensemble, "batch_length": self.batch_length}
+
+    @property
+    def log_weights(self) -> Floats:
+        """Log importance weight of each draw towards the cold distribution, up to a constant per rung."""
+        if self.given_log_weights is not None:
+            return self.given_log_weights
+        assert self.energy is not None
+        assert self.inverse_temperatures is not None
+        return temper_by_rung(1.0 - self.inverse_temperatures, self.rung, self.energy)
+
+    @cached_property
+    def sums(self) -> RungSums:
+        """The sums of the weights of each rung."""
+        return RungSums.from_log_weights(self.log_weights, self.rung, self.n_rungs)
+
+    @cached_property
+    def pareto_k(self) -> Floats:
+        """Pareto k-hat of each rung's weights."""
+        return pareto_k_per_rung(self.log_weights, self.rung, self.n_rungs)
+
+    @cached_property
+    def fit(self) -> Mbar:
+        """The mixture of all rungs, with the normalisers estimated."""
+        if self.energy is None or self.inverse_temperatures is None:
+            raise _missing("rule='mbar'")
+        return mbar(self.energy, self.inverse_temperatures, self.rung)
+
+    def check_values(self, values: ArrayLike) -> Floats:
+        """Return values, leading axes those of the draws, in double precision."""
+        h = np.asarray(values, dtype=np.float64)
+        if h.shape[: self.rung.ndim] != self.rung.shape:
+            raise EstimatorError(
+                f"values must have the draws' leading axes, {self.rung.shape}, but their shape is {h.shape}. "
+                f"Put chain and draw first, the axes of one value behind them."
+            )
+        return h
+
+
+def _missing(who: str) -> EstimatorError:
+    return EstimatorError(
+        f"{who} needs energy and inverse_temperatures, but at least one of them is None. Pass the energy of "
+        f"each draw and k of each rung, as in combine(values, None, rung, energy=..., "
+        f"inverse_temperatures=...)."
+    )
