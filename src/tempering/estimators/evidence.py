@@ -21,7 +21,6 @@ from tempering.estimators.arrays import (
     temper_by_rung,
 )
 from tempering.estimators.mbar import mbar
-from tempering.estimators.rung_sums import RungSums
 from tempering.estimators.standard_error import Estimate, standard_error_of_sum
 
 
@@ -69,27 +68,45 @@ def log_evidence_stepping_stone(
     _check_end(visited, 0 if reverse else k.size - 1, "The reverse form" if reverse else "The forward form")
     partner = _next_knots(visited, k.size, reverse=reverse)
     steps = partner != np.arange(k.size)
-    log_w = temper_by_rung(k[partner] - k, index, e)  # 0 where there is no step
-    sums = RungSums.from_log_weights(log_w, index, k.size)
-    if not np.all(sums.has_weight[steps]):
+    weights = temper_by_rung(k[partner] - k, index, e)  # as logs; 0 where there is no step
+    log_sum, total = _exponentiate(weights.reshape(-1), index.ravel(), k.size)
+    if np.any(log_sum[steps] == -np.inf):
         raise EstimatorError(
             f"Each rung must have a draw of positive density under its neighbour, but the rungs "
-            f"{np.flatnonzero(steps & ~sums.has_weight).tolist()} have none. Put rungs between."
+            f"{np.flatnonzero(steps & (log_sum == -np.inf)).tolist()} have none. Put rungs between."
         )
-    sign = -1.0 if reverse else 1.0
-    log_mean = np.where(steps, sums.log_sum - np.log(np.maximum(sums.n_draws, 1)), 0.0)
-    log_total = np.where(steps, sums.log_sum, 0.0)
-    mean_share = np.where(steps, 1.0 / np.maximum(sums.n_draws, 1), 1.0)
-    influence, flat = log_w.reshape(-1), index.reshape(-1)
-    for part in slices(flat.size):  # in place: a draw without a step ends at 1 - 1
-        share = influence[part]
-        share -= log_total.take(flat[part])
-        np.exp(share, out=share)
-        share -= mean_share.take(flat[part])
+    n = np.maximum(np.bincount(index.ravel(), minlength=k.size), 1)
+    _turn_into_shares(weights.reshape(-1), index.ravel(), np.where(steps, total, 1.0), np.where(steps, n, 1))
     error = standard_error_of_sum(
-        np.atleast_2d(log_w), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
+        np.atleast_2d(weights), chains_per_ensemble=chains_per_ensemble, batch_length=batch_length
     )
-    return Estimate(float(sign * log_mean.sum()), float(error))
+    log_mean = np.where(steps, log_sum - np.log(n), 0.0).sum()
+    return Estimate(float(-log_mean if reverse else log_mean), float(error))
+
+
+def _exponentiate(log_weights: Floats, rung: Ints, n_rungs: int) -> tuple[Floats, Floats]:
+    """Replace log weights by weights over the largest of their rung; return the log of each rung's sum, and the sum
+    of what is there now.
+    """
+    largest = np.full(n_rungs, -np.inf)
+    np.maximum.at(largest, rung, log_weights)
+    shift = np.where(largest > -np.inf, largest, 0.0)
+    total = np.zeros(n_rungs)
+    for part in slices(rung.size):
+        w = log_weights[part]
+        w -= shift.take(rung[part])
+        np.exp(w, out=w)
+        total += np.bincount(rung[part], w, n_rungs)
+    with np.errstate(divide="ignore"):
+        return np.log(total) + shift, total
+
+
+def _turn_into_shares(weights: Floats, rung: Ints, total: Floats, n: Ints) -> None:
+    """Replace weights by their shares in the total of their rung, less the mean share; a weight of 1 alone by 0."""
+    for part in slices(rung.size):
+        w, at = weights[part], rung[part]
+        w *= (1.0 / total).take(at)
+        w -= (1.0 / n).take(at)
 
 
 def thermodynamic_integration(
