@@ -20,7 +20,7 @@ from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.jitting import jitted
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.streams import keys_of
-from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace, joined
+from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace
 from tempering.errors import SamplerError
 from tempering.kernels import vector
 from tempering.layout import Layout
@@ -106,15 +106,16 @@ class VectorEngine:
         """
         block = LONG_BLOCK if n % LONG_BLOCK == 0 else QUANTUM
         assert n % block == 0, "engines run whole blocks"
-        traces = []
+        blocks = []
         with jax.enable_x64(True):
             path = self.path(schedule)
             for _ in range(n // block):
                 unit, outputs = self._block(states.keys, states.unit, states.iteration, path, moving, block)
                 states = States(states.keys, unit, states.iteration + block)
-                traces.append(Trace(*(self._to_chains(part) for part in outputs)))
-                self._check(traces[-1])
-        return states, joined(traces)
+                blocks.append(outputs)
+        trace = Trace(*jax.tree.map(self._to_chains, *blocks))
+        self._check(trace)
+        return states, trace
 
     def path(self, schedule: Schedule) -> lockstep.Path:
         """Return the schedule as arrays, padded so that ladders of several lengths share compiled code."""
@@ -139,14 +140,11 @@ class VectorEngine:
         """Return the recorded values by name."""
         return self.pieces.positions(trace.values)
 
-    def _to_chains(self, outputs: Any) -> Any:
-        """Bring (draw, unit[, replica], ...) to (chain, draw, ...) as NumPy arrays."""
-
-        def one(a: Any) -> NDArray[Any]:
-            array = np.moveaxis(np.asarray(a), 0, 2 if self._is_parallel else 1)
-            return array.reshape((self.n_chains, *array.shape[2:])) if self._is_parallel else array
-
-        return jax.tree.map(one, outputs)
+    def _to_chains(self, *blocks: Any) -> NDArray[Any]:
+        """Join blocks of (draw, unit[, replica], ...) to (chain, draw, ...) in NumPy."""
+        joined = np.concatenate([np.asarray(block) for block in blocks])
+        array = np.moveaxis(joined, 0, 2 if self._is_parallel else 1)
+        return array.reshape((self.n_chains, *array.shape[2:])) if self._is_parallel else array
 
     def _check(self, trace: Trace) -> None:
         bad = ~(trace.energy < np.inf)
@@ -228,8 +226,13 @@ def _starting_points(target: Target, layout: Layout, starts: Sequence[Any], keys
         rows = np.stack([layout.flatten(position) for position in starts])
         return jnp.asarray(rows[np.arange(len(keys)) % len(rows)])
     assert target.sample_base is not None
-    draw = target.sample_base
-    return jitted(jax.vmap(lambda key: flat_vector(draw(key))))(keys)
+    return _draws_of_base(target.sample_base)(keys)
+
+
+@lru_cache(maxsize=64)
+def _draws_of_base(draw: Any) -> Any:
+    """Compile the draws once: engines are built, and started, several times in a run."""
+    return jitted(jax.vmap(lambda key: flat_vector(draw(key))))
 
 
 @partial(jitted, static_argnums=0)
