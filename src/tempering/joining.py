@@ -15,7 +15,7 @@ import numpy as np
 from tempering.draws import TemperedDraws
 from tempering.errors import EstimatorError
 from tempering.ladder import Ladder
-from tempering.tuning.rounds import carried_over
+from tempering.tuning.kernel_settings import carried_over
 
 AXES = {"draws": 1, "chains": 0}
 

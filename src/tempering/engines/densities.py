@@ -65,16 +65,20 @@ def _bridged(plain: Target, kernel: Any, layout: Layout) -> tuple[Any, Any]:
 
     def move(key: Any, particle: Any, k: Any, settings: Any, reference: Any) -> Any:
         draw = arrays.draw_of(reference)
-        if draw_of_plain is not None and reference.is_on is not None:
-            draw = _either(reference.is_on, draw, draw_of_plain)
+        if reference.is_on is not None:
+            draw = _first_or(draw_of_plain, draw, reference.is_on)
         return vector.build_move(kernel, partial(density, reference), draw)(key, particle, k, settings)
 
     return density, move
 
 
-def _either(is_first: Any, first: vector.Draw, second: vector.Draw) -> vector.Draw:
+def _first_or(second: vector.Draw | None, first: vector.Draw, is_first: Any) -> vector.Draw:
+    """Return one of two draws; where there is no second one, a draw that says whether it is the first."""
+    if second is None:
+        return first._replace(is_exact=is_first)
+
     def position(key: Any, uniforms: Any) -> Any:
-        return jnp.where(is_first, first.position(key, uniforms), second.position(key, uniforms))
+        return jax.lax.cond(is_first, first.position, second.position, key, uniforms)  # one of them alone is made
 
     return vector.Draw(position, first.n_uniforms)
 
@@ -92,7 +96,7 @@ def _density(target: Target, layout: Layout) -> Any:
 
 def _draw(target: Target) -> vector.Draw | None:
     sample = target.sample_base
-    return None if sample is None else vector.Draw(lambda key, _: flat_vector(sample(key)))
+    return None if sample is None else vector.Draw.by_key(lambda key: flat_vector(sample(key)))
 
 
 def flat_vector(position: Any) -> Any:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.scalar import copy, evaluate
+from tempering.kernels.scalar import copy, evaluate, move_to_proposal
+from tempering.randomness import accept
 
 Array = NDArray[np.float64]
 
@@ -129,12 +130,15 @@ def redraw_or_move(
     rung: int,
     acceptance: Array,
 ) -> Any:
-    """Draw from the base itself where k = 0, which starts a new tour; move as ever elsewhere."""
-    if k > 0.0:
-        return local_move(rng, functions, particle, k, settings, rung, acceptance)
-    x, _, here, _ = particle
-    x[:] = functions[2][0](rng)
-    evaluate(functions, x, here)
+    """Draw from the base itself where k = 0, which starts a new tour; elsewhere propose such draws now and then."""
+    fresh, local_settings = settings
+    if k > 0.0 and rng.random() >= fresh[rung]:
+        return local_move(rng, functions, particle, k, local_settings, rung, acceptance)
+    _, proposal, here, there = particle
+    proposal[:] = functions[2][0](rng)
+    evaluate(functions, proposal, there)
+    if k == 0.0 or accept(rng, k * (there[1] - here[1])):  # the base's densities cancel
+        move_to_proposal(particle)
     acceptance[:] = np.nan
     return particle
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -83,9 +83,16 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
     }
     return Pieces(
         functions, bindings, is_compiled, n_leaves, layout.size, new_particle, stack,
-        lambda schedule: scalar_settings(kernel, schedule.settings), layout.named,
+        partial(_settings, kernel, redraw is not None), layout.named,
         redraw is not None or any(getattr(leaf, "allocates", True) for leaf in leaves(kernel)),
     )  # fmt: skip
+
+
+def _settings(kernel: Any, redraws: bool, schedule: Schedule) -> Any:
+    """Return what a move is called with; where the base can be drawn from, how often to do so leads."""
+    local = scalar_settings(kernel, schedule.settings)
+    fresh = schedule.settings[0].fresh
+    return (np.zeros(len(schedule.ladder)) if fresh is None else fresh, local) if redraws else local
 
 
 def _redraw(target: Target, layout: Layout, is_compiled: bool) -> Any:

@@ -87,7 +87,8 @@ def scalar_move(kernel: Any) -> Any:
 def scalar_settings(kernel: Any, settings: Sequence[Any]) -> Any:
     """Nest the leaves' settings as `scalar_move` expects them."""
     if not isinstance(kernel, Mixture | Cycle):
-        return tuple(settings[0])
+        scale, factor, centre, _ = settings[0]  # the engine itself draws afresh
+        return scale, factor, centre
     first, *rest = kernel.kernels
     n_first = len(leaves(first))
     if not rest:

@@ -49,7 +49,7 @@ class RandomWalk:
         return vector.random_walk(density)
 
     def vector_move_or_draw(self, density: Any, draw: Any) -> Any:
-        """Build the move that is a ``draw`` of the base at k = 0, at the cost of one density."""
+        """Build the move that may be a ``draw`` of the base, at k = 0 always, at the cost of one density."""
         from tempering.kernels import vector
 
         return vector.random_walk(density, draw)

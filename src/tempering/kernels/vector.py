@@ -22,19 +22,20 @@ from tempering.random_numbers import uniforms
 Density = Callable[[Any], tuple[Any, Any]]
 Move = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 
-REDRAW = 0x7FFFFFFF  # folded into a key for a stream apart: no move takes so many numbers from the key itself
+REDRAW, UNIFORMS = 0x7FFFFFFF, 0x7FFFFFFE  # folded into a key for streams apart: no move takes so many numbers from it
 
 
 class Draw(NamedTuple):
     """An exact draw of the base: a flat vector made of uniform numbers, or of a key of its own."""
 
-    position: Callable[[Any, Any], Any]  # (key, uniforms) -> flat vector
+    position: Callable[[Any, Any], Any]  # (the move's key, uniforms) -> flat vector
     n_uniforms: int = 0
-    takes_key: bool = True
+    is_exact: Any = True  # an array that says no, where the path at hand has a base that cannot be drawn from
 
-    def key_from(self, key: Any) -> Any:
-        """Return a key for the draw, where it takes one."""
-        return jax.random.fold_in(key, REDRAW) if self.takes_key else None
+    @classmethod
+    def by_key(cls, sample: Callable[[Any], Any]) -> Draw:
+        """Make a draw of a function of a key."""
+        return cls(lambda key, _: sample(jax.random.fold_in(key, REDRAW)))
 
 
 class Particle(NamedTuple):
@@ -89,30 +90,37 @@ def normal_of(uniform: Any) -> Any:
     return np.sqrt(2.0).astype(uniform.dtype) * jax.lax.erf_inv(jnp.maximum(least, uniform * (1.0 - least) + least))
 
 
+def log_ratio_of_fresh(particle: Particle, fresh: Particle, k: Any) -> Any:
+    """Return the log ratio of accepting a draw of the base: the base's densities cancel, and at k = 0 it is certain."""
+    return jnp.where(k == 0.0, jnp.inf, k * jnp.where(k == 0.0, 0.0, fresh.energy - particle.energy))
+
+
 def random_walk(density: Density, draw: Draw | None = None) -> Move:
-    """Build random-walk Metropolis; with a ``draw`` of the base, moves at k = 0 are such draws.
+    """Build random-walk Metropolis; with a ``draw`` of the base, some proposals are such draws, at k = 0 all.
 
     The density is evaluated once, whichever it is: programs are shorter, to compile and to run.
     """
 
-    def sizes(d: int) -> tuple[int, ...]:
-        return (d, 1) if draw is None else (d, 1, draw.n_uniforms)
-
-    def move(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
+    def walk(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
-        steps, (decision,), *more = uniforms(key, *sizes(x.size), dtype=x.dtype)
-        proposed = x + setting.scale * shaped(setting.factor, normal_of(steps))
-        if draw is None:
-            there = at(density, proposed)
-            return decide(decision, particle, there, tempered(there, k) - tempered(particle, k))
-        fresh = draw.position(draw.key_from(key), more[0])
-        is_base = k == 0.0
-        there = at(density, jnp.where(is_base, fresh, proposed))
-        log_ratio = jnp.where(is_base, jnp.inf, tempered(there, k) - tempered(particle, k))
-        moved, acceptance = decide(decision, particle, there, log_ratio)
-        return moved, jnp.where(is_base, jnp.nan, acceptance)
+        steps, (decision,) = uniforms(key, x.size, 1, dtype=x.dtype)
+        there = at(density, x + setting.scale * shaped(setting.factor, normal_of(steps)))
+        return decide(decision, particle, there, tempered(there, k) - tempered(particle, k))
 
-    return move
+    def walk_or_draw(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
+        assert draw is not None
+        x = particle.position
+        steps, (choice, decision), rest = uniforms(key, x.size, 2, draw.n_uniforms, dtype=x.dtype)
+        is_fresh = draw.is_exact & ((k == 0.0) | (choice < (0.0 if setting.fresh is None else setting.fresh)))
+        fresh = draw.position(key, rest)
+        step = x + setting.scale * shaped(setting.factor, normal_of(steps))
+        there = at(density, jnp.where(is_fresh, fresh, step))
+        log_ratio = tempered(there, k) - tempered(particle, k)
+        log_ratio = jnp.where(is_fresh, log_ratio_of_fresh(particle, there, k), log_ratio)
+        moved, acceptance = decide(decision, particle, there, log_ratio)
+        return moved, jnp.where(is_fresh, jnp.nan, acceptance)
+
+    return walk if draw is None else walk_or_draw
 
 
 def independence(density: Density) -> Move:
@@ -210,7 +218,7 @@ def _slice_along(key: Any, density: Density, particle: Particle, k: Any, directi
 
 
 def build_move(kernel: Any, density: Density, draw: Draw | None = None) -> Move:
-    """Build the move of any kernel; settings are a tuple, one a simple kernel. Where k = 0 it is a ``draw``."""
+    """Build the move of any kernel; settings are a tuple, one a simple kernel. At k = 0 it is a ``draw``."""
     if draw is None:
         return _build_local(kernel, density)
     if hasattr(kernel, "vector_move_or_draw"):
@@ -229,15 +237,16 @@ def _build_local(kernel: Any, density: Density) -> Move:
 
 
 def _redrawing(move: Move, density: Density, draw: Draw) -> Move:
-    """Replace a move by an exact draw of the base where k = 0: there every visit starts a new tour."""
+    """Let an exact draw of the base be proposed after each move: accepted at k = 0, where it starts a new tour."""
 
     def move_or_redraw(key: Any, particle: Particle, k: Any, settings: Any) -> tuple[Particle, Any]:
         moved, acceptance = move(key, particle, k, settings)
-        own = jax.random.fold_in(key, REDRAW)
-        uniforms = jax.random.uniform(own, (draw.n_uniforms,), particle.position.dtype) if draw.n_uniforms else None
-        fresh = at(density, draw.position(own, uniforms))
-        chosen = jax.tree.map(lambda a, b: jnp.where(k == 0.0, a, b), fresh, moved)
-        return chosen, jnp.where(k == 0.0, jnp.nan, acceptance)
+        own = jax.random.fold_in(key, UNIFORMS)
+        decision, numbers = uniforms(own, 1, draw.n_uniforms, dtype=particle.position.dtype)
+        fresh = at(density, draw.position(key, numbers))
+        log_ratio = jnp.where(draw.is_exact, log_ratio_of_fresh(moved, fresh, k), -jnp.inf)
+        chosen, _ = decide(decision[0], moved, fresh, log_ratio)
+        return chosen, jnp.where(draw.is_exact & (k == 0.0), jnp.nan, acceptance)
 
     return move_or_redraw
 

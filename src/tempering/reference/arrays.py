@@ -95,10 +95,10 @@ def draw_of(arrays: ReferenceArrays) -> Draw:
         component = jnp.sum(uniforms[0] >= arrays.cumulative)
         normals = normal_of(uniforms[1 : d + 2])
         freedom = arrays.freedom[component]
-        # a chi-square number: minus twice the log of a uniform one for each pair of degrees of freedom
-        pairs = jnp.where(arrays.pairs < jnp.floor(freedom / 2), jnp.log1p(-uniforms[d + 2 :]), 0.0)
-        chi_square = -2.0 * jnp.sum(pairs) + jnp.where(freedom % 2 == 1, normals[d] ** 2, 0.0)
+        # a chi-square number: minus twice the log of a uniform one for each pair of degrees of freedom; one log for all
+        pairs = jnp.where(arrays.pairs < jnp.floor(freedom / 2), 1.0 - uniforms[d + 2 :], 1.0)
+        chi_square = -2.0 * jnp.log(jnp.prod(pairs)) + jnp.where(freedom % 2 == 1, normals[d] ** 2, 0.0)
         stretch = jnp.sqrt(freedom / chi_square)
         return arrays.means[component] + stretch * (arrays.factors[component] @ normals[:d])
 
-    return Draw(position, 1 + d + 1 + n_pairs, takes_key=False)
+    return Draw(position, 1 + d + 1 + n_pairs)

@@ -104,9 +104,12 @@ class DensityOfStates:
         p = self.probabilities(ladder.inverse_temperatures)
         if method == "simulated":
             return np.asarray(np.sum(np.minimum(p[1:], p[:-1]), axis=1))
-        cold, hot = p[:-1], p[1:]
-        below_cold = np.cumsum(cold, axis=1) - cold
-        return np.asarray(2 * np.sum(hot * below_cold, axis=1) + np.sum(hot * cold, axis=1))
+        return _acceptance_of_swaps(p[:-1], p[1:])
+
+    def acceptance_of_fresh(self, ladder: Ladder) -> Floats:
+        """Return the acceptance, on each rung, of draws of the base: a swap's with k = 0, for the base cancels."""
+        p = self.probabilities(np.append(ladder.inverse_temperatures, 0.0))
+        return _acceptance_of_swaps(p[:-1], p[-1])
 
     def barrier(self, ladder: Ladder, method: str = "simulated") -> float:
         """Return the communication barrier, the sum of the rejections of a very fine ladder with the same ends."""
@@ -141,6 +144,12 @@ class DensityOfStates:
         """Return the log pseudo-prior 1 / Z, under which all rungs are visited evenly."""
         log_z = self.log_normaliser(ladder.inverse_temperatures)
         return np.asarray(log_z[0] - log_z)
+
+
+def _acceptance_of_swaps(cold: Floats, hot: Floats) -> Floats:
+    """Return the acceptance of exchanging energies of two laws, those of the hotter one above half of the time."""
+    below_cold = np.cumsum(cold, axis=1) - cold
+    return np.asarray(2 * np.sum(hot * below_cold, axis=1) + np.sum(hot * cold, axis=1))
 
 
 def _fine_grid(cold: float, hot: float, n: int = 400) -> Floats:

@@ -1,4 +1,4 @@
-"""Tune kernels rung by rung: scales by Robbins and Monro's rule, shapes from the draws."""
+"""Tune kernels rung by rung: scales by Robbins and Monro's rule, shapes from the draws, fresh draws by what they do."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tempering.engines.trace import Trace
 from tempering.errors import SamplerError
 from tempering.kernels.settings import Settings, starting_settings
 from tempering.ladder import Ladder
+from tempering.tuning.density_of_states import DensityOfStates
 
 Floats = NDArray[np.float64]
 
@@ -19,6 +20,7 @@ Floats = NDArray[np.float64]
 FULL_GAIN = 4.0
 DENSE_UP_TO = 16  # dimensions; beyond, a matrix a rung costs more than it gains
 DRAWS_FOR_SHAPE = 4000
+MOST_FRESH = 0.9  # of a rung's proposals: a mode that the base does not know is left by local moves alone
 COVARIANCES = ("auto", "dense", "diagonal", "identity")
 
 
@@ -98,7 +100,7 @@ def reshaped(
         scale = setting.scale
         if leaf.target_acceptance(values.shape[1]) is not None:
             scale = scale * size_of(setting.factor) / size_of(factor)
-        changed.append(Settings(scale, factor, centre))
+        changed.append(setting._replace(scale=scale, factor=factor, centre=centre))
     return tuple(changed)
 
 
@@ -122,3 +124,30 @@ def _factor(values: Floats, weights: Floats, centre: Floats, n_effective: float,
 def size_of(factor: Floats) -> Floats:
     """Return the root mean square standard deviation of each rung's shape."""
     return np.asarray(np.sqrt(np.sum(factor**2, axis=(1, 2)) / factor.shape[1]))
+
+
+def carried_over(settings: tuple[Settings, ...], old: Ladder, new: Ladder) -> tuple[Settings, ...]:
+    """Carry settings from one ladder to another: scales by interpolation in log k, shapes from the nearest rung."""
+    at = np.log(np.maximum(old.inverse_temperatures, 1e-6))[::-1]
+    wanted = np.log(np.maximum(new.inverse_temperatures, 1e-6))
+    nearest = [len(at) - 1 - int(np.argmin(np.abs(at - w))) for w in wanted]
+    return tuple(
+        Settings(
+            scale=np.exp(np.interp(wanted, at, np.log(s.scale)[::-1])),
+            factor=s.factor[nearest],
+            centre=s.centre[nearest],
+            fresh=None if s.fresh is None else s.fresh[nearest],
+        )
+        for s in settings
+    )
+
+
+def with_fresh(settings: tuple[Settings, ...], states: DensityOfStates, ladder: Ladder) -> tuple[Settings, ...]:
+    """Let each rung propose draws of the base, the more often the more of them it accepts, but make local moves too.
+
+    By the root: where one in a hundred is accepted, every tenth proposal is spent on it, for it may cross to a mode.
+    """
+    if ladder.hottest > 0.0:
+        return settings
+    fresh = np.minimum(np.sqrt(states.acceptance_of_fresh(ladder)), MOST_FRESH)
+    return tuple(s._replace(fresh=fresh) for s in settings)

@@ -47,7 +47,7 @@ def choose_ladder(
         return Ladder([1.0])
     best, best_score = None, -np.inf
     for ladder in _candidates(states, hottest, objective, method):
-        score = _score(states, ladder, objective, method)
+        score = score_of(states, ladder, objective, method)
         if score > best_score:
             best, best_score = ladder, score
     if best is None:
@@ -74,10 +74,11 @@ def choose_short_ladder(states: DensityOfStates, objective: str = "hybrid", meth
     The barrier says little here: a base with heavy tails has energies far below any that matter.
     """
     ladders = [Ladder(np.linspace(1.0, 0.0, rungs)) for rungs in range(2, MOST_SHORT_RUNGS + 1)]
-    return max(ladders, key=lambda ladder: _score(states, ladder, objective, method))
+    return max(ladders, key=lambda ladder: score_of(states, ladder, objective, method))
 
 
-def _score(states: DensityOfStates, ladder: Ladder, objective: str, method: str) -> float:
+def score_of(states: DensityOfStates, ladder: Ladder, objective: str, method: str) -> float:
+    """Return what a ladder is good for, per model call; minus infinity where a move between rungs is too rare."""
     if float(np.min(states.acceptance(ladder, method))) < LEAST_ACCEPTANCE:
         return -np.inf
     if objective == "ess":

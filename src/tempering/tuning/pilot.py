@@ -21,7 +21,7 @@ from tempering.ladder import Ladder
 from tempering.target import NOT_INTEGRABLE
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
-from tempering.tuning.rounds import carried_over
+from tempering.tuning.kernel_settings import carried_over
 
 Floats = NDArray[np.float64]
 

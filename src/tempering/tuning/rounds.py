@@ -13,7 +13,6 @@ from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
 from tempering.errors import EstimatorError, TargetError
 from tempering.estimators.combine import weigh_rungs
 from tempering.estimators.rung_draws import RungDraws
-from tempering.kernels.settings import Settings
 from tempering.ladder import Ladder
 from tempering.pseudo_prior import Seen, from_mean_energies, log_conditional_occupancy, method_named
 from tempering.target import NOT_INTEGRABLE
@@ -165,11 +164,14 @@ class Tuner:
             return schedule, None
         old = schedule.ladder
         if self.objective is None:
-            return replace(schedule, log_pseudo_prior=states.log_pseudo_prior(old)), None
+            settings = kernel_settings.with_fresh(schedule.settings, states, old)
+            return Schedule(old, states.log_pseudo_prior(old), settings), None
         ladder = choose_ladder(states, old.hottest, self.objective)
         aim = aimed_occupancy(states, ladder)
         log_p = states.log_pseudo_prior(ladder) + np.log(aim / aim[0])
-        return Schedule(ladder, log_p, carried_over(schedule.settings, old, ladder)), aim
+        carried = kernel_settings.carried_over(schedule.settings, old, ladder)
+        settings = kernel_settings.with_fresh(carried, states, ladder)
+        return Schedule(ladder, log_p, settings), aim
 
     def _rescaled(self, schedule: Schedule, trace: Trace, gain: float, spread_from: int | None = None) -> Schedule:
         if not schedule.settings:
@@ -209,17 +211,6 @@ def check_spread(trace: Trace, schedule: Schedule) -> None:
             f"Every rung must have a density that can be normalised, but on rung {rung}, k = "
             f"{schedule.ladder[rung]:.3g}, a chain has run off to {furthest:.1e}. {NOT_INTEGRABLE}"
         )
-
-
-def carried_over(settings: tuple[Settings, ...], old: Ladder, new: Ladder) -> tuple[Settings, ...]:
-    """Carry settings from one ladder to another: scales by interpolation in log k, shapes from the nearest rung."""
-    at = np.log(np.maximum(old.inverse_temperatures, 1e-6))[::-1]
-    wanted = np.log(np.maximum(new.inverse_temperatures, 1e-6))
-    nearest = [len(at) - 1 - int(np.argmin(np.abs(at - w))) for w in wanted]
-    return tuple(
-        Settings(np.exp(np.interp(wanted, at, np.log(s.scale)[::-1])), s.factor[nearest], s.centre[nearest])
-        for s in settings
-    )
 
 
 def _nearest(old: Ladder, new: Ladder, rung: NDArray[np.int32]) -> NDArray[np.int64]:
