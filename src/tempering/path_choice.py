@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,7 +21,7 @@ UNASKED: Any = {"draws": 400, "splits": 0}  # effort of a fit that nobody asked 
 MOST_SCOUTS = 2048  # places seen by a pilot run along a prior, whose heights must be computed
 STARTS_SEEN = 8  # places of a pilot run to climb from at once
 ENOUGH = (0.4, 0.5)  # of a fit to one mode that nobody asked for: effective draws a draw at least, Pareto k at most
-ENOUGH_WITH_MODES = (0.1, 1.0)  # and to several, where more is to be gained
+ENOUGH_WITH_MODES = (0.05, 0.7)  # and to several, where more is to be gained
 REFERENCE_STREAM, REFIT_STREAM, EXAMPLE_STREAM = 5, 6, 2
 
 
@@ -113,7 +113,8 @@ def with_seen(
         )
     except TooManyCalls as dear:  # a surface too rough to climb
         return Attempt(None, None, dear.n_calls)
-    return _if_good(target, layout, fitted, ENOUGH if fitted.n_modes == 1 else ENOUGH_WITH_MODES)
+    least, most = ENOUGH if fitted.n_modes == 1 else ENOUGH_WITH_MODES
+    return _attempt(target, layout, fitted, fitted.ess_fraction >= least and fitted.pareto_k <= most)
 
 
 def _scouts(
@@ -127,9 +128,13 @@ def _scouts(
 
 
 def with_drawn(
-    target: Target, layout: Layout, weighted: tuple[NDArray[np.float64], NDArray[np.float64]], seed: int
+    target: Target,
+    layout: Layout,
+    weighted: tuple[NDArray[np.float64], NDArray[np.float64]],
+    seed: int,
+    is_better: Callable[[Any], bool],
 ) -> Attempt:
-    """Put a reference fitted to weighted draws of a tuning round at k = 0."""
+    """Put a reference fitted to weighted draws of a tuning round at k = 0, if it is good and ``is_better``."""
     from tempering.reference import fit_to_draws
 
     density, rng = cold_density(target, layout), stream(seed, REFIT_STREAM)
@@ -137,7 +142,7 @@ def with_drawn(
         fitted = fit_to_draws(density, *weighted, draws=UNASKED["draws"], rng=rng)
     except EstimatorError:  # chains that have hardly moved
         return Attempt(None, None, 0)
-    return _if_good(target, layout, fitted, ENOUGH)
+    return _attempt(target, layout, fitted, fitted.is_good and is_better(fitted))
 
 
 def with_improved(
@@ -153,12 +158,10 @@ def with_improved(
     return Attempt(along_reference(target, better.reference, layout), better, better.n_calls)
 
 
-def _if_good(target: Target, layout: Layout, fitted: Any, enough: tuple[float, float]) -> Attempt:
+def _attempt(target: Target, layout: Layout, fitted: Any, is_taken: bool) -> Attempt:
     from tempering.reference import along_reference
 
-    least, most = enough
-    is_good = fitted.ess_fraction >= least and fitted.pareto_k <= most
-    return Attempt(along_reference(target, fitted.reference, layout) if is_good else None, fitted, fitted.n_calls)
+    return Attempt(along_reference(target, fitted.reference, layout) if is_taken else None, fitted, fitted.n_calls)
 
 
 def inside_or_prior(target: Target, layout: Layout, starts: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -21,20 +21,23 @@ from tempering.path_choice import Attempt, modes_as_starts, with_drawn, with_imp
 from tempering.planning import CALLS_OF_A_FIT, Plan, along_a_good_reference, calls_of_a_move, first_log_pseudo_prior
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
-from tempering.tuning.ladder_choice import choose_ladder, choose_short_ladder
+from tempering.tuning.kernel_settings import with_fresh
+from tempering.tuning.ladder_choice import choose_ladder, choose_short_ladder, score_of
 from tempering.tuning.pilot import Pilot, coldest_that_mixes, explore
 from tempering.tuning.rounds import Tuned, Tuner
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
 GOOD_ENOUGH = 0.7  # effective draws a draw of a reference: beyond, refitting it is not worth another compilation
+FAIR = 0.3  # likewise, of one that was refitted already
+MOST_REFITS = 3
 SHARE_BEFORE_REFIT = 0.3  # of what is left of tuning
 SHARE_BEFORE_FIT = 0.5  # likewise, along a plain path, whose draws are all that a fit has
 SHARE_OF_A_FIT = 0.5  # of the calls that tuning has, spent on climbing at the most
-DRAWS_OF_A_REFIT = 4000
+DRAWS_OF_A_REFIT = 16_000
 WARMER = 0.5  # over the root of the dimension: a reference fitted at k = 1 - that covers tails for a tenth of the draws
 SHARE_OF_SCOUTING = 0.25  # of tuning, spent on hot rungs to see the modes before a reference is fitted to them
 CALLS_OF_SCOUTING = 60_000  # at the most
-ENOUGH_ROUNDS = 960  # iterations of tuning along a reference so good that little is left to learn
+ENOUGH_ROUNDS = 480  # iterations of tuning along a reference so good that little is left to learn
 
 
 def prepare(
@@ -107,7 +110,8 @@ def _tune_ladder_too(
     spent += pilot.n_iterations
     known = pilot.energies.density_of_states()
     ladder = choose_ladder(known, hottest, objective, plan.method)
-    schedule = Schedule(ladder, known.log_pseudo_prior(ladder), pilot.settings_for(ladder))
+    settings = with_fresh(pilot.settings_for(ladder), known, ladder)
+    schedule = Schedule(ladder, known.log_pseudo_prior(ladder), settings)
     left = max(tune - spent, tune // 3)
     engine: Engine
     if plan.method == "parallel":
@@ -122,19 +126,20 @@ def _tune_ladder_too(
     if not may_fit:
         return plan, explorer, _after(spent, tuner.run(states, schedule, left, pilot.energies))
     first = replace(tuner, keeps=True).run(states, schedule, int(SHARE_BEFORE_FIT * left), pilot.energies)
-    along, calls = _drawn(plan, first)
+    along, calls = _drawn(plan, first, objective)
     left = max(left - first.n_iterations - calls, left // 3)
     if along is not None:
-        engine, tuned = _rounds_from_reference(along, objective, left, report)
-        return along, engine, _after(spent + first.n_iterations + calls, tuned)
+        return _tune_from_reference(along, objective, tune, report, spent + first.n_iterations + calls)
     after = tuner.run(first.states, first.schedule, left, first.known)
     return plan, explorer, _after(spent + calls, _joined(first, after, plan.keep_rounds))
 
 
 def _tune_from_reference(plan: Plan, objective: str, tune: int, report: Any, spent: int) -> tuple[Plan, Engine, Tuned]:
-    """Tune along a fitted reference; refit it to what the chains have seen first, where it could be better."""
-    left = max(tune - spent, tune // 3)
-    if plan.fitted.ess_fraction < GOOD_ENOUGH and plan.method == "simulated":
+    """Tune along a fitted reference; refit it to what the chains have seen first, as often as that pays."""
+    left, enough = max(tune - spent, tune // 3), GOOD_ENOUGH
+    for _ in range(MOST_REFITS if plan.method == "simulated" else 0):
+        if plan.fitted.ess_fraction >= enough:
+            break
         keeping = replace(plan, keep_rounds=True)
         engine, first = _rounds_from_reference(keeping, objective, int(SHARE_BEFORE_REFIT * left), report)
         better, calls = _refitted(plan, first)
@@ -143,7 +148,7 @@ def _tune_from_reference(plan: Plan, objective: str, tune: int, report: Any, spe
             tuner = Tuner(engine, plan.leaves, "mbar", report, is_powered=False, keeps=plan.keep_rounds)
             after = tuner.run(first.states, first.schedule, left, first.known)
             return plan, engine, _after(spent + calls, _joined(first, after, plan.keep_rounds))
-        plan, spent = better, spent + first.n_iterations + calls
+        plan, spent, enough = better, spent + first.n_iterations + calls, FAIR
     engine, tuned = _rounds_from_reference(plan, objective, left, report)
     return plan, engine, _after(spent, tuned)
 
@@ -166,18 +171,19 @@ def _rounds_from_reference(plan: Plan, objective: str, tune: int, report: Any) -
     if plan.fitted.ess_fraction >= GOOD_ENOUGH and tune > ENOUGH_ROUNDS:
         report(tune - ENOUGH_ROUNDS, "")  # not needed
         tune = ENOUGH_ROUNDS
-    known = _energies_at_base(plan)
-    ladder = choose_short_ladder(known.density_of_states(), objective, plan.method)
+    known = _energies_at_base(plan.fitted)
+    states = known.density_of_states()
+    ladder = choose_short_ladder(states, objective, plan.method)
     engine = _build_engine(plan, len(ladder))
     log_p = -plan.fitted.log_normalisers(ladder.inverse_temperatures)
-    schedule = Schedule(ladder, log_p - log_p[0], _first_settings(plan, ladder))
+    schedule = Schedule(ladder, log_p - log_p[0], with_fresh(_first_settings(plan, ladder), states, ladder))
     learnt = "mbar" if plan.method == "simulated" else None
     tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=False, keeps=plan.keep_rounds)
     return engine, tuner.run(engine.start(len(ladder)), schedule, tune, known)
 
 
-def _energies_at_base(plan: Plan) -> Energies:
-    energy = np.asarray(plan.fitted.log_weights, dtype=float)
+def _energies_at_base(fitted: Any) -> Energies:
+    energy = np.asarray(fitted.log_weights, dtype=float)
     return Energies(np.zeros(energy.size), energy)
 
 
@@ -190,13 +196,21 @@ def _refitted(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
     return _along(plan, with_improved(plan.plain, plan.layout, plan.fitted, weighted, plan.seed))
 
 
-def _drawn(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
-    """Fit a reference to the draws of the last round of a plain path; return the plan along it, if it is good."""
+def _drawn(plan: Plan, tuned: Tuned, objective: str) -> tuple[Plan | None, int]:
+    """Fit a reference to the draws of the last round of a plain path; return the plan along it, if it is better."""
     assert plan.layout is not None
     weighted = _weighted_draws(tuned, k=1.0 - WARMER / np.sqrt(plan.layout.size))
     if weighted is None:
         return None, 0
-    return _along(plan, with_drawn(plan.target, plan.layout, weighted, plan.seed))
+    assert tuned.known is not None
+    plain = score_of(tuned.known.density_of_states(), tuned.schedule.ladder, objective, plan.method)
+
+    def is_better(fitted: Any) -> bool:
+        states = _energies_at_base(fitted).density_of_states()
+        found = score_of(states, choose_short_ladder(states, objective, plan.method), objective, plan.method)
+        return found > max(plain, 0.0) / calls_of_a_move(plan.kernel)
+
+    return _along(plan, with_drawn(plan.target, plan.layout, weighted, plan.seed, is_better))
 
 
 def _along(plan: Plan, tried: Attempt) -> tuple[Plan | None, int]:
@@ -212,8 +226,6 @@ def _along(plan: Plan, tried: Attempt) -> tuple[Plan | None, int]:
 
 def _with_moves_for_it(plan: Plan) -> Plan:
     """Along a good reference its fresh draws do the work, and the moves between may be cheap."""
-    if plan.fitted.ess_fraction < GOOD_ENOUGH:
-        return plan
     return replace(plan, kernel=along_a_good_reference(plan.kernel))
 
 

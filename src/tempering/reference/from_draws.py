@@ -20,16 +20,16 @@ from scipy.special import logsumexp
 from tempering.errors import EstimatorError
 from tempering.reference.fitted import GOOD_PARETO_K, FittedReference, judged
 from tempering.reference.mixture import Reference
-from tempering.reference.refit import assemble, refit_reference
+from tempering.reference.refit import assemble, fitted_to, refit_reference
 from tempering.reference.surface import Surface
 
 Floats = NDArray[np.float64]
 
 ENOUGH_NATS = 0.05  # nearer the target, in Kullback and Leibler's sense, that a fit to draws must be
-MOST_COMPONENTS = 32
+SIZES = (1, 4, 8, 16, 32, 64)  # components, tried one after the other
 DRAWS_PER_ENTRY = 3  # of the draws that fit, for every entry of a component's mean and covariance
 FIRST_FREEDOM = 8
-REFITS = 2  # of the components begun from clusters
+STEPS = 12  # of EM for the components begun from clusters
 
 
 @dataclass(frozen=True)
@@ -133,19 +133,19 @@ def improved_reference(
 
 
 def _best_of_clusters(split: _Split, rng: np.random.Generator) -> Reference:
-    """Double the number of components as long as the draws that judge are better described."""
+    """Take more and more components as long as the draws that judge are better described."""
     n, d = split.values.shape
-    most = min(MOST_COMPONENTS, max(1, int(n / (DRAWS_PER_ENTRY * d * (d + 3) / 2))))
+    most = max(1, int(n / (DRAWS_PER_ENTRY * d * (d + 3) / 2)))
     best = _from_clusters(split, 1, rng)
-    height, size = split.log_likelihood(best), 2
-    while size <= most:
+    height = split.log_likelihood(best)
+    for size in SIZES[1:]:
+        if size > most:
+            break
         candidate = _from_clusters(split, size, rng)
         gain = split.log_likelihood(candidate) - height
-        if gain > ENOUGH_NATS / 2:
-            best, height = candidate, height + gain
-        elif size > 2:  # two may be no better than one where four are
+        if gain <= ENOUGH_NATS / 2:
             break
-        size *= 2
+        best, height = candidate, height + gain
     return best
 
 
@@ -165,9 +165,7 @@ def _from_clusters(split: _Split, size: int, rng: np.random.Generator) -> Refere
     means = np.array([sample[label == c].mean(axis=0) for c in kept])
     factors = np.array([_factor(sample[label == c] - mean, spread) for c, mean in zip(kept, means, strict=True)])
     reference = assemble(np.log(counts[kept]), means, factors, FIRST_FREEDOM)
-    for _ in range(REFITS):
-        reference = refit_reference(reference, split.values, split.log_weights)
-    return reference
+    return fitted_to(reference, reference, split.values, weights, FIRST_FREEDOM, STEPS)
 
 
 def _factor(residual: Floats, spread: Floats) -> Floats:

@@ -25,6 +25,7 @@ POINTS_ON_PATH = 31
 FIRST_STRETCH = 0.1  # of the way to a mode: does it begin downhill?
 OFF_SUPPORT = 1e10  # nats below the start: turns a line search back, and its arithmetic stays finite
 MAX_CLIMB = 1000  # iterations
+AT_SUMMIT, NEAR_SUMMIT = 1e-13, 1e-6  # relative gain of a step, at which a climb ends; most lead to known modes
 PROBES = 30  # rounds of the search for the distance at which the log density has dropped by 1/2
 
 
@@ -66,15 +67,23 @@ def find_modes(
     for point in points:
         if any(mode.distance(point) < SAME_MODE for mode in modes):
             continue
-        summit, log_height = climb(surface, np.asarray(point, dtype=float), box)
-        if log_height == -np.inf or any(mode.distance(summit) < SAME_MODE for mode in modes):
+        near, height = climb(surface, np.asarray(point, dtype=float), box, NEAR_SUMMIT)
+        if height == -np.inf or _is_known(surface, modes, near, height):
             continue
-        if not any(is_joined(surface, mode, summit, log_height) for mode in modes):
-            modes.append(Mode(summit, log_height, local_factor(surface, summit, log_height)))
+        summit, height = climb(surface, near, box)
+        if not _is_known(surface, modes, summit, height):
+            modes.append(Mode(summit, height, local_factor(surface, summit, height)))
     return tuple(modes)
 
 
-def climb(surface: Surface, start: Floats, box: Box | None) -> tuple[Floats, float]:
+def _is_known(surface: Surface, modes: Sequence[Mode], summit: Floats, log_height: float) -> bool:
+    """Whether a summit, or a place next to it, belongs to a known mode."""
+    if any(mode.distance(summit) < SAME_MODE for mode in modes):
+        return True
+    return any(is_joined(surface, mode, summit, log_height) for mode in modes)
+
+
+def climb(surface: Surface, start: Floats, box: Box | None, tolerance: float = AT_SUMMIT) -> tuple[Floats, float]:
     """Return the summit above a start and its height, by L-BFGS-B; -inf when the start is off the support."""
     height = surface.value(start)
     if height == -np.inf:
@@ -91,7 +100,7 @@ def climb(surface: Surface, start: Floats, box: Box | None) -> tuple[Floats, flo
     how: Any = {
         "method": "L-BFGS-B",
         "bounds": None if box is None else list(zip(*box, strict=True)),
-        "options": {"maxiter": MAX_CLIMB, "ftol": 1e-13, "gtol": 1e-6},
+        "options": {"maxiter": MAX_CLIMB, "ftol": tolerance, "gtol": 1e-6},
     }
     if surface.is_differentiable:
         found = minimize(depth_and_gradient, start, jac=True, **how)

@@ -80,14 +80,27 @@ def refit_reference(reference: Reference, values: Floats, log_weights: Floats) -
     used = log_weights > -np.inf
     values, weights = values[used], np.exp(log_weights[used] - logsumexp(log_weights[used]))
     freedom = int(reference.degrees_of_freedom[0])
-    first = _fitted(reference, reference, values, weights, freedom, ITERATIONS)
-    fits = [first] + [_fitted(first, reference, values, weights, nu, FEW) for nu in FREEDOMS if nu != freedom]
-    return max(fits, key=lambda fit: float(weights @ fit.log_density(values)))
+    best = fitted_to(reference, reference, values, weights, freedom, ITERATIONS)
+    height = float(weights @ best.log_density(values))
+    for others in _both_ways(freedom):
+        for nu in others:
+            fit = fitted_to(best, reference, values, weights, nu, FEW)
+            found = float(weights @ fit.log_density(values))
+            if found <= height:
+                break
+            best, height = fit, found
+    return best
 
 
-def _fitted(
+def _both_ways(freedom: int) -> tuple[list[int], list[int]]:
+    """Return the degrees of freedom to choose from above and below, the nearest first."""
+    return [nu for nu in FREEDOMS if nu > freedom], [nu for nu in reversed(FREEDOMS) if nu < freedom]
+
+
+def fitted_to(
     reference: Reference, start: Reference, values: Floats, weights: Floats, freedom: int, iterations: int
 ) -> Reference:
+    """Take steps of EM on draws whose weights sum to one, held near ``start`` where few speak for a component."""
     for _ in range(iterations):
         reference = _em_step(reference, start, values, weights, freedom)
     return reference
@@ -96,9 +109,10 @@ def _fitted(
 def _em_step(reference: Reference, start: Reference, values: Floats, weights: Floats, freedom: int) -> Reference:
     """Take one step of EM, held near the start where few draws speak for a component."""
     n_modes = reference.n_components - 1
-    log_parts = reference.log_parts(values)
-    responsibility = np.exp(log_parts - logsumexp(log_parts, axis=1, keepdims=True))
     distance = reference.squared_distances(values)
+    log_parts = reference.log_parts_at(distance)
+    responsibility = np.exp(log_parts - log_parts.max(axis=1, keepdims=True))
+    responsibility /= responsibility.sum(axis=1, keepdims=True)
     masses, means, factors = np.zeros(n_modes), np.zeros((n_modes, values.shape[1])), []
     for c in range(n_modes):
         own = truncated(weights * responsibility[:, c])
