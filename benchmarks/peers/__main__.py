@@ -16,7 +16,7 @@ from benchmarks.peers.picture import draw
 from benchmarks.peers.runs import SAMPLERS, Runs, free_cores, module_of
 from benchmarks.peers.summary import Summary, printed
 
-QUICK_CASES = ("mixture", "ring", "modes_5", "logistic")
+QUICK_CASES = ("mixture", "ring", "modes_5", "sensors")
 QUICK_SAMPLERS = (
     "tempering",
     "blackjax_tempered",

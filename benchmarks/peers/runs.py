@@ -98,14 +98,18 @@ class Runs:
             print(_line_of(record), flush=True)
 
     def pilots_of(self, pair: Pair, seconds: float) -> tuple[list[Record], int]:
-        """Run pilots until the time is met; return them and the effort that meets it."""
-        effort, pilots = module_of(pair[0]).EFFORT, []
+        """Run pilots until the time is met; return them and the effort that meets it.
+
+        A sampler whose default is a long run may name a ``SHORT`` one, to tell tuning from what follows it.
+        """
+        module, pilots = module_of(pair[0]), []
+        effort = getattr(module, "SHORT", module.EFFORT)
         for _ in range(self.n_pilots):
             pilot = self.of_seeds(pair, (0,), effort)
             if not pilot or "failure" in pilot[0]:
                 return [], effort
             pilots += pilot
-            if NEAR_ENOUGH < pilot[0]["sampling"] / seconds < 1 / NEAR_ENOUGH:
+            if effort >= module.EFFORT and NEAR_ENOUGH < pilot[0]["sampling"] / seconds < 1 / NEAR_ENOUGH:
                 return pilots, effort
             effort = matched_effort(pair[0], pilots, seconds)
         return pilots, effort

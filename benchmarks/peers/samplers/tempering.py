@@ -9,11 +9,11 @@ from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer
 
 PACKAGE, ENVIRONMENT = "tempering", "own"
-EFFORT = 1_000
+EFFORT, SHORT = 10_000, 1_000
 SETTINGS = {
     "call": "tp.sample(tp.Target.from_likelihood(log_likelihood, log_prior, sample_prior), rng=seed), draws scaled "
     "with the effort",
-    "effort": "draws of each of 32 chains, 1000 at the least (default 10 000); tune stays at its default",
+    "effort": "draws of each of 32 chains, 10 000 (the default) at the least but for a pilot of 1000; the default tune",
     "start": "the prior; or tp.Target(log_density) from the points given, with reference='fit'",
 }
 
