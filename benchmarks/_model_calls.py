@@ -3,7 +3,7 @@
 from tempering import TemperedDraws
 from tempering.planning import GRADIENTS_FROM, LEAPFROG_STEPS
 
-GRADIENTS = LEAPFROG_STEPS + 1  # of a Hamiltonian move taken by default
+GRADIENTS = LEAPFROG_STEPS + 2  # of a Hamiltonian move taken by default, and the value at its end
 
 
 def calls_of_a_move(kernel: str) -> int:

@@ -164,7 +164,7 @@ def along_a_good_reference(kernel: Any) -> Any:
 
 def calls_of_a_move(kernel: Any) -> int:
     """Return how many evaluations of the density, with or without a gradient, a move of a kernel takes."""
-    return kernel.n_steps + 1 if isinstance(kernel, Hamiltonian) else 1
+    return kernel.n_steps + 2 if isinstance(kernel, Hamiltonian) else 1
 
 
 def _has_gradient(target: Target, layout: Layout, example: Any) -> bool:

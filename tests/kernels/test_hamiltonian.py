@@ -236,7 +236,34 @@ def test_trajectories_in_lockstep_end_where_the_support_does():
     assert_mean_is(0.0, np.hstack(columns))
 
 
-def test_a_move_in_lockstep_takes_one_gradient_more_than_steps_and_no_value_besides():
+def test_a_place_that_is_infinite_only_where_its_gradient_is_taken_is_no_place_to_go():
+    """Compiled with its gradient, a very low log density may come out as infinite; by itself it does not."""
+
+    @jax.custom_jvp
+    def energy(x):
+        return jnp.where(x[0] > 5.0, -1e21, -0.5 * jnp.sum(x**2))
+
+    @energy.defjvp
+    def energy_jvp(primals, tangents):
+        (x,), (tangent,) = primals, tangents
+        return jnp.where(x[0] > 5.0, jnp.inf, energy(x)), -jnp.sum(x * tangent)
+
+    def moved(density, x, step):
+        with jax.enable_x64(True):
+            setting = Settings(jnp.array(step), jnp.ones((2, 1)), jnp.zeros(2))
+            keys = jax.random.split(jax.random.key(1), 200)
+            start = vector.at(density, jnp.asarray(x))
+            move = lockstep.hamiltonian(density, 1)
+            return jax.tree.map(np.asarray, jax.vmap(lambda key: move(key, start, 1.0, setting)[0])(keys))
+
+    after = moved(lambda x: (jnp.zeros(()), energy(x)), [4.0, 0.0], 3.0)
+    assert np.all(after.position[:, 0] <= 5.0)
+    assert np.all(np.isfinite(after.energy))
+    named = moved(lambda x: (jnp.zeros(()), jnp.where(x[0] > 5.0, jnp.nan, -0.5 * jnp.sum(x**2))), [4.0, 0.0], 3.0)
+    assert np.any(named.energy == np.inf)  # what is not a number is gone to, and so seen
+
+
+def test_a_move_in_lockstep_takes_one_gradient_more_than_steps_and_one_value():
     calls = []
 
     def density(x):
@@ -248,4 +275,4 @@ def test_a_move_in_lockstep_takes_one_gradient_more_than_steps_and_no_value_besi
         start = vector.Particle(jnp.ones(2), jnp.zeros(()), jnp.array(-1.0))
         jax.block_until_ready(jax.jit(lockstep.hamiltonian(density, 4))(jax.random.key(1), start, 1.0, setting))
         jax.effects_barrier()
-    assert len(calls) == 5
+    assert len(calls) == 6

@@ -1,4 +1,4 @@
-"""Hamiltonian moves of the vector engine (Neal 2011): one gradient more than leapfrog steps, and no value besides."""
+"""Hamiltonian moves of the vector engine (Neal 2011): one gradient more than leapfrog steps, and one value."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def hamiltonian(density: Density, n_steps: int) -> Move:
             return jax.tree.map(lambda new, old: jnp.where(state.point.goes_on, new, old), after, state)  # type: ignore[no-any-return]
 
         end = jax.lax.fori_loop(0, n_steps, leap, _Trajectory(start, here))
-        there = end.point.particle
+        # a value by itself: compiled with its gradient, one of -1e21 may come out as infinite (JAX 0.10.2)
+        there = at(density, end.point.particle.position)
         log_ratio = tempered(there, k) - tempered(particle, k) + 0.5 * (start @ start - end.momentum @ end.momentum)
         # off the support, or where the gradient is infinite, a trajectory cannot go on, nor could its reverse; where
         # the density is not a number it ends, so that the place is seen and named
