@@ -256,10 +256,10 @@ def test_a_place_that_is_infinite_only_where_its_gradient_is_taken_is_no_place_t
             move = lockstep.hamiltonian(density, 1)
             return jax.tree.map(np.asarray, jax.vmap(lambda key: move(key, start, 1.0, setting)[0])(keys))
 
-    after = moved(lambda x: (jnp.zeros(()), energy(x)), [4.0, 0.0], 3.0)
+    after = moved(lambda x: (jnp.zeros(()), energy(x)), [4.9, 0.0], 0.3)
     assert np.all(after.position[:, 0] <= 5.0)
     assert np.all(np.isfinite(after.energy))
-    named = moved(lambda x: (jnp.zeros(()), jnp.where(x[0] > 5.0, jnp.nan, -0.5 * jnp.sum(x**2))), [4.0, 0.0], 3.0)
+    named = moved(lambda x: (jnp.zeros(()), jnp.where(x[0] > 5.0, jnp.nan, -0.5 * jnp.sum(x**2))), [4.9, 0.0], 0.3)
     assert np.any(named.energy == np.inf)  # what is not a number is gone to, and so seen
 
 
