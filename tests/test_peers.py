@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -69,6 +70,23 @@ def test_efforts_follow_the_pace_of_the_pilot():
     assert runs.matched_effort("numpyro_nuts", [pilot], 1e-6) == 1000  # its own default
     second = {"sampling": 0.7, "effort": 3000}  # 0.4 s are spent whatever the effort
     assert runs.matched_effort("numpyro_nuts", [pilot, second], 1.0) == 6000
+
+
+def test_a_short_pilot_tells_tuning_from_drawing(tmp_path, monkeypatch):
+    """A second of tuning, and a second for every thousand draws: three seconds in all are 2000 draws."""
+    monkeypatch.setattr(runs, "module_of", lambda sampler: SimpleNamespace(EFFORT=1500, SHORT=500))
+    made = []
+
+    def run_seeds(sampler, case, seeds, effort, core, limit):
+        made.append(effort)
+        return [record(sampler, seed, 0.01, 1.0 + effort / 1000, effort=effort) for seed in seeds]
+
+    monkeypatch.setattr(runs, "run_seeds", run_seeds)
+    pilots, effort = kept_runs(tmp_path).pilots_of(("tempering", "ring"), 3.0)
+    assert made == [500, 1500]  # the default at the least, though 1000 would do by the first pilot's pace
+    assert (len(pilots), effort) == (2, 1500)  # 2.5 s are near enough
+    monkeypatch.setattr(runs, "NEAR_ENOUGH", 0.99)
+    assert kept_runs(tmp_path / "again").pilots_of(("tempering", "ring"), 3.0)[1] == 2000
 
 
 def test_the_ratio_is_of_squared_errors_times_time():
