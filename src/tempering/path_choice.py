@@ -21,7 +21,7 @@ UNASKED: Any = {"draws": 400, "splits": 0}  # effort of a fit that nobody asked 
 MOST_SCOUTS = 2048  # places seen by a pilot run along a prior, whose heights must be computed
 STARTS_SEEN = 8  # places of a pilot run to climb from at once
 ENOUGH = (0.4, 0.5)  # of a fit to one mode that nobody asked for: effective draws a draw at least, Pareto k at most
-ENOUGH_WITH_MODES = (0.05, 0.7)  # and to several, where more is to be gained
+ENOUGH_WITH_MODES = (0.02, 0.75)  # and to several, where more is to be gained
 REFERENCE_STREAM, REFIT_STREAM, EXAMPLE_STREAM = 5, 6, 2
 
 

@@ -25,6 +25,7 @@ from tempering.tuning.kernel_settings import with_fresh
 from tempering.tuning.ladder_choice import choose_ladder, choose_short_ladder, score_of
 from tempering.tuning.pilot import Pilot, coldest_that_mixes, explore
 from tempering.tuning.rounds import Tuned, Tuner
+from tempering.tuning.settling import ENOUGH_TRIPS
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
 GOOD_ENOUGH = 0.7  # effective draws a draw of a reference: beyond, refitting it is not worth another compilation
@@ -197,8 +198,13 @@ def _refitted(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
 
 
 def _drawn(plan: Plan, tuned: Tuned, objective: str) -> tuple[Plan | None, int]:
-    """Fit a reference to the draws of the last round of a plain path; return the plan along it, if it is better."""
+    """Fit a reference to the draws of the last round of a plain path; return the plan along it, if it is better.
+
+    Chains that have hardly been round may have missed a mode, and a reference without it would hide it for good.
+    """
     assert plan.layout is not None
+    if tuned.rounds[-1].n_round_trips < ENOUGH_TRIPS:
+        return None, 0
     weighted = _weighted_draws(tuned, k=1.0 - WARMER / np.sqrt(plan.layout.size))
     if weighted is None:
         return None, 0
