@@ -18,7 +18,7 @@ from tempering.kernels import (
     composite,
     vector,
 )
-from tempering.kernels.settings import is_dense, starting_settings
+from tempering.kernels.settings import Settings, is_dense, starting_settings
 
 RW, SLICE, IND = RandomWalk(), Slice(), Independence()
 
@@ -41,8 +41,10 @@ def test_leaves_are_the_simple_kernels_in_order():
 
 def test_settings_nest_as_the_moves_do():
     kernel = Mixture([RW, SLICE, IND], [0.5, 0.2, 0.3])
-    log_p, n_first, one, (log_q, n_second, two, three) = composite.scalar_settings(kernel, [("a",), ("b",), ("c",)])
-    assert (one, two, three, n_first, n_second) == (("a",), ("b",), ("c",), 1, 1)
+    settings = [Settings(f"{name} scale", f"{name} factor", f"{name} centre", "how often afresh") for name in "abc"]
+    log_p, n_first, one, (log_q, n_second, two, three) = composite.scalar_settings(kernel, settings)
+    assert (one, two, three) == tuple(setting[:3] for setting in settings)  # the engine itself draws afresh
+    assert (n_first, n_second) == (1, 1)
     assert np.exp(log_p) == pytest.approx(0.5)
     assert np.exp(log_q) == pytest.approx(0.4)  # 0.2 of the 0.5 that is left
 

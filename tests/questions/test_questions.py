@@ -46,7 +46,7 @@ def test_control_energies_off_by_a_hundredth_are_seen(runs):
 
 def test_methods_that_disagree_are_a_warning_that_names_the_rungs(runs):
     run = runs[0]
-    shifted = run.energy + np.where(run.rung == 2, 8.0, 0.0)  # one rung whose energies are wrong
+    shifted = run.energy + np.where(run.rung == 2, 30.0, 0.0)  # one rung whose energies are wrong, by far
     with pytest.warns(UserWarning, match="overlap least: add rungs between"):
         evidence = dataclasses.replace(run, energy=shifted, _kept={}).log_evidence()
     assert evidence.disagreement
