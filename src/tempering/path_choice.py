@@ -20,7 +20,7 @@ PRIOR_POINTS, PRIOR_POINTS_AT_ONCE = 64, 512  # drawn from a prior to climb from
 UNASKED: Any = {"draws": 400, "splits": 0}  # effort of a fit that nobody asked for
 MOST_SCOUTS = 2048  # places seen by a pilot run along a prior, whose heights must be computed
 STARTS_SEEN = 8  # places of a pilot run to climb from at once
-ENOUGH = (0.4, 0.5)  # of a fit to one mode that nobody asked for: effective draws a draw at least, Pareto k at most
+ENOUGH = (0.4, 0.7)  # of a fit to one mode that nobody asked for: effective draws a draw at least, Pareto k at most
 ENOUGH_WITH_MODES = (0.02, 0.75)  # and to several, where more is to be gained
 REFERENCE_STREAM, REFIT_STREAM, EXAMPLE_STREAM = 5, 6, 2
 
@@ -113,8 +113,18 @@ def with_seen(
         )
     except TooManyCalls as dear:  # a surface too rough to climb
         return Attempt(None, None, dear.n_calls)
-    least, most = ENOUGH if fitted.n_modes == 1 else ENOUGH_WITH_MODES
-    return _attempt(target, layout, fitted, fitted.ess_fraction >= least and fitted.pareto_k <= most)
+    is_taken = fits_one_mode(fitted) if fitted.n_modes == 1 else _is_within(fitted, ENOUGH_WITH_MODES)
+    return _attempt(target, layout, fitted, is_taken)
+
+
+def fits_one_mode(fitted: Any) -> bool:
+    """Whether a fit is so good that it beats a plain path that has no modes to cross between."""
+    return _is_within(fitted, ENOUGH)
+
+
+def _is_within(fitted: Any, enough: tuple[float, float]) -> bool:
+    least, most = enough
+    return bool(fitted.ess_fraction >= least and fitted.pareto_k <= most)
 
 
 def _scouts(

@@ -17,7 +17,7 @@ from tempering.execution.context import Execution
 from tempering.execution.journal import JournalEngine
 from tempering.execution.recipe import Recipe
 from tempering.ladder import Ladder
-from tempering.path_choice import Attempt, modes_as_starts, with_drawn, with_improved, with_seen
+from tempering.path_choice import Attempt, fits_one_mode, modes_as_starts, with_drawn, with_improved, with_seen
 from tempering.planning import CALLS_OF_A_FIT, Plan, along_a_good_reference, calls_of_a_move, first_log_pseudo_prior
 from tempering.tuning import kernel_settings
 from tempering.tuning.density_of_states import Energies
@@ -200,11 +200,10 @@ def _refitted(plan: Plan, tuned: Tuned) -> tuple[Plan | None, int]:
 def _drawn(plan: Plan, tuned: Tuned, objective: str) -> tuple[Plan | None, int]:
     """Fit a reference to the draws of the last round of a plain path; return the plan along it, if it is better.
 
-    Chains that have hardly been round may have missed a mode, and a reference without it would hide it for good.
+    Chains that have hardly been round may have missed a mode, and a reference without it would hide it for good: from
+    them only a fit that leaves little to explain is taken.
     """
     assert plan.layout is not None
-    if tuned.rounds[-1].n_round_trips < ENOUGH_TRIPS:
-        return None, 0
     weighted = _weighted_draws(tuned, k=1.0 - WARMER / np.sqrt(plan.layout.size))
     if weighted is None:
         return None, 0
@@ -212,6 +211,8 @@ def _drawn(plan: Plan, tuned: Tuned, objective: str) -> tuple[Plan | None, int]:
     plain = score_of(tuned.known.density_of_states(), tuned.schedule.ladder, objective, plan.method)
 
     def is_better(fitted: Any) -> bool:
+        if tuned.rounds[-1].n_round_trips < ENOUGH_TRIPS:
+            return fits_one_mode(fitted)
         states = _energies_at_base(fitted).density_of_states()
         found = score_of(states, choose_short_ladder(states, objective, plan.method), objective, plan.method)
         return found > max(plain, 0.0) / calls_of_a_move(plan.kernel)
