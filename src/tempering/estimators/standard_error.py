@@ -75,7 +75,7 @@ def weighted_influences(values: Floats, weights: Floats) -> tuple[Floats, Floats
         row[...] = values[..., i]
         if ignored is not None:
             row[ignored] = 0.0
-        means[i] = np.einsum("i,i->", row.reshape(-1), weights.reshape(-1))
+        means[i] = np.sum(row.reshape(-1) * weights.reshape(-1))  # whatever its place in memory, rounded alike
         row -= means[i]
         row *= weights
     return means, influences

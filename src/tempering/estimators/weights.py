@@ -60,7 +60,7 @@ def ess_of_normalised(weights: Floats) -> float:
     4.0
     """
     n, flat = weights.size, weights.reshape(-1)
-    squares = float(np.einsum("i,i->", flat, flat))
+    squares = float(np.sum(np.square(flat)))  # einsum would round by where the array lies in memory
     return n / (1.0 + max(n * squares - 1.0, 0.0) * n / max(n - 1, 1))
 
 
