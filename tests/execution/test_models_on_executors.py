@@ -106,11 +106,7 @@ def test_ctrl_c_ends_a_fit_at_its_next_block_with_what_there_is(tmp_path, monkey
 
 def test_table_2_is_the_same_on_processes(pool):
     settings = {"n_runs": 3, "n_draws": 2_000, "n_tune": 640}
-    one, other = table2.run(**settings).rows, table2.run(**settings, executor=pool).rows
-    assert [row.quantity for row in one] == [row.quantity for row in other]
-    for field in ("ours", "spread"):  # equal draws; sums over them are rounded by each process in its own way
-        here, there = ([getattr(row, field) for row in rows] for rows in (one, other))
-        assert here == pytest.approx(there, rel=1e-11, nan_ok=True)
+    assert table2.run(**settings).rows == table2.run(**settings, executor=pool).rows
 
 
 @pytest.mark.long

@@ -6,18 +6,17 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from tempering.engines.trace import Schedule
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import follow_the_parent
 from tempering.execution.workers import Workers
 from tempering.models.treed_gp import layout
+from tempering.models.treed_gp.blas_threads import one_blas_thread
 from tempering.models.treed_gp.driver import FRESH, Trace, empty_trace, predict_draw, run_block
 from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.model import LARGE, TreedGPModel
@@ -166,17 +165,6 @@ class TreedGPEngine:
     def _map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         with one_blas_thread(), ThreadPoolExecutor(max(1, n_workers(self.n_chains))) as threads:
             return list(threads.map(function, items))
-
-
-@cache
-def _controller() -> Any:
-    """Find the BLAS libraries, once: it means reading the process's whole map of memory."""
-    return ThreadpoolController()
-
-
-def one_blas_thread() -> Any:
-    """Keep BLAS to one thread: the matrices are small, and the chains have threads of their own."""
-    return _controller().limit(limits=1, user_api="blas")
 
 
 def n_workers(n_chains: int) -> int:
