@@ -1,10 +1,19 @@
+from dataclasses import replace
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tempering as tp
+from statistical import seeded_rng
 from tempering import problems
 from tempering.errors import SamplerError
+from tempering.layout import Layout
+from tempering.path_choice import with_seen
+from tempering.planning import make_plan
+from tempering.reference import fit_reference
+from tempering.refitting import with_moves_for_it
 
 
 def test_a_fitted_reference_keeps_the_mass_of_a_narrow_mode():
@@ -96,3 +105,53 @@ def test_gradients_are_taken_where_no_reference_fits(log_density, kernel):
     run = tp.sample(tp.Target(log_density), initial=np.full(6, 1.2), rng=3, tune=960, draws=320, progress=False)
     assert run.info.kernel.startswith(kernel)
     assert (run.ladder.hottest == 0.0) == (kernel == "RandomWalk")
+
+
+def test_a_fit_to_climbed_modes_is_refused_where_settled_chains_are_at_places_that_it_misses(monkeypatch):
+    """Climbing has seen two modes of three; chains that have settled in the third tell."""
+    means = np.outer([-6.0, 6.0, 30.0], np.ones(5))
+    problem = problems.GaussianMixture(np.array([0.5, 0.3, 0.2]), means, np.array([1.0, 0.5, 1.0]))
+    values = problem.sample(seeded_rng("misses settled chains"), 4000)
+    third = problem.mode_of(values) == 2
+    target, layout = tp.Target(problem.log_density), Layout.of(np.zeros(5))
+    monkeypatch.setattr("tempering.path_choice.FAIR", 1.1)  # this fit is good: chains would not be asked
+    seen = values[~third], problem.log_density(values[~third])
+    tries = {
+        where: with_seen(target, layout, tuple(means[:2]), seen, places, 1, 100_000)
+        for where, places in {"known": values[~third], "all": values, "none": None}.items()
+    }
+    assert tries["known"].target is not None
+    assert tries["known"].fitted.missed < 0.01
+    assert tries["all"].target is None
+    assert tries["all"].fitted.missed == pytest.approx(np.mean(third), abs=0.03)
+    assert tries["none"].target is not None  # control: nobody to ask
+
+
+def test_moves_along_a_reference_are_cheap_unless_it_misses_much():
+    """Sensors: a reference that missed a tenth had errors of .003 with gradients, .015 with a random walk."""
+    problem = problems.two_modes(5)
+    fitted = fit_reference(problem.log_density, problem.means, rng=1)
+    plan = make_plan(
+        tp.Target(lambda x: -0.5 * jnp.sum(x**2)), initial=np.zeros(5), ladder=None, method="simulated", kernel=None,
+        chains=None, rng=1, engine="vector", rung_moves="lifted", reference="auto",
+    )  # fmt: skip
+    assert isinstance(plan.kernel, tp.kernels.Hamiltonian)
+    kernels = [
+        type(with_moves_for_it(replace(plan, fitted=replace(fitted, missed=missed))).kernel)
+        for missed in (0.1, 0.01, np.nan)
+    ]
+    assert kernels == [tp.kernels.Hamiltonian, tp.kernels.RandomWalk, tp.kernels.RandomWalk]
+
+
+@pytest.mark.long
+def test_bent_modes_are_followed_by_what_chains_have_drawn():
+    """Over 10 seeds the worst error of 16 masses was .0014 to .006; along climbed modes alone it was .01 to .06."""
+    problem = problems.sensors()
+    prior = problem.prior
+    target = tp.Target.from_likelihood(
+        problem.log_likelihood, problem.log_prior, lambda key: prior.mean + prior.sd * jax.random.normal(key, (8,))
+    )
+    run = tp.sample(target, rng=1, progress=False)
+    masses = np.bincount(problem.mode_of(run.values["x"].reshape(-1, 8)), run.weights().ravel(), minlength=16)
+    assert np.max(np.abs(masses / masses.sum() - problem.truth.mode_masses)) < 0.01
+    assert run.log_evidence().value == pytest.approx(problem.truth.log_evidence, abs=0.05)

@@ -6,8 +6,10 @@ import pytest
 import tempering as tp
 from statistical import seeded_rng
 from tempering.errors import EstimatorError
-from tempering.problems import Banana, likelihood_gaussian, ring
-from tempering.reference import fit_to_draws
+from tempering.problems import Banana, likelihood_gaussian, ring, two_modes
+from tempering.reference import fit_reference, fit_to_draws
+from tempering.reference.fitted import missed_share
+from tempering.reference.surface import Surface
 
 
 @pytest.mark.parametrize("problem", [Banana(), ring()], ids=["banana", "ring"])
@@ -48,6 +50,38 @@ def test_draws_that_repeat_themselves_do_not_judge_each_other():
     ]
     assert sizes[0] <= 3
     assert sizes[1] >= 9  # control
+
+
+def test_chains_tell_what_a_reference_misses_and_its_own_draws_do_not():
+    """A fit to one of two modes looks good from inside; draws of the other say what share of the mass it lacks."""
+    problem, rng = two_modes(5), seeded_rng("missed")
+    values = problem.sample(rng, 8000)
+    one_mode = values[problem.mode_of(values) == 0]
+    share = 1.0 - len(one_mode) / len(values)
+    fitted = fit_to_draws(problem.log_density, one_mode, np.zeros(len(one_mode)), rng=rng)
+    assert fitted.ess_fraction > 0.7
+    assert fitted.missed < 0.01
+    surface = Surface(problem.log_density, 5)
+    assert missed_share(surface, fitted, values) == pytest.approx(share, abs=0.05)
+    of_both = fit_to_draws(problem.log_density, values, np.zeros(len(values)), rng=rng)
+    assert missed_share(surface, of_both, values) < 0.01  # control
+    weights = np.where(problem.mode_of(values) == 0, 0.0, -np.inf)
+    assert missed_share(surface, fitted, values, weights) < 0.01  # weights are heeded
+
+
+def test_modes_known_before_are_kept_where_the_draws_have_missed_them():
+    problem, rng = two_modes(5), seeded_rng("known modes")
+    values = problem.sample(rng, 8000)
+    climbed = fit_reference(problem.log_density, problem.means, rng=rng)
+    one_mode = values[problem.mode_of(values) == 0]
+    args = problem.log_density, one_mode, np.zeros(len(one_mode))
+    fitted = fit_to_draws(*args, modes=climbed, rng=rng)
+    assert missed_share(Surface(problem.log_density, 5), fitted, values) < 0.01
+    without = fit_to_draws(*args, rng=rng)  # control
+    assert fitted.reference.n_components == without.reference.n_components + 1
+    assert missed_share(Surface(problem.log_density, 5), without, values) > 0.1
+    both = fit_to_draws(problem.log_density, values, np.zeros(len(values)), modes=climbed, rng=rng)
+    assert both.reference.n_components < climbed.reference.n_components + 4  # nothing was missed, nothing is added
 
 
 def test_draws_that_never_moved_are_refused():

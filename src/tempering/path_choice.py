@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +22,9 @@ MOST_SCOUTS = 2048  # places seen by a pilot run along a prior, whose heights mu
 STARTS_SEEN = 8  # places of a pilot run to climb from at once
 ENOUGH = (0.4, 0.7)  # of a fit to one mode that nobody asked for: effective draws a draw at least, Pareto k at most
 ENOUGH_WITH_MODES = (0.02, 0.75)  # and to several, where more is to be gained
+ENOUGH_OF_DRAWS = (0.005, 1.0)  # and to draws, whose places it knows: one heavy weight more or less matters little
+FAIR = 0.3  # effective draws a draw: below, chains are asked what a fit misses, which its own draws cannot tell
+MOST_MISSED = 0.1  # of the mass that chains see
 REFERENCE_STREAM, REFIT_STREAM, EXAMPLE_STREAM = 5, 6, 2
 
 
@@ -97,11 +100,17 @@ def with_seen(
     layout: Layout,
     starts: Sequence[Any],
     seen: tuple[NDArray[np.float64], NDArray[np.float64]],
+    cold: NDArray[np.float64] | None,
     seed: int,
     most_calls: int,
 ) -> Attempt:
-    """Put a reference fitted to the modes near places seen, with their energies, at k = 0."""
+    """Put a reference fitted to the modes near places seen, with their energies, at k = 0.
+
+    It is refused where chains that have settled at k = 1, ``cold``, are often at places that it misses.
+    """
     from tempering.reference import TooManyCalls, fit_reference
+    from tempering.reference.fitted import missed_share
+    from tempering.reference.surface import Surface
 
     given = np.reshape([layout.flatten(start) for start in starts], (-1, layout.size))
     scouts, heights = _scouts(target, layout, seen, seed)
@@ -114,6 +123,10 @@ def with_seen(
     except TooManyCalls as dear:  # a surface too rough to climb
         return Attempt(None, None, dear.n_calls)
     is_taken = fits_one_mode(fitted) if fitted.n_modes == 1 else _is_within(fitted, ENOUGH_WITH_MODES)
+    if is_taken and fitted.ess_fraction < FAIR and cold is not None:
+        asked = Surface(density, layout.size)
+        fitted = replace(fitted, missed=missed_share(asked, fitted, cold), n_calls=fitted.n_calls + asked.n_calls)
+        is_taken = fitted.missed <= MOST_MISSED
     return _attempt(target, layout, fitted, is_taken)
 
 
@@ -141,18 +154,22 @@ def with_drawn(
     target: Target,
     layout: Layout,
     weighted: tuple[NDArray[np.float64], NDArray[np.float64]],
+    climbed: Any,
     seed: int,
     is_better: Callable[[Any], bool],
 ) -> Attempt:
-    """Put a reference fitted to weighted draws of a tuning round at k = 0, if it is good and ``is_better``."""
+    """Put a reference fitted to weighted draws of tuning rounds at k = 0, if it is good and ``is_better``.
+
+    Modes of ``climbed``, a fit that was not good enough, are kept.
+    """
     from tempering.reference import fit_to_draws
 
     density, rng = cold_density(target, layout), stream(seed, REFIT_STREAM)
     try:
-        fitted = fit_to_draws(density, *weighted, draws=UNASKED["draws"], rng=rng)
+        fitted = fit_to_draws(density, *weighted, modes=climbed, draws=UNASKED["draws"], rng=rng)
     except EstimatorError:  # chains that have hardly moved
         return Attempt(None, None, 0)
-    return _attempt(target, layout, fitted, fitted.is_good and is_better(fitted))
+    return _attempt(target, layout, fitted, _is_within(fitted, ENOUGH_OF_DRAWS) and is_better(fitted))
 
 
 def with_improved(

@@ -56,6 +56,7 @@ class Plan:
     fitted: Any = None  # the reference at k = 0, if one was fitted and is good
     may_fit: bool = False  # whether a reference is to be fitted once there are points to climb from
     plain: Any = None  # the target without its fitted reference
+    plain_kernel: Any = None  # and the kernel
     keep_rounds: bool = False  # whether the draws of the tuning rounds are kept
     execution: Any = None  # by whom it is carried out: `tempering.execution.context.Execution`
 
@@ -144,6 +145,7 @@ def make_plan(
         fitted,
         may_fit,
         plain=plain,
+        plain_kernel=kernel,
     )
 
 

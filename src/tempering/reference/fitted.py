@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 
 GOOD_SHARE, GOOD_PARETO_K = 0.02, 1.0  # rungs bridge what is left; but above 1 weights have no mean at all
 DRAWS_PER_DIMENSION = 80  # that judge, at the least
+DRAWS_ASKED = 2000  # of chains, at the most
+MISSED = 100.0  # times thinner than the target: there the reference hardly ever draws from
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,9 @@ class FittedReference:
         Evaluations of the log density, gradients counted as one each.
     log_weights : ndarray, shape (draw,)
         Of independent draws of the reference: their energies at k = 0 of the path to the target.
+    missed : float
+        Share of the target's mass where the reference is a hundred times thinner than it, as far as chains have been
+        there; its own draws cannot tell. NaN where there were no chains to ask.
     """
 
     reference: Reference
@@ -47,6 +52,7 @@ class FittedReference:
     log_normaliser: float
     n_calls: int
     log_weights: Floats
+    missed: float = np.nan
 
     @property
     def n_modes(self) -> int:
@@ -97,3 +103,12 @@ def judged(
         surface.n_calls,
         log_w,
     )
+
+
+def missed_share(surface: Surface, fitted: FittedReference, values: Floats, log_weights: Floats | None = None) -> float:
+    """Return the share of draws of the target, weighted if need be, that lie where the reference misses them."""
+    weights = np.zeros(len(values)) if log_weights is None else log_weights
+    rows = np.linspace(0, len(values) - 1, min(DRAWS_ASKED, len(values))).astype(int)
+    log_ratio = surface.values(values[rows]) - fitted.reference.log_density(values[rows]) - fitted.log_normaliser
+    share = np.exp(weights[rows] - logsumexp(weights[rows]))
+    return float(np.sum(share[log_ratio > np.log(MISSED)]))

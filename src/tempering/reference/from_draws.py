@@ -18,38 +18,48 @@ from scipy.cluster.vq import kmeans2
 from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
-from tempering.reference.fitted import GOOD_PARETO_K, FittedReference, judged
+from tempering.reference.fitted import GOOD_PARETO_K, MISSED, FittedReference, judged, missed_share
 from tempering.reference.mixture import Reference
-from tempering.reference.refit import assemble, fitted_to, refit_reference
+from tempering.reference.refit import LEAST_WEIGHT, assemble, fitted_to, refit_reference
 from tempering.reference.surface import Surface
 
 Floats = NDArray[np.float64]
 
 ENOUGH_NATS = 0.05  # nearer the target, in Kullback and Leibler's sense, that a fit to draws must be
-SIZES = (1, 4, 8, 16, 32, 64)  # components, tried one after the other
-DRAWS_PER_ENTRY = 3  # of the draws that fit, for every entry of a component's mean and covariance
+# components, tried one after the other; with the broad one they fill a power of two, as compiled code wants them
+SIZES = (1, 4, 8, 15, 31, 63, 127, 255)
+MOST_COMPONENTS = 63
+DRAWS_PER_ENTRY = 1  # of the draws that fit, for every entry of a component's mean and covariance
 FIRST_FREEDOM = 8
 STEPS = 12  # of EM for the components begun from clusters
 
 
 @dataclass(frozen=True)
 class _Split:
-    """Draws that fit, and draws of other chains that judge what was fitted."""
+    """Draws of which one half fits and the other, of other chains, judges what was fitted: neighbours are alike."""
 
     values: Floats
     log_weights: Floats
-    other_values: Floats
-    other_weights: Floats  # summing to one
 
-    @classmethod
-    def of(cls, values: Floats, log_weights: Floats) -> _Split:
-        half = len(values) // 2  # neighbours are alike: they must not judge each other
-        other = np.exp(log_weights[half:] - logsumexp(log_weights[half:]))
-        return cls(values[:half], log_weights[:half], values[half:], other)
+    @property
+    def half(self) -> int:
+        """How many draws fit."""
+        return len(self.values) // 2
+
+    @property
+    def fitting(self) -> tuple[Floats, Floats]:
+        """Draws that fit, and their log weights."""
+        return self.values[: self.half], self.log_weights[: self.half]
+
+    @property
+    def judging(self) -> tuple[Floats, Floats]:
+        """Draws that judge, and their log weights."""
+        return self.values[self.half :], self.log_weights[self.half :]
 
     def log_likelihood(self, reference: Reference) -> float:
         """Return the mean log density of the draws that judge: higher is nearer the target."""
-        return float(self.other_weights @ reference.log_density(self.other_values))
+        values, log_weights = self.judging
+        return float(np.exp(log_weights - logsumexp(log_weights)) @ reference.log_density(values))
 
 
 def fit_to_draws(
@@ -57,10 +67,12 @@ def fit_to_draws(
     values: Floats,
     log_weights: Floats,
     *,
+    modes: FittedReference | None = None,
+    most_components: int = MOST_COMPONENTS,
     draws: int = 1000,
     rng: np.random.Generator | int | None = None,
 ) -> FittedReference:
-    """Fit a reference to weighted draws alone.
+    """Fit a reference to weighted draws, and to modes that they have missed.
 
     Parameters
     ----------
@@ -70,6 +82,10 @@ def fit_to_draws(
         Chain after chain.
     log_weights : ndarray, shape (draw,)
         Log weight of every draw towards the target, up to a constant.
+    modes : FittedReference, optional
+        With components for modes known before, by climbing say: those whose summits the draws' fit misses are kept.
+    most_components : int
+        The time that a fit takes, and a move along it, grows with their number.
     draws : int
         A quarter of those that judge the fit.
     rng : int, Generator or None
@@ -87,10 +103,33 @@ def fit_to_draws(
     >>> fitted.ess_fraction > 0.6
     True
     """
-    generator = np.random.default_rng(rng)
-    reference = refit_reference(_best_of_clusters(_Split.of(values, log_weights), generator), values, log_weights)
-    surface = Surface(log_density, values.shape[1])
-    return judged(surface, reference, reference.n_components - 1, 4 * draws, generator)
+    generator, split = np.random.default_rng(rng), _Split(values, log_weights)
+    best = _best_of_clusters(split, most_components, generator)
+    surface = Surface(log_density, best.dimension)
+    fitted = _judged(surface, best, best.n_components - 1, split, draws, generator)
+    more = None if modes is None else _with_missed(surface, fitted, modes)
+    if more is None:
+        return fitted
+    again = judged(surface, more, more.n_components - 1, 4 * draws, generator)
+    return replace(again, missed=fitted.missed)
+
+
+def _with_missed(surface: Surface, fitted: FittedReference, modes: FittedReference) -> Reference | None:
+    """Add components for the modes whose summits a reference misses; None where it misses none."""
+    reference, summits = fitted.reference, modes.reference.means[:-1]
+    log_ratio = surface.values(summits) - reference.log_density(summits) - fitted.log_normaliser
+    missing = np.flatnonzero(log_ratio > np.log(MISSED))
+    if missing.size == 0:
+        return None
+    room = max(MOST_COMPONENTS - missing.size, 0)
+    kept = np.sort(np.argsort(-reference.weights[:-1], kind="stable")[:room])  # the lightest make way
+    masses = np.maximum(modes.reference.weights[missing], LEAST_WEIGHT)
+    return assemble(
+        np.log(np.append(reference.weights[kept], masses)),
+        np.concatenate([reference.means[kept], summits[missing]]),
+        np.concatenate([reference.factors[kept], modes.reference.factors[missing]]),
+        int(reference.degrees_of_freedom[0]),
+    )
 
 
 def improved_reference(
@@ -120,22 +159,31 @@ def improved_reference(
     rng : int, Generator or None
     """
     generator, old = np.random.default_rng(rng), fitted.reference
-    split = _Split.of(values, log_weights)
-    candidates = [refit_reference(old, split.values, split.log_weights), _best_of_clusters(split, generator)]
+    split = _Split(values, log_weights)
+    candidates = [refit_reference(old, *split.fitting), _best_of_clusters(split, MOST_COMPONENTS, generator)]
     best = max(candidates, key=split.log_likelihood)
-    surface = Surface(log_density, old.dimension)
     if split.log_likelihood(best) - split.log_likelihood(old) < ENOUGH_NATS:
-        return replace(fitted, n_calls=surface.n_calls)
+        return replace(fitted, n_calls=0)
     n_modes = fitted.n_modes if best is candidates[0] else best.n_components - 1
-    new = judged(surface, best, n_modes, 4 * draws, generator)
+    new = _judged(Surface(log_density, old.dimension), best, n_modes, split, draws, generator)
     is_better = new.ess_fraction > fitted.ess_fraction and new.pareto_k < GOOD_PARETO_K
-    return new if is_better else replace(fitted, n_calls=surface.n_calls)
+    return new if is_better else replace(fitted, n_calls=new.n_calls)
 
 
-def _best_of_clusters(split: _Split, rng: np.random.Generator) -> Reference:
+def _judged(
+    surface: Surface, best: Reference, n_modes: int, split: _Split, draws: int, rng: np.random.Generator
+) -> FittedReference:
+    """Refit to all draws what one half has led to, and judge that; ask the other half what the first has missed."""
+    reference = refit_reference(best, split.values, split.log_weights)
+    fitted = judged(surface, reference, n_modes, 4 * draws, rng)
+    missed = missed_share(surface, replace(fitted, reference=best), *split.judging)
+    return replace(fitted, missed=missed, n_calls=surface.n_calls)
+
+
+def _best_of_clusters(split: _Split, most_components: int, rng: np.random.Generator) -> Reference:
     """Take more and more components as long as the draws that judge are better described."""
-    n, d = split.values.shape
-    most = max(1, int(n / (DRAWS_PER_ENTRY * d * (d + 3) / 2)))
+    n, d = split.fitting[0].shape
+    most = min(most_components, int(n / (DRAWS_PER_ENTRY * d * (d + 3) / 2)))
     best = _from_clusters(split, 1, rng)
     height = split.log_likelihood(best)
     for size in SIZES[1:]:
@@ -151,8 +199,9 @@ def _best_of_clusters(split: _Split, rng: np.random.Generator) -> Reference:
 
 def _from_clusters(split: _Split, size: int, rng: np.random.Generator) -> Reference:
     """Begin a component from each cluster of the draws, and refit them together."""
-    weights = np.exp(split.log_weights - logsumexp(split.log_weights))
-    sample = split.values[rng.choice(len(weights), len(weights), p=weights)]
+    values, log_weights = split.fitting
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    sample = values[rng.choice(len(weights), len(weights), p=weights)]
     spread = np.std(sample, axis=0)
     if not np.all(spread > 0):
         raise EstimatorError(
@@ -165,14 +214,14 @@ def _from_clusters(split: _Split, size: int, rng: np.random.Generator) -> Refere
     means = np.array([sample[label == c].mean(axis=0) for c in kept])
     factors = np.array([_factor(sample[label == c] - mean, spread) for c, mean in zip(kept, means, strict=True)])
     reference = assemble(np.log(counts[kept]), means, factors, FIRST_FREEDOM)
-    return fitted_to(reference, reference, split.values, weights, FIRST_FREEDOM, STEPS)
+    return fitted_to(reference, reference, values, weights, FIRST_FREEDOM, STEPS, held=values.shape[1])[0]
 
 
 def _factor(residual: Floats, spread: Floats) -> Floats:
     """Return a Cholesky factor of a cluster's covariance, held up by a small part of that of all draws."""
     n, d = residual.shape
     trust = n / (n + 0.5 * d * (d + 1))
-    covariance = trust * residual.T @ residual / n + 0.1 * (1.0 - trust) * np.diag(spread**2)
+    covariance = trust * residual.T @ residual / n + 0.02 * (1.0 - trust) * np.diag(spread**2)
     return np.linalg.cholesky(covariance + 1e-9 * np.diag(spread**2))
 
 

@@ -85,9 +85,9 @@ class Reference:
         """Return log q and its gradient at one vector."""
         x = np.asarray(x, dtype=float)
         value, log_parts = float(self.log_density(x)), self.log_parts(x)
-        z = np.einsum("cij,cj->ci", self._inverse_factors, x - self.means)
+        z = np.einsum("cij,cj->ci", self.inverse_factors, x - self.means)
         pull = (self.degrees_of_freedom + self.dimension) / (self.degrees_of_freedom + np.sum(z**2, axis=1))
-        slopes = -pull[:, None] * np.einsum("cij,ci->cj", self._inverse_factors, z)
+        slopes = -pull[:, None] * np.einsum("cij,ci->cj", self.inverse_factors, z)
         return value, np.asarray(np.exp(log_parts - value) @ slopes)
 
     def log_parts(self, x: Any) -> Any:
@@ -143,7 +143,7 @@ class Reference:
     def log_density_numba(self) -> Callable[[Any], float]:
         """The log density of one vector, compiled by Numba."""
         return _compile_log_density(
-            self.log_heights, self.means, self._inverse_factors, self.degrees_of_freedom.astype(float)
+            self.log_heights, self.means, self.inverse_factors, self.degrees_of_freedom.astype(float)
         )
 
     @cached_property
@@ -154,14 +154,15 @@ class Reference:
         )
 
     @cached_property
-    def _inverse_factors(self) -> Floats:
+    def inverse_factors(self) -> Floats:
+        """What whitens a vector less its component's mean."""
         return np.asarray(np.linalg.inv(self.factors), dtype=float)
 
     @cached_property
     def _whitening(self) -> tuple[Floats, Floats]:
         """All inverse factors side by side, so that one product whitens for every component."""
-        stacked = self._inverse_factors.reshape(-1, self.dimension).T
-        shift = np.einsum("cij,cj->ci", self._inverse_factors, self.means - self.means[0]).ravel()
+        stacked = self.inverse_factors.reshape(-1, self.dimension).T
+        shift = np.einsum("cij,cj->ci", self.inverse_factors, self.means - self.means[0]).ravel()
         return stacked, shift
 
     @cached_property

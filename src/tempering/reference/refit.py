@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tempering.reference.em_sums import FewComponents, ManyComponents, prepared
 from tempering.reference.mixture import Reference
 
 Floats = NDArray[np.float64]
@@ -22,7 +23,6 @@ LEAST_WEIGHT = 0.01  # shared by the modes: even one that seems to weigh nothing
 FREEDOMS = (1, 3, 5, 8, 16)  # to choose from; a Gaussian in 25 dimensions: ESS .43 (3) to .79 (16)
 ITERATIONS = 8  # of EM on one set of draws
 FEW = 3  # with other degrees of freedom, from where those have led
-COUNTS = 1e-9  # of the largest weight: a draw that weighs less in a component is passed over
 
 
 def assemble(log_masses: Floats, means: Floats, factors: Floats, freedom: int) -> Reference:
@@ -80,12 +80,11 @@ def refit_reference(reference: Reference, values: Floats, log_weights: Floats) -
     used = log_weights > -np.inf
     values, weights = values[used], np.exp(log_weights[used] - logsumexp(log_weights[used]))
     freedom = int(reference.degrees_of_freedom[0])
-    best = fitted_to(reference, reference, values, weights, freedom, ITERATIONS)
-    height = float(weights @ best.log_density(values))
+    held = 0.5 * reference.dimension * (reference.dimension + 1)  # as many draws as a covariance has entries
+    best, height = fitted_to(reference, reference, values, weights, freedom, ITERATIONS, held)
     for others in _both_ways(freedom):
         for nu in others:
-            fit = fitted_to(best, reference, values, weights, nu, FEW)
-            found = float(weights @ fit.log_density(values))
+            fit, found = fitted_to(best, reference, values, weights, nu, FEW, held)
             if found <= height:
                 break
             best, height = fit, found
@@ -98,55 +97,60 @@ def _both_ways(freedom: int) -> tuple[list[int], list[int]]:
 
 
 def fitted_to(
-    reference: Reference, start: Reference, values: Floats, weights: Floats, freedom: int, iterations: int
-) -> Reference:
-    """Take steps of EM on draws whose weights sum to one, held near ``start`` where few speak for a component."""
+    reference: Reference,
+    start: Reference,
+    values: Floats,
+    weights: Floats,
+    freedom: int,
+    iterations: int,
+    held: float,
+) -> tuple[Reference, float]:
+    """Take steps of EM on draws whose weights sum to one, held near ``start`` by as much as ``held`` draws would.
+
+    Return the mean log density of the draws too, as it was before the last step.
+    """
+    draws = prepared(values, truncated(weights), reference.n_components)
+    height = -np.inf
     for _ in range(iterations):
-        reference = _em_step(reference, start, values, weights, freedom)
-    return reference
+        reference, height = _em_step(reference, start, draws, freedom, held)
+    return reference, height
 
 
-def _em_step(reference: Reference, start: Reference, values: Floats, weights: Floats, freedom: int) -> Reference:
+def _em_step(
+    reference: Reference, start: Reference, draws: FewComponents | ManyComponents, freedom: int, held: float
+) -> tuple[Reference, float]:
     """Take one step of EM, held near the start where few draws speak for a component."""
-    n_modes = reference.n_components - 1
-    distance = reference.squared_distances(values)
-    log_parts = reference.log_parts_at(distance)
-    responsibility = np.exp(log_parts - log_parts.max(axis=1, keepdims=True))
-    responsibility /= responsibility.sum(axis=1, keepdims=True)
-    masses, means, factors = np.zeros(n_modes), np.zeros((n_modes, values.shape[1])), []
-    for c in range(n_modes):
-        own = truncated(weights * responsibility[:, c])
-        mine = np.flatnonzero(own > COUNTS * own.max())
-        own = own[mine]
-        masses[c] = own.sum()
-        pull = own * (freedom + reference.dimension) / (freedom + distance[mine, c])
-        mean, factor = _component(values[mine], own, pull, start.means[c], start.factors[c])
-        means[c] = mean
-        factors.append(factor)
-    return assemble(np.log(np.maximum(masses, 1e-300)), means, np.array(factors), freedom)
+    n = reference.n_components - 1
+    sums = draws.sums(reference, freedom)
+    every = zip(*sums[:-1], start.means[:n], start.factors[:n], strict=True)
+    fitted = [_component(held, *of) for of in every]
+    means, factors = (np.array(part) for part in zip(*fitted, strict=True))
+    return assemble(np.log(np.maximum(sums.masses, 1e-300)), means, factors, freedom), sums.height
 
 
 def _component(
-    values: Floats, own: Floats, pull: Floats, old_mean: Floats, old_factor: Floats
+    held: float,
+    mass: float,
+    n_effective: float,
+    total: float,
+    mean: Floats,
+    products: Floats,
+    old_mean: Floats,
+    old_factor: Floats,
 ) -> tuple[Floats, Floats]:
     """Return mean and factor of one component's weighted draws, shrunk to the old ones while few count."""
-    d = len(old_mean)
-    n_effective = own.sum() ** 2 / max(float(np.sum(own**2)), 1e-300)
-    trust = n_effective / (n_effective + 0.5 * d * (d + 1))  # as many draws as a covariance has entries
     if n_effective < 2.0:
         return old_mean, old_factor
-    mean = trust * (pull @ values) / pull.sum() + (1.0 - trust) * old_mean
-    residual = values - mean
-    covariance = (pull * residual.T) @ residual / own.sum()
+    trust = n_effective / (n_effective + held)
+    shrunk = trust * mean + (1.0 - trust) * old_mean
+    covariance = (products + total * np.outer(mean - shrunk, mean - shrunk)) / mass
     try:
-        return mean, np.linalg.cholesky(trust * covariance + (1.0 - trust) * old_factor @ old_factor.T)
+        factor = np.linalg.cholesky(trust * covariance + (1.0 - trust) * old_factor @ old_factor.T)
     except np.linalg.LinAlgError:
         return old_mean, old_factor
+    return shrunk, np.asarray(factor)
 
 
 def truncated(weights: Floats) -> Floats:
     """Cut weights at their mean times the root of their number (Ionides 2008): no draw rules alone."""
-    positive = weights[weights > 0]
-    if positive.size == 0:
-        return weights
-    return np.asarray(np.minimum(weights, weights.mean() * np.sqrt(positive.size)))
+    return np.asarray(np.minimum(weights, weights.mean() * np.sqrt(weights.size)))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from tempering.estimators import Mbar, mbar
 from tempering.ladder import Ladder
@@ -75,12 +74,13 @@ class DensityOfStates:
 
     def log_normaliser(self, k: ArrayLike) -> Floats:
         """Return log Z(k), up to one constant."""
-        return np.asarray(logsumexp(self._log_terms(k), axis=-1))
+        log_z, _ = _normalised(self._log_terms(k))
+        return log_z
 
     def probabilities(self, k: ArrayLike) -> Floats:
         """Return the law of the energy at each k, last axis."""
-        terms = self._log_terms(k)
-        return np.asarray(np.exp(terms - logsumexp(terms, axis=-1, keepdims=True)))
+        _, p = _normalised(self._log_terms(k))
+        return p
 
     def _log_terms(self, k: ArrayLike) -> Floats:
         return np.asarray(self.log_share + np.multiply.outer(np.asarray(k, dtype=float), self.energy))
@@ -125,10 +125,7 @@ class DensityOfStates:
 
         1 / (2 m (1 + sum r / (1 - r))): a chain's rung does the same lifted walk in both (Syed et al. 2022, Theorem 1).
         """
-        rejection = 1 - self.acceptance(ladder, method)
-        if np.any(rejection >= 1):
-            return 0.0
-        return float(0.5 / (len(ladder) * (1 + np.sum(rejection / (1 - rejection)))))
+        return round_trip_rate_of(self.acceptance(ladder, method))
 
     def ess_fraction(self, k: ArrayLike) -> Floats:
         """Return ESS(w_i) / T_i at each k for large T: Z(1)^2 / (Z(k) Z(2 - k))."""
@@ -144,6 +141,21 @@ class DensityOfStates:
         """Return the log pseudo-prior 1 / Z, under which all rungs are visited evenly."""
         log_z = self.log_normaliser(ladder.inverse_temperatures)
         return np.asarray(log_z[0] - log_z)
+
+
+def round_trip_rate_of(acceptance: Floats) -> float:
+    """Return round trips per model call where moves between neighbouring rungs are accepted so often."""
+    if np.any(acceptance <= 0):
+        return 0.0
+    return float(0.5 / ((acceptance.size + 1) * (1 + np.sum((1 - acceptance) / acceptance))))
+
+
+def _normalised(log_terms: Floats) -> tuple[Floats, Floats]:
+    """Return the log of the sum over the last axis, and the terms over their sum."""
+    largest = log_terms.max(axis=-1, keepdims=True)
+    terms = np.exp(log_terms - largest)
+    total = terms.sum(axis=-1, keepdims=True)
+    return np.asarray((np.log(total) + largest)[..., 0]), terms / total
 
 
 def _acceptance_of_swaps(cold: Floats, hot: Floats) -> Floats:

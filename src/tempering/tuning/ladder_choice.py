@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tempering.errors import SamplerError
 from tempering.ladder import Ladder
-from tempering.tuning.density_of_states import DensityOfStates, _fine_grid
+from tempering.tuning.density_of_states import DensityOfStates, _fine_grid, round_trip_rate_of
 
 Floats = NDArray[np.float64]
 
@@ -79,11 +79,12 @@ def choose_short_ladder(states: DensityOfStates, objective: str = "hybrid", meth
 
 def score_of(states: DensityOfStates, ladder: Ladder, objective: str, method: str) -> float:
     """Return what a ladder is good for, per model call; minus infinity where a move between rungs is too rare."""
-    if float(np.min(states.acceptance(ladder, method))) < LEAST_ACCEPTANCE:
+    acceptance = states.acceptance(ladder, method)
+    if float(np.min(acceptance)) < LEAST_ACCEPTANCE:
         return -np.inf
     if objective == "ess":
         return states.ess_per_draw(ladder)
-    rate = states.round_trip_rate(ladder, method)
+    rate = round_trip_rate_of(acceptance)
     return rate if objective == "barrier" else rate * states.ess_per_draw(ladder)
 
 

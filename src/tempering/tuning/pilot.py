@@ -56,6 +56,7 @@ class Pilot:
     n_iterations: int
     seen: Floats  # places the chains have been to on hot rungs, (draw, coordinate)
     seen_energy: Floats  # their energies
+    cold: Floats | None = None  # and on the cold rung, once they had settled
 
     @property
     def energies(self) -> Energies:
@@ -133,6 +134,7 @@ def explore(
     settings, trace = _settle(run, 1.0, start, LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD)
     if not has_base:
         _check_varies(trace)
+    cold = None if isinstance(trace.values, dict) else trace.values.reshape(-1, trace.values.shape[-1])
     rungs = [PilotRung(1.0, settings, trace.energy)]
     end = 0.0 if has_base else LEAST_K
     barrier = 0.0
@@ -148,7 +150,7 @@ def explore(
         _check_finite_spread(trace, rungs[0], k, has_base)
         rungs.append(PilotRung(k, settings, trace.energy))
     _scout(run, rungs, scouting)
-    return Pilot(tuple(rungs), run.states, run.n_iterations, *run.seen_places())
+    return Pilot(tuple(rungs), run.states, run.n_iterations, *run.seen_places(), cold)
 
 
 def _scout(run: _Run, rungs: Sequence[PilotRung], n_iterations: int) -> None:
