@@ -138,7 +138,7 @@ def test_moves_along_a_reference_are_cheap_unless_it_misses_much():
     assert isinstance(plan.kernel, tp.kernels.Hamiltonian)
     kernels = [
         type(with_moves_for_it(replace(plan, fitted=replace(fitted, missed=missed))).kernel)
-        for missed in (0.1, 0.01, np.nan)
+        for missed in (0.1, 0.005, np.nan)
     ]
     assert kernels == [tp.kernels.Hamiltonian, tp.kernels.RandomWalk, tp.kernels.RandomWalk]
 

@@ -27,7 +27,7 @@ from tempering.tuning.settling import ENOUGH_TRIPS
 GOOD_ENOUGH = 0.7  # effective draws a draw of a reference: beyond, refitting it is not worth another compilation
 MOST_REFITS = 3
 ENOUGH_TRIPS_WITH_MODES = 20  # between the cold rung and the hottest, before a fit to draws is trusted
-NEARLY_ALL = 0.98  # of the target's mass, that a reference must not miss if cheap moves are to be enough
+NEARLY_ALL = 0.99  # of the target's mass, that a reference must not miss if cheap moves are to be enough
 SHARE_BEFORE_REFIT = 0.3  # of what is left of tuning
 DRAWS_OF_A_REFIT = 16_000
 WARMER = 0.5  # over the root of the dimension: a reference fitted at k = 1 - that covers tails for a tenth of the draws
@@ -61,7 +61,7 @@ def tune_from_reference(plan: Plan, objective: str, tune: int, report: Any, spen
         better, calls = _refitted(plan, first)
         left = max(left - first.n_iterations - calls, left // 2)
         if better is None:  # go on from there
-            tuner = Tuner(engine, plan.leaves, "mbar", report, is_powered=False, keeps=plan.keep_rounds)
+            tuner = Tuner(engine, plan.leaves, "mbar", report, is_powered=False, keeps=plan.keep_rounds, aims=True)
             joined = joined_rounds(first, tuner.run(first.states, first.schedule, left, first.known))
             return plan, engine, with_spent(spent + calls, joined if plan.keep_rounds else replace(joined, kept=()))
         plan, spent, enough = better, spent + first.n_iterations + calls, FAIR
@@ -81,7 +81,7 @@ def _rounds_from_reference(plan: Plan, objective: str, tune: int, report: Any) -
     log_p = -plan.fitted.log_normalisers(ladder.inverse_temperatures)
     schedule = Schedule(ladder, log_p - log_p[0], with_fresh(first_settings(plan, ladder), states, ladder))
     learnt = "mbar" if plan.method == "simulated" else None
-    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=False, keeps=plan.keep_rounds)
+    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=False, keeps=plan.keep_rounds, aims=True)
     return engine, tuner.run(engine.start(len(ladder)), schedule, tune, known)
 
 

@@ -9,8 +9,9 @@ import tempering as tp
 from tempering import problems
 from tempering.engines.trace import Schedule
 from tempering.kernels.settings import Settings
-from tempering.tuning.density_of_states import DensityOfStates
+from tempering.tuning.density_of_states import DensityOfStates, Energies
 from tempering.tuning.ladder_choice import aimed_occupancy
+from tempering.tuning.rounds import Tuner
 from tempering.tuning.settling import has_settled
 
 EVENLY = np.full(4, 0.25)
@@ -66,6 +67,20 @@ def test_rungs_are_visited_the_more_the_more_their_draws_count():
     wide = aimed_occupancy(states, tp.Ladder(np.geomspace(1.0, 0.3, 60)))
     assert 0.5 < wide.min() < wide.max() < 1.9
     assert wide.mean() == pytest.approx(1.0)
+
+
+def test_a_ladder_that_stays_is_visited_so_too_where_it_is_ours():
+    """The pseudo-prior has the log of the aim besides 1 / Z; of a user's ladder it has 1 / Z alone."""
+    known = Energies(np.ones(40_000), -0.5 * np.random.default_rng(1).chisquare(3, size=40_000))
+    states, before = known.density_of_states(), schedule()
+    learnt = {
+        aims: Tuner(None, (), "mbar", None, aims=aims)._relearnt(before, known)[0].log_pseudo_prior
+        for aims in (True, False)
+    }
+    aim = aimed_occupancy(states, LADDER)
+    assert not np.allclose(aim, 1.0, rtol=0.1)
+    np.testing.assert_allclose(learnt[False], states.log_pseudo_prior(LADDER))
+    np.testing.assert_allclose(learnt[True] - learnt[False], np.log(aim / aim[0]))
 
 
 def run_of(**options):

@@ -66,6 +66,7 @@ class Tuner:
     is_powered: bool = True
     objective: str | None = None  # of the ladder; None: it is given, and stays
     keeps: bool = False  # the draws of the rounds
+    aims: bool = False  # at visits by usefulness on a ladder that stays; one that is chosen has them anyway
 
     def run(self, states: Any, schedule: Schedule, n_iterations: int, known: Energies | None = None) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain; ``known`` are energies of a pilot run.
@@ -165,7 +166,8 @@ class Tuner:
         old = schedule.ladder
         if self.objective is None:
             settings = kernel_settings.with_fresh(schedule.settings, states, old)
-            return Schedule(old, states.log_pseudo_prior(old), settings), None
+            aim = aimed_occupancy(states, old) if self.aims else np.ones(len(old))
+            return Schedule(old, states.log_pseudo_prior(old) + np.log(aim / aim[0]), settings), None
         ladder = choose_ladder(states, old.hottest, self.objective)
         aim = aimed_occupancy(states, ladder)
         log_p = states.log_pseudo_prior(ladder) + np.log(aim / aim[0])
