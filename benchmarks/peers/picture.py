@@ -37,5 +37,5 @@ def draw(summary: Summary, path: Path) -> None:
             axis.spines[side].set_visible(False)
     figure.supxlabel("mean of error² × sampling seconds of the processor (left is better)", fontsize=10)
     figure.tight_layout()
-    figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=76)
     plt.close(figure)
