@@ -17,6 +17,7 @@ from tempering.errors import InputError
 from tempering.execution.workers import Workers
 from tempering.experiments import Report, Row, summarise
 from tempering.ladder import Ladder
+from tempering.models.treed_gp.blas_threads import one_blas_thread
 from tempering.problems import NormalMixture, mixture
 from tempering.progress import bar
 from tempering.sampling import sample
@@ -87,16 +88,21 @@ def run(
             outcomes.append(replicate(*runs.pop(0)))  # by itself: it compiles
             report(1, "")
         workers = Workers(threads if executor is None else executor)
-        outcomes += workers.run(replicate, runs, lambda: report(1, ""))
+        with one_blas_thread():  # held for all of this process's threads
+            outcomes += workers.run(replicate, runs, lambda: report(1, ""))
         workers.close()
     title = f"Table 2: {n_runs} runs of {n_draws} draws from a mixture of two normals"
     return Report(title, tabulate(outcomes), NOTES)
 
 
 def replicate(seed: int, n_draws: int, n_tune: int) -> Outcome:
-    """Do one run, and compare it with the truth; this is what workers do."""
+    """Do one run, and compare it with the truth; this is what workers do.
+
+    BLAS rounds by the number of its threads, and that of a worker may be another: it gets one.
+    """
     problem, target = _problem()
-    return evaluate(simulate(target, seed, n_draws, n_tune), problem)
+    with one_blas_thread():
+        return evaluate(simulate(target, seed, n_draws, n_tune), problem)
 
 
 @cache
