@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from statistical import seeded_rng
-from tempering.reference import Reference
 from tempering.reference.em_sums import FewComponents, ManyComponents, prepared
 from tempering.reference.refit import assemble, fitted_to
 
@@ -62,6 +61,9 @@ def test_a_component_a_million_times_narrower_than_the_whole_keeps_its_shape():
     many = ManyComponents.of(values, weights).sums(reference, FREEDOM)
     assert few.masses[0] > 0.05
     np.testing.assert_allclose(many.products[0], few.products[0], rtol=0.02, atol=0.02 * few.products[0].max())
+    reference, values, weights = mixture(seeded_rng("narrow"), 4, 2, narrow=1e-9)  # control: digits do run out
+    few, many = (way(values, weights).sums(reference, FREEDOM) for way in (FewComponents, ManyComponents.of))
+    assert not np.allclose(many.products[0], few.products[0], rtol=0.02, atol=0.02 * few.products[0].max())
 
 
 def test_blocks_that_are_made_anew_give_the_same_sums(monkeypatch):
@@ -88,4 +90,5 @@ def test_steps_climb(d):
     assert np.all(np.diff(heights) > -1e-3)
     assert heights[-1] > heights[0] + 0.01
     assert heights[0] == pytest.approx(float(weights @ moved.log_density(values)), abs=1e-6)  # before the last step
-    assert isinstance(moved, Reference)
+    astray = fitted_to(moved, moved, values + 3.0, weights, FREEDOM, 16, held=d)[0]  # control: of other draws
+    assert float(weights @ astray.log_density(values)) < heights[0]

@@ -155,3 +155,5 @@ def test_bent_modes_are_followed_by_what_chains_have_drawn():
     masses = np.bincount(problem.mode_of(run.values["x"].reshape(-1, 8)), run.weights().ravel(), minlength=16)
     assert np.max(np.abs(masses / masses.sum() - problem.truth.mode_masses)) < 0.01
     assert run.log_evidence().value == pytest.approx(problem.truth.log_evidence, abs=0.05)
+    unweighted = np.bincount(problem.mode_of(run.values["x"].reshape(-1, 8)), minlength=16) / run.rung.size
+    assert np.max(np.abs(unweighted - problem.truth.mode_masses)) > 0.01  # control

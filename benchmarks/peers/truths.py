@@ -26,7 +26,8 @@ PROBLEMS = {
     "sensors": problems.sensors(),
     "logistic": problems.logistic(),
 }
-BATCH, LEAST_ERROR = 2_000, 1e-6
+DRAWS = {"label_switching": 100_000, "sensors": 200_000, "logistic": 1_000_000}
+BATCH, LEAST_ERROR, SEED = 2_000, 1e-6, 2026
 
 
 def statistics_of(problem: Any, x: Any) -> Any:
@@ -138,20 +139,20 @@ def stored_form(problem: Any, found: dict[str, Any], second: dict[str, Any]) -> 
 def first_method(problem: Any, draws: int) -> dict[str, Any]:
     """Return the truth that is stored."""
     if problem.n_modes == 1:
-        return by_importance(problem, draws, np.random.default_rng(1))
-    return by_tempering(problem, draws, seed=2026)
+        return by_importance(problem, draws, np.random.default_rng(SEED))
+    return by_tempering(problem, draws, SEED)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.truths", description=__doc__)
     parser.add_argument("--only", choices=list(PROBLEMS))
-    parser.add_argument("--draws", type=int, default=100_000, help="of a reference, or of each of 32 chains")
+    parser.add_argument("--draws", type=int, help="of a reference, or of each of 32 chains")
     parser.add_argument("--populations", type=int, default=16, help="runs of the second method")
     parser.add_argument("--particles", type=int, default=2_000, help="of each of eight populations of such a run")
     options = parser.parse_args()
     for name in [options.only] if options.only else list(PROBLEMS):
         problem = PROBLEMS[name]
-        found = first_method(problem, options.draws)
+        found = first_method(problem, options.draws or DRAWS[name])
         second = by_populations(problem, options.particles, range(options.populations))
         store = json.loads(STORE.read_text()) if STORE.is_file() else {}
         STORE.write_text(json.dumps(store | {name: stored_form(problem, found, second)}, indent=1) + "\n")

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from tempering.draws import TemperedDraws
 from tempering.errors import InputError
+from tempering.execution.blas_threads import one_blas_thread
 from tempering.execution.workers import Workers
 from tempering.experiments import Report, Row, summarise
 from tempering.ladder import Ladder
-from tempering.models.treed_gp.blas_threads import one_blas_thread
 from tempering.problems import NormalMixture, mixture
 from tempering.progress import bar
 from tempering.sampling import sample

@@ -27,8 +27,7 @@ Floats = NDArray[np.float64]
 
 ENOUGH_NATS = 0.05  # nearer the target, in Kullback and Leibler's sense, that a fit to draws must be
 # components, tried one after the other; with the broad one they fill a power of two, as compiled code wants them
-SIZES = (1, 4, 8, 15, 31, 63, 127, 255)
-MOST_COMPONENTS = 63
+SIZES = (1, 4, 8, 15, 31, 63)
 DRAWS_PER_ENTRY = 1  # of the draws that fit, for every entry of a component's mean and covariance
 FIRST_FREEDOM = 8
 STEPS = 12  # of EM for the components begun from clusters
@@ -68,7 +67,6 @@ def fit_to_draws(
     log_weights: Floats,
     *,
     modes: FittedReference | None = None,
-    most_components: int = MOST_COMPONENTS,
     draws: int = 1000,
     rng: np.random.Generator | int | None = None,
 ) -> FittedReference:
@@ -84,8 +82,6 @@ def fit_to_draws(
         Log weight of every draw towards the target, up to a constant.
     modes : FittedReference, optional
         With components for modes known before, by climbing say: those whose summits the draws' fit misses are kept.
-    most_components : int
-        The time that a fit takes, and a move along it, grows with their number.
     draws : int
         A quarter of those that judge the fit.
     rng : int, Generator or None
@@ -104,7 +100,7 @@ def fit_to_draws(
     True
     """
     generator, split = np.random.default_rng(rng), _Split(values, log_weights)
-    best = _best_of_clusters(split, most_components, generator)
+    best = _best_of_clusters(split, generator)
     surface = Surface(log_density, best.dimension)
     fitted = _judged(surface, best, best.n_components - 1, split, draws, generator)
     more = None if modes is None else _with_missed(surface, fitted, modes)
@@ -121,7 +117,7 @@ def _with_missed(surface: Surface, fitted: FittedReference, modes: FittedReferen
     missing = np.flatnonzero(log_ratio > np.log(MISSED))
     if missing.size == 0:
         return None
-    room = max(MOST_COMPONENTS - missing.size, 0)
+    room = max(SIZES[-1] - missing.size, 0)
     kept = np.sort(np.argsort(-reference.weights[:-1], kind="stable")[:room])  # the lightest make way
     masses = np.maximum(modes.reference.weights[missing], LEAST_WEIGHT)
     return assemble(
@@ -160,7 +156,7 @@ def improved_reference(
     """
     generator, old = np.random.default_rng(rng), fitted.reference
     split = _Split(values, log_weights)
-    candidates = [refit_reference(old, *split.fitting), _best_of_clusters(split, MOST_COMPONENTS, generator)]
+    candidates = [refit_reference(old, *split.fitting), _best_of_clusters(split, generator)]
     best = max(candidates, key=split.log_likelihood)
     if split.log_likelihood(best) - split.log_likelihood(old) < ENOUGH_NATS:
         return replace(fitted, n_calls=0)
@@ -180,10 +176,10 @@ def _judged(
     return replace(fitted, missed=missed, n_calls=surface.n_calls)
 
 
-def _best_of_clusters(split: _Split, most_components: int, rng: np.random.Generator) -> Reference:
+def _best_of_clusters(split: _Split, rng: np.random.Generator) -> Reference:
     """Take more and more components as long as the draws that judge are better described."""
     n, d = split.fitting[0].shape
-    most = min(most_components, int(n / (DRAWS_PER_ENTRY * d * (d + 3) / 2)))
+    most = int(n / (DRAWS_PER_ENTRY * d * (d + 3) / 2))
     best = _from_clusters(split, 1, rng)
     height = split.log_likelihood(best)
     for size in SIZES[1:]:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.engines.trace import Schedule
+from tempering.execution.blas_threads import one_blas_thread
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import follow_the_parent
 from tempering.execution.workers import Workers
 from tempering.models.treed_gp import layout
-from tempering.models.treed_gp.blas_threads import one_blas_thread
 from tempering.models.treed_gp.driver import FRESH, Trace, empty_trace, predict_draw, run_block
 from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.model import LARGE, TreedGPModel

@@ -5,7 +5,7 @@ from threading import Barrier, Thread
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from tempering.models.treed_gp.blas_threads import one_blas_thread
+from tempering.execution.blas_threads import one_blas_thread
 
 BLAS = ThreadpoolController().select(user_api="blas")
 
