@@ -29,7 +29,7 @@ from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import LONG_BLOCK, Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
-from tempering.layout import Layout
+from tempering.target.layout import Layout
 
 MIXTURE = problems.mixture()
 LADDER = Ladder.geometric(40, 3e-3)

@@ -30,13 +30,13 @@ import numpy as np
 
 from tempering import Ladder, Target
 from tempering.engines import vector
-from tempering.engines.sum_runs import PILOT, Course, Task, advance, first_part, units_seen
-from tempering.engines.summing import default_sum_every, groups_on_device, length_on_device
 from tempering.engines.trace import Schedule
-from tempering.estimators.running_batches import batches_in_time
+from tempering.estimators.running.batches import batches_in_time
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
-from tempering.layout import Layout
+from tempering.recorders.sum_runs import PILOT, Course, Task, advance, first_part, units_seen
+from tempering.recorders.summing import default_sum_every, groups_on_device, length_on_device
+from tempering.target.layout import Layout
 
 BAR = 1e10  # chain-iterations a second, a million chains of the mixture
 ROWS = 100_000  # of the logistic regression

@@ -20,13 +20,13 @@ from rich.table import Table
 
 from tempering import Ladder
 from tempering.data import SYNTHETIC_COUNTS, path_of
-from tempering.draws import TemperedDraws
 from tempering.engines import vector
 from tempering.engines.trace import QUANTUM, Schedule, Trace, joined
 from tempering.models.recapture import Counts, ModelSpace, read
 from tempering.models.recapture.estimator import learn_pseudo_prior
 from tempering.models.recapture.model import RecaptureModel, recapture_model
-from tempering.samplers import lockstep
+from tempering.rungs import lockstep
+from tempering.runs.draws import TemperedDraws
 
 LADDER = Ladder.geometric(40, 0.1)
 SHORT_LADDER = Ladder.geometric(10, 0.5)  # as hot as jumps need; the paper's goes on to k = 0.1

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import tempering as tp
+from tempering.learning.reference import fit_reference
 from tempering.problems import GaussianMixture, five_modes, two_modes
-from tempering.reference import fit_reference
 
 BAR_ERROR, BAR_SECONDS = 0.02, 20.0
 BOX, SCATTERED = (-12.0, 12.0), 100

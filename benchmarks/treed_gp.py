@@ -24,8 +24,8 @@ from rich.table import Table
 from benchmarks._tgp import has_tgp, run_tgp
 from tempering.estimators import ess_of_autocorrelation
 from tempering.experiments import exponential, motorcycle
-from tempering.ladder import Ladder
 from tempering.models.treed_gp import Proposals, TreedGP
+from tempering.path.ladder import Ladder
 
 LADDER = Ladder.geometric(40, 0.1)
 # Measured with tgp 2.4-21 on one core, seconds of the processor a round, for machines without R.

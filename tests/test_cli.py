@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tempering import cli
+from tempering.cli import commands as cli
 from tempering.errors import InputError, TemperingError
 from tempering.experiments import Report, Row
 
@@ -21,7 +21,7 @@ def run(*arguments):
 
 
 def as_a_process(*arguments):
-    command = [sys.executable, "-c", "from tempering.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from tempering.cli.commands import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
@@ -45,7 +45,7 @@ def test_the_version_is_printed():
 def test_help_lists_the_commands_without_importing_what_they_need():
     code = (
         "import sys; sys.argv = ['tempering', '--help']\n"
-        "from tempering.cli import main\n"
+        "from tempering.cli.commands import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = {'jax', 'numba', 'blackjax', 'pandas', 'matplotlib', 'sklearn'} & set(sys.modules)\n"

@@ -9,7 +9,7 @@ import pytest
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering import Ladder, TemperedDraws, problems
 from tempering.errors import EstimatorError
-from tempering.layout import Layout
+from tempering.target.layout import Layout
 
 PROBLEM = problems.skewed(2)
 LADDER = Ladder([1.0, 0.6, 0.3])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from statistical import seeded_rng
-from tempering.reference.em_sums import FewComponents, ManyComponents, prepared
-from tempering.reference.refit import assemble, fitted_to
+from tempering.learning.reference.em_sums import FewComponents, ManyComponents, prepared
+from tempering.learning.reference.refit import assemble, fitted_to
 
 FREEDOM = 5
 
@@ -69,7 +69,7 @@ def test_a_component_a_million_times_narrower_than_the_whole_keeps_its_shape():
 def test_blocks_that_are_made_anew_give_the_same_sums(monkeypatch):
     reference, values, weights = mixture(seeded_rng("blocks"), 6, 3)
     kept = ManyComponents.of(values, weights).sums(reference, FREEDOM)
-    monkeypatch.setattr("tempering.reference.em_sums.MOST_ENTRIES_KEPT", 0)
+    monkeypatch.setattr("tempering.learning.reference.em_sums.MOST_ENTRIES_KEPT", 0)
     for mine, theirs in zip(ManyComponents.of(values, weights).sums(reference, FREEDOM), kept, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tempering.errors import TargetError
-from tempering.layout import Layout
+from tempering.target.layout import Layout
 
 
 class Pair(NamedTuple):

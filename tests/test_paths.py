@@ -9,11 +9,11 @@ import tempering as tp
 from statistical import seeded_rng
 from tempering import problems
 from tempering.errors import SamplerError
-from tempering.layout import Layout
-from tempering.path_choice import with_seen
-from tempering.planning import make_plan
-from tempering.reference import fit_reference
-from tempering.refitting import with_moves_for_it
+from tempering.learning.reference import fit_reference
+from tempering.runs.path_choice import with_seen
+from tempering.runs.planning import make_plan
+from tempering.runs.refitting import with_moves_for_it
+from tempering.target.layout import Layout
 
 
 def test_a_fitted_reference_keeps_the_mass_of_a_narrow_mode():
@@ -39,7 +39,7 @@ def test_one_mode_keeps_the_plain_path():
 
 
 def test_a_reference_of_ones_own_is_the_end_of_the_path():
-    from tempering.reference import Reference
+    from tempering.learning.reference import Reference
 
     own = Reference([1.0], [[0.0, 0.0]], [4.0 * np.eye(2)], [5])
     problem = problems.skewed(2)
@@ -114,7 +114,7 @@ def test_a_fit_to_climbed_modes_is_refused_where_settled_chains_are_at_places_th
     values = problem.sample(seeded_rng("misses settled chains"), 4000)
     third = problem.mode_of(values) == 2
     target, layout = tp.Target(problem.log_density), Layout.of(np.zeros(5))
-    monkeypatch.setattr("tempering.path_choice.FAIR", 1.1)  # this fit is good: chains would not be asked
+    monkeypatch.setattr("tempering.runs.path_choice.FAIR", 1.1)  # this fit is good: chains would not be asked
     seen = values[~third], problem.log_density(values[~third])
     tries = {
         where: with_seen(target, layout, tuple(means[:2]), seen, places, 1, 100_000)

@@ -8,8 +8,8 @@ from rich.console import Console
 
 import tempering as tp
 from statistical import seeded_rng
-from tempering import progress
-from tempering.tuning.rounds import n_round_trips
+from tempering.learning.rounds import n_round_trips
+from tempering.runs import progress
 
 
 class Listener:

@@ -6,7 +6,7 @@ import pytest
 from statistical import assert_mean_is, seeded_rng
 from tempering import Ladder, problems
 from tempering.errors import SamplerError
-from tempering.pseudo_prior import (
+from tempering.learning.pseudo_prior import (
     LARGEST_CHANGE,
     METHODS,
     Seen,

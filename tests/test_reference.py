@@ -8,9 +8,7 @@ from scipy.special import logsumexp
 import tempering as tp
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng, student_cut
 from tempering.errors import TargetError
-from tempering.layout import Layout
-from tempering.problems import Banana, five_modes, likelihood_gaussian, ring, skewed, two_modes
-from tempering.reference import (
+from tempering.learning.reference import (
     Reference,
     TooManyCalls,
     along_reference,
@@ -19,11 +17,13 @@ from tempering.reference import (
     improved_reference,
     refit_reference,
 )
-from tempering.reference.arrays import arrays_of, draw_of
-from tempering.reference.arrays import log_density as log_density_of_arrays
-from tempering.reference.modes import climb, find_modes, is_parted, local_factor
-from tempering.reference.refit import split_reference
-from tempering.reference.surface import Surface
+from tempering.learning.reference.arrays import arrays_of, draw_of
+from tempering.learning.reference.arrays import log_density as log_density_of_arrays
+from tempering.learning.reference.modes import climb, find_modes, is_parted, local_factor
+from tempering.learning.reference.refit import split_reference
+from tempering.learning.reference.surface import Surface
+from tempering.problems import Banana, five_modes, likelihood_gaussian, ring, skewed, two_modes
+from tempering.target.layout import Layout
 
 MEANS = np.array([[1.0, -2.0, 0.5], [4.0, 3.0, -1.0]])
 FACTORS = np.array([[[1.0, 0, 0], [0.5, 0.8, 0], [-0.3, 0.2, 1.4]], [[0.6, 0, 0], [-0.4, 1.1, 0], [0.1, 0.7, 0.5]]])

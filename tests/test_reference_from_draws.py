@@ -6,10 +6,10 @@ import pytest
 import tempering as tp
 from statistical import seeded_rng
 from tempering.errors import EstimatorError
+from tempering.learning.reference import fit_reference, fit_to_draws
+from tempering.learning.reference.fitted import missed_share
+from tempering.learning.reference.surface import Surface
 from tempering.problems import Banana, likelihood_gaussian, ring, two_modes
-from tempering.reference import fit_reference, fit_to_draws
-from tempering.reference.fitted import missed_share
-from tempering.reference.surface import Surface
 
 
 @pytest.mark.parametrize("problem", [Banana(), ring()], ids=["banana", "ring"])

@@ -12,7 +12,7 @@ import pytest
 
 import tempering as tp
 from tempering.errors import InputError
-from tempering.report import render, write_report
+from tempering.report.page import render, write_report
 
 VOID = {"meta", "link", "br", "img", "path", "use", "image", "rect"}
 
@@ -137,7 +137,7 @@ def test_runs_of_one_rung_have_a_page_too(draws):
 
 
 def test_draws_made_elsewhere_have_a_page_even_without_cold_ones():
-    from tempering.io.foreign import from_blackjax_smc
+    from tempering.doors.foreign import from_blackjax_smc
 
     rng = np.random.default_rng(5)
     particles = np.stack([rng.normal(size=400) / np.sqrt(1 + k) for k in (0.0, 0.2, 0.6)])
@@ -149,7 +149,7 @@ def test_draws_made_elsewhere_have_a_page_even_without_cold_ones():
 
 
 def test_a_place_that_cannot_be_written_is_an_input_error(draws, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempering.report.render", lambda draws, title: "")
+    monkeypatch.setattr("tempering.report.page.render", lambda draws, title: "")
     with pytest.raises(InputError, match="must be writable"):
         write_report(draws, tmp_path / "no" / "page.html")
 

@@ -8,7 +8,7 @@ import pytest
 
 import tempering as tp
 from tempering.errors import EstimatorError, SamplerError, TargetError
-from tempering.starting import starting_points
+from tempering.target.starting import starting_points
 
 SHORT = {"ladder": [1, 0.5], "draws": 64, "tune": 64, "chains": 2, "rng": 1, "progress": False}
 

@@ -13,14 +13,14 @@ import pytest
 import tempering as tp
 from statistical import assert_variance_is_one, seeded_rng
 from tempering import problems
-from tempering.engines import summing
-from tempering.engines.index_sums import sums_of_trace
-from tempering.engines.summing import block_shape, length_on_device
 from tempering.engines.trace import Trace
 from tempering.errors import EstimatorError, NotANumberError, SamplerError, TargetError
 from tempering.estimators import RULES
-from tempering.estimators.running import RunningRungs
-from tempering.tuning.rounds import n_round_trips, swap_acceptance
+from tempering.estimators.running.rungs import RunningRungs
+from tempering.learning.rounds import n_round_trips, swap_acceptance
+from tempering.recorders import summing
+from tempering.recorders.index_sums import sums_of_trace
+from tempering.recorders.summing import block_shape, length_on_device
 
 PROBLEM = problems.skewed(2)
 KERNEL = tp.kernels.RandomWalk()  # one value: code compiled for it is found again
@@ -365,8 +365,8 @@ def test_several_devices_give_what_one_gives(method):
 
 @pytest.mark.parametrize("engine", ["vector", "scalar"])
 def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypatch):
-    from tempering import sum_sampling
     from tempering.execution.interruption import Interruption
+    from tempering.runs import sum_sampling
 
     asked = []
 
@@ -381,7 +381,7 @@ def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypa
         monkeypatch.setattr(Interruption, "requested", property(requested, lambda self, value: None), raising=False)
         return sample_sums(*arguments, **options)
 
-    monkeypatch.setattr("tempering.sampling.sample_sums", and_then_stop)
+    monkeypatch.setattr("tempering.runs.sampling.sample_sums", and_then_stop)
     with pytest.warns(UserWarning, match="Stopped by Ctrl-C after"):
         sums = run(density, draws=100_000, engine=engine, chains=2, tune=0, keep="sums", quantities=QUANTITIES)
     assert 0 < sums.n_draws < 100_000

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 import tempering as tp
 from tempering import problems
-from tempering.reference import fit_reference
+from tempering.learning.reference import fit_reference
 
 STORE = Path(__file__).parents[2] / "src" / "tempering" / "data" / "posterior_truths.json"
 PROBLEMS = {

@@ -11,15 +11,15 @@ True
 from importlib import import_module
 
 from tempering import kernels
-from tempering.draws import TemperedDraws
 from tempering.errors import TemperingError
 from tempering.estimators import Estimate, combine
 from tempering.execution.checkpoint import Checkpoint
 from tempering.io.zarr_store import load
-from tempering.joining import join
-from tempering.ladder import Ladder
-from tempering.sampling import sample
-from tempering.sums import TemperedSums
+from tempering.path.ladder import Ladder
+from tempering.runs.draws import TemperedDraws
+from tempering.runs.joining import join
+from tempering.runs.sampling import sample
+from tempering.runs.sums import TemperedSums
 from tempering.target import Target
 
 __version__ = "0.1.0"
@@ -39,11 +39,11 @@ __all__ = [
     "sample",
 ]
 
-_LATER = ("models", "plots", "problems", "reference")
+_LATER = {"models": "models", "plots": "plots", "problems": "problems", "reference": "learning.reference"}
 
 
 def __getattr__(name: str) -> object:
     """Import the parts that need more than NumPy when they are first named."""
     if name not in _LATER:
         raise AttributeError(f"module 'tempering' has no attribute {name!r}")
-    return import_module(f"tempering.{name}")
+    return import_module(f"tempering.{_LATER[name]}")

@@ -19,7 +19,7 @@ from tempering.engines.trace import Schedule
 from tempering.kernels import BlackJAX, Cycle, HitAndRunSlice, Independence, Mixture, RandomWalk, Slice
 from tempering.kernels.composite import leaves
 from tempering.kernels.settings import Settings
-from tempering.layout import Layout
+from tempering.target.layout import Layout
 
 LADDER = Ladder([1.0, 0.5, 0.1])
 LOG_PSEUDO_PRIOR = np.array([0.0, -1.5, -5.0])  # near 1 / Z, but not at it

@@ -6,10 +6,10 @@ import numba
 import numpy as np
 import pytest
 
-from tempering.engines import compiling
-from tempering.engines.compiling import bind, compiled, when_compiled
+from tempering.compiling import functions as compiling
+from tempering.compiling.functions import bind, compiled, when_compiled
 from tempering.kernels import slice_sampling
-from tempering.samplers import simulated
+from tempering.rungs import simulated
 
 
 def own(function):

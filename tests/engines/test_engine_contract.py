@@ -25,7 +25,7 @@ from tempering.engines import scalar_pieces, vector
 from tempering.engines.trace import joined, shortened
 from tempering.errors import NotANumberError, TargetError
 from tempering.kernels import BlackJAX
-from tempering.layout import Layout
+from tempering.target.layout import Layout
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=name_of)
 compiled_rows = pytest.mark.parametrize("row", [r for r in ROWS if r.engine == "numba"], ids=name_of)

@@ -12,7 +12,7 @@ from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
-from tempering.layout import Layout
+from tempering.target.layout import Layout
 
 LADDER = Ladder([1.0, 0.0])
 LAYOUT = Layout.of(np.zeros(2))

@@ -11,9 +11,9 @@ from tempering.engines import vector
 from tempering.engines.trace import Schedule
 from tempering.kernels import BlackJAX, RandomWalk
 from tempering.kernels.settings import starting_settings
-from tempering.layout import Layout
-from tempering.reference import Reference, along_reference
-from tempering.reference.path import open_to_reference
+from tempering.learning.reference import Reference, along_reference
+from tempering.learning.reference.path import open_to_reference
+from tempering.target.layout import Layout
 
 LAYOUT = Layout.of(np.zeros(2))
 LADDER = tp.Ladder([1.0, 0.3, 0.0])

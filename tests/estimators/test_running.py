@@ -20,8 +20,7 @@ from tempering.estimators import (
     thermodynamic_integration,
     weighted_quantile,
 )
-from tempering.estimators.running import Quantities, RunningRungs, groups_of
-from tempering.estimators.running_answers import (
+from tempering.estimators.running.answers import (
     combine_sums,
     log_evidence_by_integration,
     log_evidence_by_mbar,
@@ -31,8 +30,9 @@ from tempering.estimators.running_answers import (
     quantile_of,
     rung_sums,
 )
-from tempering.estimators.running_batches import standard_error_of_batches
-from tempering.estimators.running_bins import EnergyBins, middles, nodes_of, widths
+from tempering.estimators.running.batches import standard_error_of_batches
+from tempering.estimators.running.bins import EnergyBins, middles, nodes_of, widths
+from tempering.estimators.running.rungs import Quantities, RunningRungs, groups_of
 
 BINS = EnergyBins(-0.5, 1.0)
 EXACT = ("cold_only", "pooled", "equal", "ess_optimal", "screened", "mbar")

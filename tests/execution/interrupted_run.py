@@ -6,8 +6,8 @@ from contextlib import nullcontext
 import numpy as np
 
 import tempering as tp
-from tempering import progress
 from tempering.execution import processes
+from tempering.runs import progress
 
 
 def skewed(x):

@@ -180,8 +180,8 @@ def test_a_tuning_that_comes_out_otherwise_is_refused(tmp_path, monkeypatch):
         stop_after(patch, 5)
         with pytest.raises(Stopped):
             run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
-    monkeypatch.setattr("tempering.tuning.rounds.SHARE_OF_START", 0.9)
-    monkeypatch.setattr("tempering.tuning.kernel_settings.start", _other_start)
+    monkeypatch.setattr("tempering.learning.rounds.SHARE_OF_START", 0.9)
+    monkeypatch.setattr("tempering.learning.kernel_settings.start", _other_start)
     with pytest.raises(CheckpointError, match="step 1 of its tuning comes out otherwise"):
         run(tmp_path / "run")
 

@@ -15,11 +15,11 @@ from test_checkpoint import Stopped, stop_after
 from test_dying_workers import Walker, kill_a_worker
 
 import tempering as tp
-from tempering import sum_sampling
-from tempering.engines import summing
 from tempering.errors import CheckpointError, SamplerError
-from tempering.estimators.running_parts import in_a_tree
+from tempering.estimators.running.parts import in_a_tree
 from tempering.execution import blocks, sum_blocks
+from tempering.recorders import summing
+from tempering.runs import sum_sampling
 
 QUANTITIES = {
     "vector, simulated": {"beta": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)},

@@ -4,7 +4,7 @@ import numpy as np
 
 from statistical import seeded_rng
 from tempering import Ladder, TemperedDraws, problems
-from tempering.layout import Layout
+from tempering.target.layout import Layout
 
 PROBLEM = problems.skewed(2)
 LADDER = Ladder([1.0, 0.6, 0.3])

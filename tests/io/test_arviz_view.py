@@ -7,9 +7,9 @@ import pytest
 from exact_runs import LADDER, PROBLEM, exact_run
 
 from statistical import assert_mean_is, assert_mean_is_not
+from tempering.doors import arviz as view
+from tempering.doors.arviz import to_arviz
 from tempering.errors import InputError
-from tempering.io import arviz as view
-from tempering.io.arviz import to_arviz
 
 
 @pytest.fixture(autouse=True)

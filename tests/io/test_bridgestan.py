@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tempering as tp
-from tempering.io.bridgestan import constrain_by_stan, density_of_stan
+from tempering.doors.bridgestan import constrain_by_stan, density_of_stan
 
 
 class StanModel:

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 import tempering as tp
+from tempering.doors.csv_draws import combine_csv
 from tempering.errors import InputError
-from tempering.io.csv_draws import combine_csv
 from tempering.problems import mixture, skewed
 
 PROBLEM = mixture()

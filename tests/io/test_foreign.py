@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
+from tempering.doors import foreign
 from tempering.errors import InputError
-from tempering.io import foreign
 from tempering.problems.gaussian_likelihood import GaussianLikelihood
 
 PROBLEM = GaussianLikelihood([[1.0, 0.4], [0.3, -1.2], [0.8, 0.1]], [2.0, -1.0, 3.0], [-1.0, 0.5], [1.5, 0.8], 0.9)

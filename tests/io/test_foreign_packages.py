@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from statistical import FALSE_ALARM_RATE
-from tempering.io import foreign
+from tempering.doors import foreign
 from tempering.problems.gaussian_likelihood import GaussianLikelihood
 
 PROBLEM = GaussianLikelihood(made.DESIGN, made.DATA, made.PRIOR_MEAN, made.PRIOR_SD, made.NOISE_SD)

@@ -11,8 +11,8 @@ from scipy import stats
 
 import tempering as tp
 from statistical import FALSE_ALARM_RATE
+from tempering.doors.numpyro import target_from_numpyro
 from tempering.errors import InputError, TargetError
-from tempering.io.numpyro import target_from_numpyro
 
 
 def eight_schools(effect, error):

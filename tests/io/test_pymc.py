@@ -10,9 +10,9 @@ from scipy import stats
 
 import tempering as tp
 from statistical import FALSE_ALARM_RATE
+from tempering.doors import pymc as front_door
+from tempering.doors.pymc import target_from_pymc
 from tempering.errors import InputError, TargetError
-from tempering.io import pymc as front_door
-from tempering.io.pymc import target_from_pymc
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # ArviZ, which PyMC imports, announces its successor
@@ -173,7 +173,7 @@ def test_the_precision_of_the_users_jax_is_left_alone():
     code = (
         "import warnings; warnings.simplefilter('ignore')\n"
         "import jax, pymc as pm\n"
-        "from tempering.io.pymc import target_from_pymc\n"
+        "from tempering.doors.pymc import target_from_pymc\n"
         "with pm.Model() as model: pm.Normal('x')\n"
         "target_from_pymc(model)\n"
         "assert not jax.config.read('jax_enable_x64')\n"

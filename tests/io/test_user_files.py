@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import tempering as tp
-from tempering.errors import InputError, SamplerError
-from tempering.io.user_files import (
+from tempering.cli.user_files import (
     find_target,
     parse_kernel,
     parse_ladder,
@@ -14,6 +13,7 @@ from tempering.io.user_files import (
     parse_reference,
     sample_file,
 )
+from tempering.errors import InputError, SamplerError
 from tempering.io.zarr_store import load
 
 FILE = """

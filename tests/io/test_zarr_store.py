@@ -13,7 +13,7 @@ import tempering as tp
 from tempering.errors import InputError
 from tempering.io.run_store import ARRAYS
 from tempering.io.zarr_store import load, save
-from tempering.layout import Layout
+from tempering.target.layout import Layout
 
 CONTAINERS = [np.zeros(2), {"b": 0.0, "a": 0.0}, (0.0, np.zeros(1)), {"outer": {"a": 0.0}, "b": [0.0]}]
 

@@ -14,14 +14,14 @@ from exact_paths import INVERSE, TRIL, Logistic, statistics
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering import Ladder, Target, sample
+from tempering.compiling.functions import bind
 from tempering.engines import loops
-from tempering.engines.compiling import bind
 from tempering.kernels import Cycle, Hamiltonian, RandomWalk, vector
 from tempering.kernels.composite import leaves
 from tempering.kernels.random_walk import random_walk
 from tempering.kernels.settings import Settings
-from tempering.tuning.density_of_states import DensityOfStates
-from tempering.tuning.kernel_settings import MOST_FRESH, with_fresh
+from tempering.learning.density_of_states import DensityOfStates
+from tempering.learning.kernel_settings import MOST_FRESH, with_fresh
 
 N = 3000  # exact draws a temperature
 PATH = Logistic((1.0, 0.3, 0.05))

@@ -8,16 +8,16 @@ from exact_paths import INVERSE, LogRates, statistics
 
 import tempering as tp
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
-from tempering.engines.compiling import bind
+from tempering.compiling.functions import bind
 from tempering.errors import NotANumberError, TargetError
-from tempering.gradients import WithGradient
 from tempering.kernels import Hamiltonian, RandomWalk, vector
 from tempering.kernels import hamiltonian as module
 from tempering.kernels import vector_hamiltonian as lockstep
 from tempering.kernels.scalar import evaluate
 from tempering.kernels.settings import Settings
-from tempering.layout import Layout
-from tempering.reference import Reference, along_reference
+from tempering.learning.reference import Reference, along_reference
+from tempering.target.gradients import WithGradient
+from tempering.target.layout import Layout
 
 N, N_STEPS = 1500, 2
 PATH = LogRates()

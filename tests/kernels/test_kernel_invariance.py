@@ -16,8 +16,8 @@ from exact_paths import Logistic, LogRates, PoweredUp, statistics
 from numba.core.types import FunctionType
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
+from tempering.compiling.functions import bind, compiled
 from tempering.engines import scalar_pieces
-from tempering.engines.compiling import bind, compiled
 from tempering.kernels import (
     BlackJAX,
     Cycle,

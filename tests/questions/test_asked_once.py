@@ -9,9 +9,9 @@ from scipy.special import logsumexp
 
 import tempering as tp
 from statistical import seeded_rng
-from tempering.draws import RunInfo
 from tempering.estimators import rung_draws, standard_error_of_sum
-from tempering.tuning import density_of_states
+from tempering.learning import density_of_states
+from tempering.runs.draws import RunInfo
 
 K = np.array([1.0, 0.7, 0.35])
 OCCUPANCY = [0.5, 0.2, 0.3]

@@ -15,7 +15,7 @@ from enumeration import ENERGY, LADDER, LOG_PSEUDO_PRIOR, drift, normalised
 
 from statistical import assert_mean_is, seeded_rng
 from tempering.errors import SamplerError
-from tempering.samplers import lockstep, parallel, simulated
+from tempering.rungs import lockstep, parallel, simulated
 
 MOVES = {
     "neighbour": (simulated.move_to_neighbour, lockstep.move_to_neighbour),

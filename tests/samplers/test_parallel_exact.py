@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from enumeration import ENERGY, LADDER, accept, drift, enumerate_decisions, normalised, outcomes
 
+from tempering.compiling.functions import bind
 from tempering.engines import loops
-from tempering.engines.compiling import bind
-from tempering.samplers import parallel
+from tempering.rungs import parallel
 
 SWAPS = {
     "random": parallel.swap_random,

@@ -9,12 +9,12 @@ from statistical import SEED_OFFSET, assert_mean_is, assert_mean_is_not, assert_
 from tempering.errors import NotANumberError, SamplerError, TargetError
 from tempering.estimators import combine
 from tempering.kernels import BlackJAX, RandomWalk
-from tempering.layout import Layout
+from tempering.learning.reference import fitted
+from tempering.populations import pilot
+from tempering.populations.populations import along_longest_axis, next_inverse_temperature, systematic
+from tempering.populations.sequential import sample_sequential
 from tempering.problems import five_modes, likelihood_gaussian, mixture, ring
-from tempering.reference import fitted
-from tempering.samplers import pilot
-from tempering.samplers.populations import along_longest_axis, next_inverse_temperature, systematic
-from tempering.samplers.sequential import sample_sequential
+from tempering.target.layout import Layout
 
 PROBLEM = likelihood_gaussian()
 LIKELIHOOD = tp.Target.from_likelihood(PROBLEM.log_likelihood, PROBLEM.log_prior, PROBLEM.sample_prior)

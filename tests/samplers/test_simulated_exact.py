@@ -16,9 +16,9 @@ from enumeration import (
     outcomes,
 )
 
+from tempering.compiling.functions import bind
 from tempering.engines import loops
-from tempering.engines.compiling import bind
-from tempering.samplers import simulated
+from tempering.rungs import simulated
 
 MOVES = {"neighbour": simulated.move_to_neighbour, "lifted": simulated.move_lifted}
 

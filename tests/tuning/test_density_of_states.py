@@ -3,8 +3,8 @@ import pytest
 
 from statistical import seeded_rng
 from tempering import Ladder, problems
-from tempering.tuning.density_of_states import DensityOfStates, Energies
-from tempering.tuning.ladder_choice import LEAST_ACCEPTANCE, choose_ladder
+from tempering.learning.density_of_states import DensityOfStates, Energies
+from tempering.learning.ladder_choice import LEAST_ACCEPTANCE, choose_ladder
 
 LADDER = Ladder.geometric(12, 0.01)
 

@@ -7,7 +7,7 @@ from numba import njit
 
 import tempering as tp
 from statistical import seeded_rng
-from tempering.tuning.density_of_states import Energies
+from tempering.learning.density_of_states import Energies
 
 LADDER = tp.Ladder([1.0, 0.5, 0.25, 0.12, 0.06, 0.03])
 SHAPE = 6.0  # of a gamma density, whose powers are gamma densities too

@@ -4,8 +4,8 @@ import pytest
 import tempering as tp
 from tempering import problems
 from tempering.engines.trace import Trace
-from tempering.tuning.pilot import spread_ratio
-from tempering.tuning.rounds import n_round_trips, swap_acceptance
+from tempering.learning.pilot import spread_ratio
+from tempering.learning.rounds import n_round_trips, swap_acceptance
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import tempering as tp
 from tempering import problems
 from tempering.engines.trace import Schedule
 from tempering.kernels.settings import Settings
-from tempering.tuning.density_of_states import DensityOfStates, Energies
-from tempering.tuning.ladder_choice import aimed_occupancy
-from tempering.tuning.rounds import Tuner
-from tempering.tuning.settling import has_settled
+from tempering.learning.density_of_states import DensityOfStates, Energies
+from tempering.learning.ladder_choice import aimed_occupancy
+from tempering.learning.rounds import Tuner
+from tempering.learning.settling import has_settled
 
 EVENLY = np.full(4, 0.25)
 LADDER = tp.Ladder([1.0, 0.5, 0.2, 0.1])

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from tempering.errors import TargetError
 from tempering.kernels import vector
 from tempering.kernels.composite import leaves
-from tempering.layout import Layout
 from tempering.target import Target
+from tempering.target.layout import Layout
 
 
 class Functions(NamedTuple):
@@ -33,7 +33,7 @@ def functions_of(target: Target, kernel: Any, layout: Layout) -> Functions:
         return Functions(*_own(target, kernel, layout))
     if bridge.reference is None and not on_processor:  # asking each time would cost more than compiling again
         return Functions(*_own(target, kernel, layout))
-    from tempering.reference.arrays import arrays_of
+    from tempering.learning.reference.arrays import arrays_of
 
     arrays = arrays_of(bridge.reference, layout.size)
     return Functions(*_bridged(bridge.plain, kernel, layout), arrays if on_processor else arrays._replace(is_on=None))
@@ -47,7 +47,7 @@ def _own(target: Target, kernel: Any, layout: Layout) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=64)
 def _bridged(plain: Target, kernel: Any, layout: Layout) -> tuple[Any, Any]:
-    from tempering.reference import arrays
+    from tempering.learning.reference import arrays
 
     density_of_plain, draw_of_plain = _density(plain, layout), _draw(plain)
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.functions import bind, compiled
 from tempering.engines import loops
-from tempering.engines.compiling import bind, compiled
 from tempering.engines.scalar_pieces import Pieces, quiet, raise_not_finite
 from tempering.engines.trace import Schedule, Trace
 from tempering.randomness import stream
-from tempering.samplers import parallel, simulated
+from tempering.rungs import parallel, simulated
 
 RUNG_MOVES = {"lifted": simulated.move_lifted, "neighbour": simulated.move_to_neighbour}
 SWAPS = {

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.functions import bind, compiled
 from tempering.engines import loops
-from tempering.engines.compiling import bind, compiled
 from tempering.engines.trace import Schedule
 from tempering.errors import NotANumberError, TargetError
-from tempering.gradients import WithGradient, gradient_of
 from tempering.kernels.composite import leaves, scalar_move, scalar_settings
 from tempering.kernels.scalar import evaluate
-from tempering.layout import Layout
-from tempering.starting import check_value
 from tempering.target import Target
+from tempering.target.gradients import WithGradient, gradient_of
+from tempering.target.layout import Layout
+from tempering.target.starting import check_value
 
 
 @dataclass(frozen=True)

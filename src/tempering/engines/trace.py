@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.kernels.settings import Settings
-from tempering.ladder import Ladder
+from tempering.path.ladder import Ladder
 
 QUANTUM = 32  # iterations; every run is a multiple of it, so that one length is compiled
 LONG_BLOCK = 4096  # iterations; runs that are multiples of it are worth a compilation of their own

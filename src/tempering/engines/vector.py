@@ -16,16 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.programs import jitted
 from tempering.engines.densities import flat_vector, functions_of
-from tempering.engines.jitting import jitted
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.streams import keys_of
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace
 from tempering.errors import SamplerError
 from tempering.kernels import vector
-from tempering.layout import Layout
-from tempering.samplers import lockstep
+from tempering.rungs import lockstep
 from tempering.target import Target
+from tempering.target.layout import Layout
 
 STARTING_STREAM, RUNNING_STREAM = 0, 1
 PADDED_TO = 32  # ladders are padded to multiples of it, so that tuning their length compiles nothing anew
@@ -40,7 +40,7 @@ class Pieces:
     energy: Callable[[Any], Any]
     record: Callable[[Any], Any]
     positions: Callable[[Any], Any]  # recorded values -> by name
-    reference: Any = None  # arrays that are an argument of the move: `tempering.samplers.lockstep.Path`
+    reference: Any = None  # arrays that are an argument of the move: `tempering.rungs.lockstep.Path`
 
 
 class States(NamedTuple):

@@ -30,8 +30,8 @@ from tempering.estimators.rules import (
     screened,
 )
 from tempering.estimators.rung_sums import RungSums
-from tempering.estimators.running import RunningRungs
-from tempering.estimators.running_answers import SummedCombination, combine_sums
+from tempering.estimators.running.answers import SummedCombination, combine_sums
+from tempering.estimators.running.rungs import RunningRungs
 from tempering.estimators.standard_error import Estimate, covariance_of_sum, standard_error_of_sum
 from tempering.estimators.weighted import (
     WeightedEcdf,

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tempering.draws import TemperedDraws
 from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
 from tempering.execution.checkpoint import Folder, as_checkpoint, writing
 from tempering.execution.identity import identity_of
@@ -24,8 +23,9 @@ from tempering.execution.sum_keeping import SumKeeper, is_of_sums, load_sums
 from tempering.execution.workers import Workers
 from tempering.io.run_store import zarr_library
 from tempering.io.zarr_store import save
-from tempering.planning import Plan
-from tempering.sums import TemperedSums
+from tempering.runs.draws import TemperedDraws
+from tempering.runs.planning import Plan
+from tempering.runs.sums import TemperedSums
 
 
 @dataclass(frozen=True)

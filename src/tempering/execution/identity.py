@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tempering.execution.digest import digest
-from tempering.planning import Plan
 from tempering.randomness import stream
+from tempering.runs.planning import Plan
 from tempering.target import Target
 
 STEPS = (0.0, 0.03, -0.11)  # from the start, relative and absolute

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tempering.draws import TemperedDraws
 from tempering.engines.trace import Trace, joined, shortened
 from tempering.errors import CheckpointError, SamplerError
 from tempering.execution.blocks import WholeEngine
@@ -20,6 +19,7 @@ from tempering.execution.pickling import pack, unpack
 from tempering.execution.sum_keeping import is_of_sums
 from tempering.io.run_store import ARRAYS, RunStore, draws_in_chunk, zarr_library
 from tempering.io.zarr_store import load, open_draws, rows_of
+from tempering.runs.draws import TemperedDraws
 
 STORE = "draws.zarr"
 

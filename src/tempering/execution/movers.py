@@ -10,9 +10,9 @@ from tempering.execution.context import Execution
 from tempering.execution.digest import digest
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Unknown, built, follow_the_parent
-from tempering.layout import Layout
-from tempering.samplers.populations import Mover, build_mover
+from tempering.populations.populations import Mover, build_mover
 from tempering.target import Target
+from tempering.target.layout import Layout
 
 
 @dataclass(frozen=True, eq=False)

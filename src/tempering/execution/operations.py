@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from tempering.execution.recipe import Recipe
-from tempering.layout import Layout
 from tempering.target import Target
+from tempering.target.layout import Layout
 
 
 def operations(recipe: Recipe) -> float:

@@ -15,9 +15,9 @@ from typing import Any
 
 from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
-from tempering.layout import Layout
-from tempering.planning import Plan
 from tempering.randomness import stream
+from tempering.runs.planning import Plan
+from tempering.target.layout import Layout
 
 EXAMPLE_STREAM = 3
 KEPT_ENGINES = 8  # a worker's: those of a few runs, with all that was compiled for them

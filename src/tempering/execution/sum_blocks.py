@@ -14,15 +14,15 @@ from uuid import uuid4
 import numpy as np
 
 from tempering.engines.scalar import COMPILED
-from tempering.engines.sum_runs import Course, Part, Task, advance
 from tempering.engines.trace import Schedule, Trace
-from tempering.estimators.running import Quantities
+from tempering.estimators.running.rungs import Quantities
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, Unknown, built, follow_the_parent
 from tempering.execution.workers import Workers
-from tempering.layout import Layout
-from tempering.quantities import Summands
-from tempering.tuning.rounds import check_spread
+from tempering.learning.rounds import check_spread
+from tempering.recorders.quantities import Summands
+from tempering.recorders.sum_runs import Course, Part, Task, advance
+from tempering.target.layout import Layout
 
 QUICK = 1  # zlib's: tables are mostly zeros, and shrink to a tenth at once
 

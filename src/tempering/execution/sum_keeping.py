@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tempering.engines.index_sums import IndexSums
-from tempering.engines.sum_runs import Course, Part
 from tempering.errors import CheckpointError, SamplerError
-from tempering.estimators.running import Quantities, RunningRungs
-from tempering.estimators.running_parts import beside, in_a_tree
+from tempering.estimators.running.parts import beside, in_a_tree
+from tempering.estimators.running.rungs import Quantities, RunningRungs
 from tempering.execution.checkpoint import Folder, read_identity, read_latest, write_latest
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.sum_blocks import SumBlocks, released
-from tempering.sums import TemperedSums
+from tempering.recorders.index_sums import IndexSums
+from tempering.recorders.sum_runs import Course, Part
+from tempering.runs.sums import TemperedSums
 
 
 @dataclass(frozen=True, eq=False)

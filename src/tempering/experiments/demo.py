@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.experiments import Report, table2
 from tempering.problems import mixture
+from tempering.runs.draws import TemperedDraws
 from tempering.target import Target
 
 N_RUNS, N_DRAWS, N_TUNE = 20, 100_000, 30_000

@@ -17,7 +17,7 @@ from tempering.data import path_of
 from tempering.estimators import RungSums, ess_of_autocorrelation, ess_optimal
 from tempering.execution.checkpoint import Checkpoint, within
 from tempering.experiments import Report, Row
-from tempering.ladder import Ladder
+from tempering.path.ladder import Ladder
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp import TreedGP

@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.data import SYNTHETIC_COUNTS, path_of
-from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.estimators import ess_of_weights
 from tempering.execution.checkpoint import Checkpoint, within
 from tempering.experiments import Report, Row
-from tempering.ladder import Ladder
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.estimator import learn_pseudo_prior, without_first
 from tempering.models.recapture.likelihood import PARAMETERS
@@ -28,7 +26,9 @@ from tempering.models.recapture.model import RecaptureModel, recapture_model
 from tempering.models.recapture.reading import read
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import Structure
-from tempering.sampling import sample
+from tempering.path.ladder import Ladder
+from tempering.runs.draws import TemperedDraws
+from tempering.runs.sampling import sample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

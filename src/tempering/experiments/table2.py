@@ -12,15 +12,15 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.execution.blas_threads import one_blas_thread
 from tempering.execution.workers import Workers
 from tempering.experiments import Report, Row, summarise
-from tempering.ladder import Ladder
+from tempering.path.ladder import Ladder
 from tempering.problems import NormalMixture, mixture
-from tempering.progress import bar
-from tempering.sampling import sample
+from tempering.runs.draws import TemperedDraws
+from tempering.runs.progress import bar
+from tempering.runs.sampling import sample
 from tempering.target import Target
 
 RULES = ("cold_only", "pooled", "ess_optimal")

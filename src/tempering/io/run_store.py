@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tempering.errors import InputError
 
 if TYPE_CHECKING:
-    from tempering.draws import RunInfo, TemperedDraws
-    from tempering.layout import Layout
+    from tempering.runs.draws import RunInfo, TemperedDraws
+    from tempering.target.layout import Layout
 
 FORMAT = 1
 MARK = "tempering_format"

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.draws import RunInfo, TemperedDraws
 from tempering.errors import InputError
 from tempering.io.run_store import ARRAYS, FORMAT, MARK, WHOLE, RunStore, zarr_library
 from tempering.kernels.settings import Settings
-from tempering.ladder import Ladder
-from tempering.layout import Layout
+from tempering.path.ladder import Ladder
+from tempering.runs.draws import RunInfo, TemperedDraws
+from tempering.target.layout import Layout
 
 
 def save(draws: TemperedDraws, path: str | Path) -> None:
@@ -199,7 +199,7 @@ def _read_fields(group: Any) -> dict[str, Any]:
 
 
 def _read_info(group: Any) -> RunInfo:
-    from tempering.tuning.rounds import Round
+    from tempering.learning.rounds import Round
 
     n_rounds = len(list(group["rounds"].group_keys())) if "rounds" in group else 0
     rounds = tuple(Round(**_read_fields(group[f"rounds/{i}"])) for i in range(n_rounds))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.compiling import bind
+from tempering.compiling.functions import bind
 from tempering.errors import TargetError
 from tempering.randomness import accept
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import NotANumberError, TargetError
-from tempering.gradients import gradient_of
 from tempering.kernels.scalar import Vector, move_to_proposal, tempered
 from tempering.kernels.settings import is_dense
 from tempering.randomness import accept
+from tempering.target.gradients import gradient_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.compiling import when_compiled
+from tempering.compiling.functions import when_compiled
 
 Vector = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.ladder import Ladder
+from tempering.path.ladder import Ladder
 
 
 class Settings(NamedTuple):

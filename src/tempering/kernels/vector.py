@@ -17,7 +17,7 @@ from tempering.kernels.composite import Cycle, Mixture, leaves
 from tempering.kernels.independence import DEGREES_OF_FREEDOM
 from tempering.kernels.settings import Settings, is_dense
 from tempering.kernels.slice_sampling import MAX_STEPS_OUT
-from tempering.random_numbers import uniforms
+from tempering.kernels.uniforms import uniforms
 
 Density = Callable[[Any], tuple[Any, Any]]
 Move = Callable[[Any, Any, Any, Any], tuple[Any, Any]]

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempering.draws import DEFAULT_RULE
 from tempering.estimators.rules import PARETO_K_LIMIT
 from tempering.plots.style import BLUE, COLOURS, INK, new_axes, shade, whole_numbers
+from tempering.runs.draws import DEFAULT_RULE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tempering.draws import TemperedDraws
+    from tempering.runs.draws import TemperedDraws
 
 
 def plot_ladder(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
@@ -130,7 +130,7 @@ def plot_barrier(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
 
     Even steps in height make an even ladder; a steep stretch without rungs is where chains get stuck.
     """
-    from tempering.tuning.density_of_states import DensityOfStates
+    from tempering.learning.density_of_states import DensityOfStates
 
     ax = new_axes(ax)
     k = draws.ladder.inverse_temperatures

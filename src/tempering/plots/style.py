@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-    from tempering.draws import TemperedDraws
+    from tempering.runs.draws import TemperedDraws
 
 # Okabe and Ito's palette, which the colour-blind can tell apart; a rule has the same colour in every picture
 COLOURS = {

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempering.draws import DEFAULT_RULE
 from tempering.plots.style import COLOURS, INK, new_axes, one_number_a_draw, shade
+from tempering.runs.draws import DEFAULT_RULE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tempering.draws import TemperedDraws
+    from tempering.runs.draws import TemperedDraws
 
 FAR = 10.0  # times its size: an evidence as far off as that would flatten the picture
 MOST_CURVES = 6  # rungs whose densities are drawn, evenly over the ladder

@@ -3,13 +3,13 @@ import pytest
 
 from statistical import seeded_rng
 from tempering.data import SYNTHETIC_COUNTS, path_of
-from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.experiments import shags
-from tempering.ladder import Ladder
 from tempering.models.recapture import ModelSpace, read
 from tempering.models.recapture.model import recapture_model
 from tempering.models.recapture.structures import Structure
+from tempering.path.ladder import Ladder
+from tempering.runs.draws import TemperedDraws
 
 
 def some_draws(shift=0.0):

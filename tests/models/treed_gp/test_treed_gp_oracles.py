@@ -10,7 +10,6 @@ from numba import njit
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.estimators import ess_of_weights
 from tempering.estimators.rules import ess_optimal
-from tempering.ladder import Ladder
 from tempering.models.treed_gp.combining import combined_ess
 from tempering.models.treed_gp.driver import log_marginals, log_weight_of, move_rung
 from tempering.models.treed_gp.engine import TreedGPEngine
@@ -20,6 +19,7 @@ from tempering.models.treed_gp.learning import tune
 from tempering.models.treed_gp.model import TreedGPModel, energy, step
 from tempering.models.treed_gp.settings import Prior, Proposals
 from tempering.models.treed_gp.summary import active_of
+from tempering.path.ladder import Ladder
 
 # beta ~ N(0, sigma^2 I), tau^2 = 1 and (a, q) fixed: p(d, g | Z) is then an integral over the plane.
 A, Q = 5.0, 10.0

@@ -50,9 +50,9 @@ def fit(
 ) -> None:
     """Average over all structures of survival, recapture and recovery."""
     from tempering.execution.workers import processes_or_none
-    from tempering.ladder import Ladder
     from tempering.models.recapture.estimator import MarkRecapture
     from tempering.models.recapture.reading import read
+    from tempering.path.ladder import Ladder
 
     quiet = quiet or bool(ctx.obj)  # --quiet may stand before the command, too
     data = read(file, format, groups=groups, ages=_numbers(ages), first_year=first_year, tail=tail)

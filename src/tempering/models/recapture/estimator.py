@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.estimators import mbar
 from tempering.execution.checkpoint import Checkpoint, within
-from tempering.ladder import Ladder
 from tempering.models.recapture.model import RecaptureModel, recapture_model
 from tempering.models.recapture.reading import Data, as_counts
 from tempering.models.recapture.results import RecaptureResult
 from tempering.models.recapture.spaces import ModelSpace
-from tempering.sampling import sample
+from tempering.path.ladder import Ladder
+from tempering.runs.draws import TemperedDraws
+from tempering.runs.sampling import sample
 
 # Jumps need no hotter rungs: twice the effective draws a second of the paper's 40 down to k = 0.1,
 # measured on the synthetic set (benchmarks/recapture.py)

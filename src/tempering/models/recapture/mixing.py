@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tempering.models.recapture.likelihood import PARAMETERS
-from tempering.questions.diagnosis import FEW_EFFECTIVE, FEW_ROUND_TRIPS, LARGE_R_HAT, weighted_r_hat
+from tempering.runs.diagnosis import FEW_EFFECTIVE, FEW_ROUND_TRIPS, LARGE_R_HAT, weighted_r_hat
 
 if TYPE_CHECKING:
     from tempering.models.recapture.results import RecaptureResult

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tempering.draws import TemperedDraws
 from tempering.errors import InputError
 from tempering.estimators import DEFAULT_RULE, weighted_quantile
 from tempering.models.recapture.counts import Counts
@@ -22,6 +21,7 @@ from tempering.models.recapture.predictive import PredictiveCheck, check_arrays
 from tempering.models.recapture.reading import Data
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.spaces import ModelSpace
+from tempering.runs.draws import TemperedDraws
 
 OVERLAP_BINS = 40
 AVERAGES = ["parameter", "age_class", "year", "mean", "standard_error", "sd", "lower", "upper", "overlap"]

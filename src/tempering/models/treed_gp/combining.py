@@ -16,8 +16,8 @@ from tempering.estimators import mbar, rules
 from tempering.estimators.autocorrelation import ess_of_autocorrelation_per_rung
 from tempering.estimators.pareto import pareto_k_per_rung
 from tempering.estimators.rung_sums import RungSums
-from tempering.ladder import Ladder
 from tempering.models.treed_gp.layout import MAX_LEAVES, MOVES, State
+from tempering.path.ladder import Ladder
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.engine import Chain

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.estimators import ess_of_autocorrelation, log_evidence_mbar, mbar, thermodynamic_integration
+from tempering.learning.density_of_states import DensityOfStates
 from tempering.models.treed_gp.combining import Posterior
-from tempering.questions.diagnosis import FEW_EFFECTIVE, FEW_ROUND_TRIPS, LARGE_R_HAT, UNEVEN, Diagnosis
-from tempering.questions.evidence import DISAGREEMENT
-from tempering.tuning.density_of_states import DensityOfStates
+from tempering.runs.diagnosis import FEW_EFFECTIVE, FEW_ROUND_TRIPS, LARGE_R_HAT, UNEVEN, Diagnosis
+from tempering.runs.evidence import DISAGREEMENT
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.execution.checkpoint import Checkpoint
-from tempering.ladder import Ladder
 from tempering.models.treed_gp import storage
 from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.design import Design
@@ -29,7 +28,8 @@ from tempering.models.treed_gp.predictor import Predictor
 from tempering.models.treed_gp.settings import Prior, Proposals
 from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
-from tempering.questions.diagnosis import Diagnosis
+from tempering.path.ladder import Ladder
+from tempering.runs.diagnosis import Diagnosis
 
 Floats = NDArray[np.float64]
 

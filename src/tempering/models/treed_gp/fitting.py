@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering import progress as progress_bars
 from tempering.engines.trace import Schedule
 from tempering.errors import InputError
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import carrying_out
-from tempering.ladder import Ladder
+from tempering.learning.density_of_states import DensityOfStates
+from tempering.learning.rounds import flat_schedule
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.combining import Posterior, check_rule, combine
 from tempering.models.treed_gp.driver import Trace
@@ -26,10 +26,10 @@ from tempering.models.treed_gp.kept_fit import KeptEngine, identify, read_draws,
 from tempering.models.treed_gp.learning import first_ladder, tune
 from tempering.models.treed_gp.model import LARGE, TreedGPModel
 from tempering.models.treed_gp.records import record_size
-from tempering.progress import Report
+from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of, stream
-from tempering.tuning.density_of_states import DensityOfStates
-from tempering.tuning.rounds import flat_schedule
+from tempering.runs import progress as progress_bars
+from tempering.runs.progress import Report
 
 Floats = NDArray[np.float64]
 

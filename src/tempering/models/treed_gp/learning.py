@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError, SamplerError
-from tempering.ladder import Ladder
+from tempering.learning.density_of_states import DensityOfStates, Energies
+from tempering.learning.ladder_choice import choose_ladder
+from tempering.learning.rounds import doubling_lengths, flat_schedule
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, TreedGPEngine
-from tempering.progress import Report
-from tempering.tuning.density_of_states import DensityOfStates, Energies
-from tempering.tuning.ladder_choice import choose_ladder
-from tempering.tuning.rounds import doubling_lengths, flat_schedule
+from tempering.path.ladder import Ladder
+from tempering.runs.progress import Report
 
 Floats = NDArray[np.float64]
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from tempering.errors import InputError
 from tempering.estimators.rung_sums import RungSums
-from tempering.ladder import Ladder
 from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.fitting import Remembered
 from tempering.models.treed_gp.settings import Prior, Proposals
+from tempering.path.ladder import Ladder
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedGP

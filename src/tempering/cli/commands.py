@@ -1,0 +1,285 @@
+"""The command line: each command calls one public function and prints what it returns.
+
+Bad input ends with one line on standard error and exit status 2, never with a traceback.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tempering.errors import InputError, TemperingError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tempering.experiments import Report
+    from tempering.runs.draws import TemperedDraws
+
+EXPERIMENTS = {
+    "table1": "Table 1: the best single temperature for a Gaussian mean, exactly.",
+    "table2": "Table 2: a mixture of two normals, 100 runs of 1e5 draws.",
+    "motorcycle": "Section 3.2: a treed Gaussian process on the motorcycle accident data.",
+    "exponential": "Section 3.2: a treed Gaussian process on the two-dimensional exponential data.",
+    "shags": "Section 3.3: mark-recapture-recovery models of (synthetic) shags.",
+}
+MODELS = {
+    "treed-gp": ("tempering.models.treed_gp.cli", "Fit a Bayesian treed Gaussian process."),
+    "recapture": ("tempering.models.recapture.cli", "Fit integrated mark-recapture-recovery models."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group whose models are imported when one of their commands is called, not to list them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Name the commands, those of models which are installed among them."""
+        return [*super().list_commands(ctx), *(name for name in MODELS if _is_installed(MODELS[name][0]))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, for a model one that only knows its help."""
+        if cmd_name in MODELS:
+            return TyperGroup(name=cmd_name, help=MODELS[cmd_name][1])
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the model whose command is called."""
+        name = args[0]
+        if name in MODELS and _is_installed(MODELS[name][0]):
+            module = import_module(MODELS[name][0])
+            return name, typer.main.get_command(module.app), args[1:]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Importance tempering: every draw of every temperature, combined into one answer.",
+)
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print results only: no progress bars, no notes.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tempering {version('tempering')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    ctx: typer.Context,
+    quiet: Quiet = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    ctx.obj = quiet
+
+
+@app.command()
+def demo(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("demo"),
+    quiet: Quiet = False,
+) -> None:
+    """Run a small Table 2 in seconds, print it, and draw a picture of one run."""
+    from tempering.experiments import demo as experiment
+
+    quiet = quiet or ctx.obj
+    _print(experiment.run(folder, progress=not quiet), quiet)
+
+
+@app.command()
+def reproduce(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}.")],
+    json: Annotated[str | None, typer.Option(metavar="FILE", help="Write the rows as JSON; - prints them.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Number of independent runs.")] = None,
+    draws: Annotated[int | None, typer.Option(help="Draws of each run.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Share the work out to so many processes.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Redo an experiment of the paper and set its figures beside ours."""
+    from tempering.execution.workers import processes_or_none
+
+    quiet = quiet or ctx.obj
+    run = _experiment(name)
+    with processes_or_none(workers) as executor:
+        given = {"n_runs": runs, "n_draws": draws, "executor": executor, "checkpoint": checkpoint}
+        report: Report = run(**_settings(run, name, progress=not quiet, **given))
+    if json == "-":
+        typer.echo(report.to_json())
+        return
+    if json is not None:
+        report.write_json(json)
+    _print(report, quiet)
+
+
+@app.command()
+def combine(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A CSV file with a header and one draw a row, in time order.")],
+    energy: Annotated[str, typer.Option(help="Column of the energy: log pi, or log likelihood.")],
+    inverse_temperature: Annotated[str, typer.Option(help="Column of the inverse temperature k.")],
+    values: Annotated[str, typer.Option(help="Columns to estimate the means of, separated by commas.")],
+    quiet: Quiet = False,
+) -> None:
+    """Combine the draws of all temperatures in a file into estimates for k = 1."""
+    from tempering.doors.csv_draws import combine_csv
+
+    quiet = quiet or ctx.obj
+    with _waiting("Combining", quiet):
+        answer = combine_csv(file, energy=energy, inverse_temperature=inverse_temperature, values=values.split(","))
+    answer.print(_console(), notes=not quiet)
+
+
+@app.command()
+def sample(
+    ctx: typer.Context,
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:FUNCTION", help="A log density, or a function that returns a Target.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the run goes.")] = Path("run.zarr"),
+    report: Annotated[Path | None, typer.Option(help="Where the page goes; by default beside the run.")] = None,
+    initial: Annotated[str | None, typer.Option(help='Where chains start, as JSON: 0, [0, 1] or {"a": 0}.')] = None,
+    ladder: Annotated[str | None, typer.Option(help="Inverse temperatures, 1,0.5,0.1; tuned by default.")] = None,
+    method: Annotated[str, typer.Option(help="simulated, parallel or sequential.")] = "simulated",
+    kernel: Annotated[
+        str | None, typer.Option(help="random_walk, slice, hamiltonian, nuts, ... or MODULE:NAME of your own.")
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Iterations of each chain that are kept.")] = 10_000,
+    tune: Annotated[int, typer.Option(help="Iterations spent on tuning before.")] = 5_000,
+    chains: Annotated[int | None, typer.Option(help="Number of chains, or of ensembles.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,
+    engine: Annotated[str, typer.Option(help="auto, vector or scalar.")] = "auto",
+    rung_moves: Annotated[str | None, typer.Option(help="How chains move between rungs.")] = None,
+    pseudo_prior: Annotated[str, typer.Option(help="How the weights of the rungs are learnt, or their logs.")] = "mbar",
+    objective: Annotated[str, typer.Option(help="What a tuned ladder is best at: hybrid, barrier or ess.")] = "hybrid",
+    reference: Annotated[
+        str, typer.Option(help="What is at k = 0: auto, fit, none, or MODULE:NAME of your own.")
+    ] = "auto",
+    workers: Annotated[int | None, typer.Option(help="Processes that share the chains.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Sample the target of a file of yours; write the run and a page about it."""
+    from tempering.cli import user_files as files
+
+    quiet = quiet or ctx.obj
+    page = report if report is not None else output.with_suffix(".html")
+    try:
+        run = files.sample_file(
+            target, output, page, workers=workers, initial=files.parse_position(initial),
+            ladder=files.parse_ladder(ladder), method=method, kernel=files.parse_kernel(kernel), draws=draws, tune=tune,
+            chains=chains, rng=seed, engine=engine, rung_moves=rung_moves,
+            pseudo_prior=files.parse_pseudo_prior(pseudo_prior), objective=objective,
+            reference=files.parse_reference(reference), checkpoint=checkpoint, progress=not quiet,
+        )  # fmt: skip
+    except KeyboardInterrupt as stop:  # while tuning; later the run returns what there is
+        typer.echo(f"tempering: {stop or 'Stopped.'}", err=True)
+        raise typer.Exit(130) from None
+    _print_run(run, quiet)
+    if not quiet:
+        typer.echo(f"The run is in {output}, a page about it in {page}.")
+
+
+@app.command()
+def report(
+    ctx: typer.Context,
+    run: Annotated[Path, typer.Argument(help="A run written by sample, or by TemperedDraws.save.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("report.html"),
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained page about a run: the verdict, estimates and pictures."""
+    from tempering.io.zarr_store import load
+    from tempering.report.page import write_report
+
+    quiet = quiet or ctx.obj
+    with _waiting("Drawing", quiet):
+        write_report(load(run), output, title=run.name)
+    if not quiet:
+        typer.echo(f"The page is in {output}.")
+
+
+def _experiment(name: str) -> "Callable[..., Report]":
+    if name not in EXPERIMENTS:
+        raise InputError(f"There is no experiment {name!r}: choose one of {', '.join(EXPERIMENTS)}.")
+    module = f"tempering.experiments.{name}"
+    if not _is_installed(module):
+        raise InputError(f"The experiment {name!r} is not part of this installation: there is no {module}.")
+    run: Callable[..., Report] = import_module(module).run
+    return run
+
+
+def _settings(run: Callable[..., Any], name: str, **given: Any) -> dict[str, Any]:
+    """Return the settings that were given, or say which of them the experiment does not have."""
+    from inspect import signature
+
+    known = signature(run).parameters
+    for setting, value in given.items():
+        if value is not None and setting not in known and setting != "progress":
+            option = "--workers" if setting == "executor" else f"--{setting.removeprefix('n_')}"
+            raise InputError(f"The experiment {name!r} has no {option} to set. Leave the option out.")
+    return {setting: value for setting, value in given.items() if value is not None and setting in known}
+
+
+def _is_installed(module: str) -> bool:
+    """Say whether a module of the package is there, without importing anything."""
+    return Path(__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py").is_file()
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    # A file or a pipe has no width of its own: wide enough that no table is folded
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
+def _waiting(text: str, quiet: bool) -> Any:
+    """Show that something is going on, on a terminal."""
+    from contextlib import nullcontext
+
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console.status(text) if console.is_terminal and not quiet else nullcontext()
+
+
+def _print_run(run: "TemperedDraws", quiet: bool) -> None:
+    """Print the estimates, and, unless only results are wanted, the verdict."""
+    from rich.table import Table
+
+    summary = run.summary()
+    table = Table(*("quantity", *summary.columns), title=repr(run), title_justify="left")
+    for name, row in zip(summary.index, summary.to_numpy().tolist(), strict=True):
+        table.add_row(str(name), *(f"{value:.4g}" for value in row))
+    console = _console()
+    console.print(table)
+    if not quiet:
+        console.print(str(run.diagnose()), highlight=False)
+
+
+def _print(report: "Report", quiet: bool) -> None:
+    console = _console()
+    if quiet:
+        console.print(report.table())
+    else:
+        report.print(console)
+
+
+def main() -> None:
+    """Run the command line; turn an error that the package foresees into one line and exit status 2."""
+    try:
+        app()
+    except TemperingError as error:
+        sys.stderr.write(f"tempering: {' '.join(str(error).split())}\n")
+        raise SystemExit(2) from None

@@ -1,0 +1,217 @@
+"""A user's own file: find the target in it, sample, and write the run and its report."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tempering.errors import InputError
+from tempering.execution.workers import processes_or_none
+
+if TYPE_CHECKING:
+    from tempering.runs.draws import TemperedDraws
+
+KERNELS = {
+    "random_walk": "RandomWalk",
+    "slice": "Slice",
+    "hit_and_run": "HitAndRunSlice",
+    "independence": "Independence",
+    "hamiltonian": "Hamiltonian",
+}
+BLACKJAX_KERNELS = ("mala", "barker", "nuts")
+
+
+def sample_file(
+    where: str, run: str | Path, report: str | Path | None = None, *, workers: int | None = None, **options: Any
+) -> TemperedDraws:
+    """Sample the target of a user's file, and write the run and a page about it.
+
+    Parameters
+    ----------
+    where : str
+        ``MODULE:NAME``, the module a file (``model.py``) or a dotted name; see `find_target`.
+    run : path
+        Where the run goes, a Zarr store.
+    report : path, optional
+        Where the page goes; none is written without it.
+    workers : int, optional
+        Processes to share the chains among; the draws are the same for any number of them.
+    **options
+        Those of `tempering.sample`.
+    """
+    from tempering.io.zarr_store import save
+    from tempering.report.page import write_report
+    from tempering.runs.sampling import sample
+
+    target = find_target(where)
+    with processes_or_none(workers) as executor:
+        draws: TemperedDraws = sample(target, executor=executor, **options)
+    save(draws, run)
+    if report is not None:
+        write_report(draws, report, title=where)
+    return draws
+
+
+def find_target(where: str) -> Any:
+    """Return what ``MODULE:NAME`` names: a target, or a function of a position, or a function that makes either.
+
+    A function whose arguments all have defaults is called, and may return a `tempering.Target`, a PyMC model or a model
+    object; any other function is taken for a log density.
+    """
+    module, _, name = where.rpartition(":")
+    if not module or not name:
+        raise InputError(f"The target must be given as MODULE:FUNCTION, but got {where!r}. Write model.py:log_density.")
+    found = _attribute(_module(module), module, name)
+    if callable(found) and not _is_model(found) and _needs_nothing(found):
+        found = found()
+    return _as_target(found, where)
+
+
+def parse_position(text: str | None) -> Any:
+    """Read starting positions from JSON: a number, a list of numbers, an object with names, or a list of those."""
+    if text is None:
+        return None
+    try:
+        return _position(json.loads(text))
+    except ValueError as error:
+        raise InputError(
+            f"A position must be a number, a list of numbers or an object of those in JSON, but got {text!r}. Write "
+            """0.5, [0, 1] or {"a": 0, "b": [1, 2]}; several in a list: [[0, 1], [2, 3]]."""
+        ) from error
+
+
+def _position(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {name: np.asarray(value, dtype=float) for name, value in found.items()}
+    if isinstance(found, list):
+        return [_position(part) if isinstance(part, dict) else _numbers(part) for part in found]
+    return np.asarray(found, dtype=float)
+
+
+def _numbers(found: Any) -> Any:
+    return np.asarray(found, dtype=float) if isinstance(found, list) else float(found)
+
+
+def parse_ladder(text: str | None) -> list[float] | None:
+    """Read inverse temperatures, separated by commas."""
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"A ladder must be numbers separated by commas, but got {text!r}. Write 1,0.5,0.1.") from error
+
+
+def parse_kernel(text: str | None) -> Any:
+    """Read a kernel: one of the package's by its name, or ``MODULE:NAME`` of the user's own."""
+    from tempering import kernels
+
+    if text is None:
+        return None
+    if ":" in text:
+        return _object(text)
+    name = text.replace("-", "_")
+    if name in KERNELS:
+        return getattr(kernels, KERNELS[name])()
+    if name in BLACKJAX_KERNELS:
+        import blackjax
+
+        from tempering.kernels.blackjax import BlackJAX
+
+        return BlackJAX(getattr(blackjax, name))
+    known = ", ".join((*KERNELS, *BLACKJAX_KERNELS))
+    raise InputError(f"A kernel must be one of {known}, or MODULE:NAME of your own, but got {text!r}. Choose one.")
+
+
+def parse_reference(text: str) -> Any:
+    """Read a reference: auto, fit, none, or ``MODULE:NAME`` of an object with log_density and sample."""
+    if text in ("auto", "fit"):
+        return text
+    if text == "none":
+        return None
+    if ":" in text:
+        return _object(text)
+    raise InputError(f"A reference must be auto, fit, none or MODULE:NAME of your own, but got {text!r}. Choose one.")
+
+
+def parse_pseudo_prior(text: str) -> Any:
+    """Read how the pseudo-prior is learnt, or its logs, separated by commas."""
+    try:
+        return np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        return text
+
+
+def _object(where: str) -> Any:
+    """Return what ``MODULE:NAME`` names; a function is called, a class too."""
+    module, _, name = where.rpartition(":")
+    found = _attribute(_module(module), module, name)
+    return found() if callable(found) and _needs_nothing(found) else found
+
+
+def _module(name: str) -> ModuleType:
+    path = Path(name)
+    if path.suffix != ".py":
+        try:
+            return import_module(name)
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"There must be a module {name!r}, but: {error}. Give a file, as in model.py:f."
+            ) from error
+    if not path.is_file():
+        raise InputError(f"{name} must be a file, but there is none. Check the path.")
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[path.stem] = module  # as an import would, so that the file's classes can be pickled
+    sys.path.insert(0, str(path.resolve().parent))  # what lies beside the file can be imported by it
+    spec.loader.exec_module(module)
+    return module
+
+
+def _attribute(module: ModuleType, where: str, name: str) -> Any:
+    if hasattr(module, name):
+        return getattr(module, name)
+    known = sorted(n for n, value in vars(module).items() if callable(value) and not n.startswith("_"))
+    raise InputError(f"{where} must have {name!r}, but it has {', '.join(known) or 'no functions'}. Check the name.")
+
+
+def _needs_nothing(function: Any) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # built in, or compiled
+        return False
+    free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(p.default is not p.empty or p.kind in free for p in parameters)
+
+
+def _is_model(found: Any) -> bool:
+    from tempering.target import Target
+
+    return isinstance(found, Target) or callable(getattr(found, "step", None))
+
+
+def _as_target(found: Any, where: str) -> Any:
+    from tempering.target import Target
+
+    if _is_model(found):
+        return found
+    if type(found).__module__.split(".")[0] == "pymc":
+        from tempering.doors.pymc import target_from_pymc
+
+        return target_from_pymc(found)
+    if callable(found) or callable(getattr(found, "log_density", None)):
+        return Target(found)
+    raise InputError(
+        f"{where} must be a log density, a Target, a PyMC model or a function that returns one, but it gave "
+        f"{type(found).__name__}. Return tempering.Target(log_density)."
+    )

@@ -1,0 +1,1 @@
+"""Running sums over the draws of every rung, and what can be answered from them."""

@@ -1,0 +1,258 @@
+"""The pilot: heat the chains step by step, by steps that the spread of the energy allows.
+
+Every rung starts where the colder one ended. Heating ends at the base where there is one; a powered-up density is
+heated until the communication barrier is as large as chains can cross often, or k is small, and the ladder then ends
+at the coldest k at which chains mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
+from tempering.errors import TargetError
+from tempering.kernels.settings import Settings
+from tempering.learning import kernel_settings
+from tempering.learning.density_of_states import Energies
+from tempering.learning.kernel_settings import carried_over
+from tempering.path.ladder import Ladder
+from tempering.target import NOT_INTEGRABLE
+
+Floats = NDArray[np.float64]
+
+REJECTION_PER_STEP = 0.5  # of a rung move between neighbouring pilot rungs, predicted from the energy's spread
+LEAST_K = 0.01  # how far a powered-up density is heated, unless chains turn out to be trapped there
+LARGEST_BARRIER = 3.0  # and the barrier from which the round trips of a default run become too few
+MIXED = 1.2  # of `spread_ratio`: an autocorrelation time below a sixth of the test
+COLDEST_END = 1 / 16  # of a ladder whose hotter rungs can be crossed: chains that mix in one mode may not know another
+LEAST_K_WITH_BASE = 2.0**-10  # below it the next step is the base itself
+MOST_PILOT_RUNGS = 200
+MOST_SEEN = 16_384  # draws of hot rungs kept as places to look for modes from
+FEW_CHAINS = 8  # need a whole block for a mean energy; more of them a part of it, a quarter at the least
+LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD = 4, 24  # for the cold rung, which starts anywhere, to settle
+MOST_BLOCKS = 16  # for a rung that starts from its neighbour
+
+
+@dataclass(frozen=True)
+class PilotRung:
+    """What was learnt at one inverse temperature."""
+
+    k: float
+    settings: tuple[Settings, ...]  # one row each
+    energy: Floats
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Where the pilot ended: rungs cold to hot, and the states of the chains."""
+
+    rungs: tuple[PilotRung, ...]
+    states: Any
+    n_iterations: int
+    seen: Floats  # places the chains have been to on hot rungs, (draw, coordinate)
+    seen_energy: Floats  # their energies
+    cold: Floats | None = None  # and on the cold rung, once they had settled
+
+    @property
+    def energies(self) -> Energies:
+        """The energies of all rungs."""
+        k = np.repeat([rung.k for rung in self.rungs], [rung.energy.size for rung in self.rungs])
+        return Energies(k, np.concatenate([rung.energy.ravel() for rung in self.rungs]))
+
+    def settings_for(self, ladder: Ladder) -> tuple[Settings, ...]:
+        """Carry the pilot's settings over to a ladder."""
+        if not self.rungs[0].settings:
+            return ()
+        pilot = Ladder([rung.k for rung in self.rungs])
+        stacked = tuple(
+            Settings(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+            for rows in zip(*(rung.settings for rung in self.rungs), strict=True)
+        )
+        return carried_over(stacked, pilot, ladder)
+
+
+@dataclass
+class _Run:
+    """The pilot's one moving part: the chains, and the count of what they have done."""
+
+    engine: Engine
+    leaves: Sequence[Any]
+    states: Any
+    report: Callable[[int, str], None]
+    n_iterations: int = field(default=0)
+    seen: list[tuple[Floats, Floats]] = field(default_factory=list)
+
+    def block(self, k: float, settings: tuple[Settings, ...], n: int = QUANTUM) -> Trace:
+        """Run all chains at one k."""
+        ladder = Ladder([1.0]) if k == 1.0 else Ladder([1.0, k])
+        rung = len(ladder) - 1
+        rows = tuple(Settings(*(np.repeat(a, rung + 1, axis=0) for a in s)) for s in settings)
+        states = self.engine.on_rung(self.states, rung)
+        schedule = Schedule(ladder, np.zeros(rung + 1), rows)
+        self.states, trace = self.engine.run(states, schedule, n, moving=False)
+        self.n_iterations += n
+        self.report(n, "")
+        if k < 1.0 and not isinstance(trace.values, dict):
+            self.seen.append(
+                (np.array(trace.values).reshape(-1, trace.values.shape[-1]), np.array(trace.energy).ravel())
+            )
+        return trace
+
+    def seen_places(self) -> tuple[Floats, Floats]:
+        """Return places seen on hot rungs, all of them or evenly thinned, and their energies."""
+        if not self.seen:
+            return np.empty((0, 0)), np.empty(0)
+        places, energy = (np.concatenate(parts) for parts in zip(*self.seen, strict=True))
+        every = -(-len(places) // MOST_SEEN)
+        return places[::every], energy[::every]
+
+    def tuned(self, settings: tuple[Settings, ...], trace: Trace, gain: float) -> tuple[Settings, ...]:
+        """Adapt one rung's scales to what a block showed."""
+        if not settings:
+            return settings
+        mean, count = kernel_settings.acceptance_by_rung(trace, np.zeros_like(trace.rung), 1)
+        return kernel_settings.rescaled(settings, self.leaves, mean, count, gain)
+
+
+def explore(
+    engine: Engine,
+    leaves: Sequence[Any],
+    states: Any,
+    start: tuple[Settings, ...],
+    *,
+    has_base: bool,
+    report: Callable[[int, str], None],
+    scouting: int = 0,
+) -> Pilot:
+    """Settle at k = 1, then heat step by step; wander over the hot rungs for ``scouting`` iterations more."""
+    run = _Run(engine, leaves, states, report)
+    settings, trace = _settle(run, 1.0, start, LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD)
+    if not has_base:
+        _check_varies(trace)
+    cold = None if isinstance(trace.values, dict) else trace.values.reshape(-1, trace.values.shape[-1])
+    rungs = [PilotRung(1.0, settings, trace.energy)]
+    end = 0.0 if has_base else LEAST_K
+    barrier = 0.0
+    while rungs[-1].k > end and len(rungs) < MOST_PILOT_RUNGS:
+        last = rungs[-1]
+        k = _next_k(last, end)
+        barrier += (last.k - k) * _local_barrier(last)
+        if not has_base and barrier > LARGEST_BARRIER:
+            break
+        stretch = np.sqrt(last.k / max(k, LEAST_K_WITH_BASE)) if k > 0 else 1.0
+        settings = tuple(s._replace(scale=s.scale * stretch) for s in last.settings)
+        settings, trace = _settle(run, k, settings, 1, MOST_BLOCKS)
+        _check_finite_spread(trace, rungs[0], k, has_base)
+        rungs.append(PilotRung(k, settings, trace.energy))
+    _scout(run, rungs, scouting)
+    return Pilot(tuple(rungs), run.states, run.n_iterations, *run.seen_places(), cold)
+
+
+def _scout(run: _Run, rungs: Sequence[PilotRung], n_iterations: int) -> None:
+    """Wander over the hot rungs, up and down, only to see more places."""
+    hot = [rung for rung in rungs if rung.k < 1.0][::-1]
+    there_and_back = hot + hot[-2:0:-1]
+    for turn in range(n_iterations // QUANTUM if hot else 0):
+        rung = there_and_back[turn % len(there_and_back)]
+        run.block(rung.k, rung.settings)
+
+
+def _settle(
+    run: _Run, k: float, settings: tuple[Settings, ...], least: int, most: int
+) -> tuple[tuple[Settings, ...], Trace]:
+    """Run at one k, tuning, until the mean energy turns: then its drift is down to its noise."""
+    means: list[float] = []
+    for block in range(most):
+        trace = run.block(k, settings)
+        settings = run.tuned(settings, trace, gain=1.0 / (1 + block // 2))
+        parts = min(max(len(trace.energy) // FEW_CHAINS, 1), 4)
+        means += [float(np.mean(_finite(part))) for part in np.array_split(trace.energy, parts, axis=1)]
+        has_turned = len(means) >= 4 and (means[-1] - means[-2]) * (means[1] - means[0]) <= 0
+        if block + 1 >= least and has_turned and np.ptp(_finite(trace.energy)) > 0:
+            break
+    return settings, trace
+
+
+def coldest_that_mixes(
+    engine: Engine, leaves: Sequence[Any], pilot: Pilot, report: Callable[[int, str], None]
+) -> tuple[float, Pilot]:
+    """Return where the ladder of a powered-up density may end, and the pilot after the test.
+
+    Cool again, by halves of the temperature, as long as each chain sees in a short run what all of them see: hotter
+    rungs would only be in the way. Chains that are trapped apart, or too slow to tell, end it where they are.
+    """
+    rungs = pilot.rungs
+    if not rungs[0].settings:
+        return rungs[-1].k, pilot
+    run = _Run(engine, leaves, pilot.states, report)
+    length = QUANTUM * max(2, rungs[0].settings[0].centre.shape[1])
+    mixing, tested = rungs[-1].k, rungs[-1].k / 2
+    for rung in reversed(rungs):
+        if rung.k < 1.9 * tested and rung.k < 1.0:
+            continue
+        tested = rung.k
+        if rung.k > COLDEST_END or spread_ratio(run.block(rung.k, rung.settings, length).values) > MIXED:
+            break
+        mixing = rung.k
+    return mixing, replace(pilot, states=run.states, n_iterations=pilot.n_iterations + run.n_iterations)
+
+
+def spread_ratio(values: Floats) -> float:
+    """Return the variance over all chains relative to that within a chain, worst coordinate first.
+
+    For chains of L draws with autocorrelation time t it is about 1 / (1 - t / L); large where chains are trapped.
+
+    Parameters
+    ----------
+    values : ndarray, shape (chain, draw, coordinate)
+    """
+    total = np.var(values, axis=(0, 1))
+    within = np.mean(np.var(values, axis=1), axis=0)
+    moving = total > 0
+    return float(np.max(total[moving] / np.maximum(within[moving], 1e-300))) if np.any(moving) else 1.0
+
+
+def _local_barrier(rung: PilotRung) -> float:
+    """Return half the mean absolute deviation of the energy (`DensityOfStates.local_barrier`)."""
+    energy = _finite(rung.energy)
+    return float(0.5 * np.mean(np.abs(energy - np.mean(energy))))
+
+
+def _next_k(last: PilotRung, end: float) -> float:
+    """Step so that a rung move would be rejected about half of the time, and at most halve k."""
+    k = max(last.k - REJECTION_PER_STEP / max(_local_barrier(last), 1e-12), last.k / 2)
+    if end == 0.0:
+        return 0.0 if k < LEAST_K_WITH_BASE else k
+    return k if k > end * 1.05 else end
+
+
+def _finite(energy: Floats) -> Floats:
+    kept = energy[energy > -np.inf]
+    return kept if kept.size else np.zeros(1)
+
+
+def _check_varies(trace: Trace) -> None:
+    """Refuse a density that is the same everywhere: no power of it can be normalised, and none is any warmer."""
+    if trace.energy.size > 1 and np.all(trace.energy == trace.energy.flat[0]):
+        raise TargetError(
+            f"A log density must differ from place to place, but it was {trace.energy.flat[0]:g} at all "
+            f"{trace.energy.size} positions tried. A constant cannot be normalised: check that it uses its argument."
+        )
+
+
+def _check_finite_spread(trace: Trace, cold: PilotRung, k: float, has_base: bool) -> None:
+    """Stop a chain that runs off to infinity on a hot rung of a powered-up density."""
+    if has_base or not cold.settings:
+        return
+    furthest = float(np.max(np.abs(trace.values)))
+    wide = 1e8 * max(float(cold.settings[0].scale[0]), 1.0)
+    if not np.isfinite(furthest) or furthest > wide:
+        raise TargetError(
+            f"Every rung must have a density that can be normalised, but at k = {k:.3g} a chain has run off to "
+            f"{furthest:.1e}. {NOT_INTEGRABLE}"
+        )

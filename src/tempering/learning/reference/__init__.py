@@ -1,0 +1,20 @@
+"""References for the path base = log q, energy = log pi - log q, which keeps the modes' masses at every k."""
+
+from tempering.learning.reference.fitted import FittedReference
+from tempering.learning.reference.fitting import fit_reference
+from tempering.learning.reference.from_draws import fit_to_draws, improved_reference
+from tempering.learning.reference.mixture import Reference
+from tempering.learning.reference.path import along_reference
+from tempering.learning.reference.refit import refit_reference
+from tempering.learning.reference.surface import TooManyCalls
+
+__all__ = [
+    "FittedReference",
+    "Reference",
+    "TooManyCalls",
+    "along_reference",
+    "fit_reference",
+    "fit_to_draws",
+    "improved_reference",
+    "refit_reference",
+]

@@ -1,0 +1,326 @@
+"""Rounds of doubling length: run with everything frozen, then replace the settings by better ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
+from tempering.errors import EstimatorError, TargetError
+from tempering.estimators.combine import weigh_rungs
+from tempering.estimators.rung_draws import RungDraws
+from tempering.learning import kernel_settings
+from tempering.learning.density_of_states import Energies
+from tempering.learning.ladder_choice import aimed_occupancy, choose_ladder
+from tempering.learning.pseudo_prior import Seen, from_mean_energies, log_conditional_occupancy, method_named
+from tempering.learning.settling import has_settled
+from tempering.path.ladder import Ladder
+from tempering.target import NOT_INTEGRABLE
+
+Floats = NDArray[np.float64]
+
+SHARE_OF_START = 0.3  # of the budget, for the fixed-rung runs
+SHARE_OF_SHORT = 0.4  # of what is left, for short rounds that bring the pseudo-prior near
+N_ROUNDS = 4
+RULES_OF_A_LINE = ("cold_only", "ess_optimal", "mbar")
+RUNAWAY = 1e8  # times the cold rung's spread: no power of a density that can be normalised is so wide
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round showed, for the report."""
+
+    n_iterations: int
+    occupancy: Floats
+    acceptance: Floats  # of the first simple kernel, by rung
+    swap_acceptance: Floats  # of rung moves between i and i + 1
+    n_round_trips: int
+    barrier: float  # the sum of the rejections of rung moves
+    ess_of_weights: dict[str, float]  # by rule
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Where tuning ended: states to go on from, and what to run them with."""
+
+    states: Any
+    schedule: Schedule
+    rounds: tuple[Round, ...]
+    n_iterations: int
+    kept: tuple[tuple[Trace, Schedule], ...] = ()  # the draws of the rounds, if they were asked for
+    known: Energies | None = None  # the energies that the rounds, and what was known before, have shown
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """One tuning run: the engine, the simple kernels, how the pseudo-prior is learnt, and who is told."""
+
+    engine: Engine
+    leaves: Sequence[Any]
+    pseudo_prior: str | None  # None: it is given, or the method needs none
+    report: Callable[[int, str], None]  # (iterations done, a line or "")
+    is_powered: bool = True
+    objective: str | None = None  # of the ladder; None: it is given, and stays
+    keeps: bool = False  # the draws of the rounds
+    aims: bool = False  # at visits by usefulness on a ladder that stays; one that is chosen has them anyway
+
+    def run(self, states: Any, schedule: Schedule, n_iterations: int, known: Energies | None = None) -> Tuned:
+        """Tune for about ``n_iterations`` iterations of every chain; ``known`` are energies of a pilot run.
+
+        A ladder that is ours to choose is tuned no longer once a round would change next to nothing.
+        """
+        budget = n_iterations // QUANTUM * QUANTUM
+        if budget == 0:
+            return Tuned(states, schedule, (), 0, known=known)
+        spent = 0
+        if self.pseudo_prior is not None and known is None:
+            states, schedule, known, spent = self._start_cold_to_hot(states, schedule, budget)
+            budget = max(budget - spent, QUANTUM)
+        is_stepwise = self.pseudo_prior is not None and self.pseudo_prior != "mbar"
+        short = int(SHARE_OF_SHORT * budget) // QUANTUM if is_stepwise else 0
+        lengths = doubling_lengths(budget - short * QUANTUM)
+        for number in range(short):
+            states, trace = self.engine.run(states, schedule, QUANTUM)
+            schedule = self._improved(schedule, trace, number, short + len(lengths), reshape=number % 8 == 7)
+            self.report(QUANTUM, "")
+        rounds: list[Round] = []
+        kept: list[tuple[Trace, Schedule]] = []
+        aim: Floats | None = None
+        for number, length in enumerate(lengths):
+            before, aim_before = schedule, aim
+            states, trace = self.engine.run(states, schedule, length)
+            schedule = self._improved(schedule, trace, short + number, short + len(lengths))
+            rounds.append(describe(trace, before))
+            if self.keeps:
+                kept.append((trace, before))
+            if known is not None:
+                known = known.with_newer(Energies.of_trace(trace.energy, trace.rung, before.ladder))
+                schedule, aim = self._relearnt(schedule, known)
+            if schedule.ladder is not before.ladder:
+                states = self.engine.on_rung(states, _nearest(before.ladder, schedule.ladder, trace.rung[:, -1]))
+            self.report(length, line_of(rounds[-1], number))
+            if aim_before is not None and has_settled(
+                rounds[-1].occupancy, aim_before, rounds[-1].n_round_trips, before, schedule
+            ):
+                break
+        used = short * QUANTUM + sum(done.n_iterations for done in rounds)
+        self.report(budget - used, "")  # not needed
+        return Tuned(states, schedule, tuple(rounds), spent + used, tuple(kept), known)
+
+    def _start_cold_to_hot(self, states: Any, schedule: Schedule, budget: int) -> tuple[Any, Schedule, Energies, int]:
+        """Run every rung by itself, each from where the colder one ended; integrate the mean energies.
+
+        The trapezium rule is a start; the energies are kept for what is learnt from the rounds.
+        """
+        m = len(schedule.ladder)
+        n_blocks = max(1, int(SHARE_OF_START * budget / m / QUANTUM))
+        mean_energy = np.zeros(m)
+        kept: list[Floats] = []
+        used = 0
+        for rung in range(m):
+            states = self.engine.on_rung(states, rung)
+            blocks = n_blocks if rung else n_blocks + 4
+            for block in range(blocks):
+                states, trace = self.engine.run(states, schedule, QUANTUM, moving=False)
+                schedule = self._rescaled(schedule, trace, gain=1.0 / (1 + block // 2), spread_from=rung)
+                self._check_spread(trace, schedule)
+            energy = trace.energy[:, QUANTUM // 4 :]
+            mean_energy[rung] = np.mean(energy[energy > -np.inf]) if np.any(energy > -np.inf) else 0.0
+            kept.append(energy)
+            used += blocks * QUANTUM
+            self.report(blocks * QUANTUM, "")
+        log_p = from_mean_energies(schedule.ladder, mean_energy)
+        k = np.repeat(schedule.ladder.inverse_temperatures, [e.size for e in kept])
+        known = Energies(k, np.concatenate([e.ravel() for e in kept]))
+        schedule = replace(schedule, log_pseudo_prior=log_p)
+        return states, self._relearnt(schedule, known)[0], known, used
+
+    def _improved(
+        self, schedule: Schedule, trace: Trace, number: int, n_rounds: int, *, reshape: bool = True
+    ) -> Schedule:
+        seen = Seen(schedule.ladder, trace.rung, trace.energy, number)
+        schedule = self._rescaled(schedule, trace, gain=1.0 / (1 + number) ** 0.6)
+        self._check_spread(trace, schedule)
+        if schedule.settings and reshape:
+            schedule = replace(schedule, settings=self._reshaped(schedule, trace, seen))
+        if self.pseudo_prior is not None and self.pseudo_prior != "mbar":
+            method = method_named(self.pseudo_prior, n_rounds)
+            schedule = replace(schedule, log_pseudo_prior=method(schedule.log_pseudo_prior, seen))
+        return schedule
+
+    def _relearnt(self, schedule: Schedule, known: Energies) -> tuple[Schedule, Floats | None]:
+        """Take the pseudo-prior, and the ladder where it is ours to choose, from the density of states.
+
+        Return the occupancies aimed at too, relative to 1/m; None where all are to be alike.
+        """
+        if self.pseudo_prior != "mbar" and self.objective is None:
+            return schedule, None
+        try:
+            states = known.density_of_states()
+        except EstimatorError:  # rungs that do not overlap yet: keep what there is, the next round knows more
+            return schedule, None
+        old = schedule.ladder
+        if self.objective is None:
+            settings = kernel_settings.with_fresh(schedule.settings, states, old)
+            aim = aimed_occupancy(states, old) if self.aims else np.ones(len(old))
+            return Schedule(old, states.log_pseudo_prior(old) + np.log(aim / aim[0]), settings), None
+        ladder = choose_ladder(states, old.hottest, self.objective)
+        aim = aimed_occupancy(states, ladder)
+        log_p = states.log_pseudo_prior(ladder) + np.log(aim / aim[0])
+        carried = kernel_settings.carried_over(schedule.settings, old, ladder)
+        settings = kernel_settings.with_fresh(carried, states, ladder)
+        return Schedule(ladder, log_p, settings), aim
+
+    def _rescaled(self, schedule: Schedule, trace: Trace, gain: float, spread_from: int | None = None) -> Schedule:
+        if not schedule.settings:
+            return schedule
+        before = rung_before(trace) if spread_from is None else trace.rung
+        mean, count = kernel_settings.acceptance_by_rung(trace, before, len(schedule.ladder))
+        if spread_from is not None:  # hotter rungs, not yet run, start from what this one has learnt
+            mean[spread_from:], count[spread_from:] = mean[spread_from], count[spread_from]
+        return replace(schedule, settings=kernel_settings.rescaled(schedule.settings, self.leaves, mean, count, gain))
+
+    def _reshaped(self, schedule: Schedule, trace: Trace, seen: Seen) -> Any:
+        """Shapes of all rungs from all draws, weighted by each rung's conditional probability of the draw."""
+        values = trace.values.reshape(-1, trace.values.shape[-1])
+        energy = trace.energy.ravel()
+        kept = np.flatnonzero(energy > -np.inf)
+        kept = kept[:: max(1, len(kept) // kernel_settings.DRAWS_FOR_SHAPE)]
+        occupied = -log_conditional_occupancy(schedule.log_pseudo_prior, seen)
+        log_p = schedule.log_pseudo_prior + np.clip(occupied, -50, 50)
+        log_joint = np.multiply.outer(schedule.ladder.inverse_temperatures, energy[kept]) + log_p[:, None]
+        log_weights = log_joint - np.logaddexp.reduce(log_joint, axis=0)
+        return kernel_settings.reshaped(schedule.settings, self.leaves, values[kept], log_weights)
+
+    def _check_spread(self, trace: Trace, schedule: Schedule) -> None:
+        if self.is_powered:
+            check_spread(trace, schedule)
+
+
+def check_spread(trace: Trace, schedule: Schedule) -> None:
+    """Stop a chain that runs off to infinity on a hot rung."""
+    if not schedule.settings:
+        return
+    cold = float(np.min(schedule.settings[0].scale))
+    furthest = float(np.max(np.abs(trace.values)))
+    if not np.isfinite(furthest) or furthest > RUNAWAY * max(cold, 1.0):
+        rung = int(trace.rung.ravel()[np.argmax(np.max(np.abs(trace.values), axis=-1))])
+        raise TargetError(
+            f"Every rung must have a density that can be normalised, but on rung {rung}, k = "
+            f"{schedule.ladder[rung]:.3g}, a chain has run off to {furthest:.1e}. {NOT_INTEGRABLE}"
+        )
+
+
+def _nearest(old: Ladder, new: Ladder, rung: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the rungs of the new ladder nearest to where chains were on the old one."""
+    k = old.inverse_temperatures[rung]
+    return np.asarray(np.argmin(np.abs(np.subtract.outer(k, new.inverse_temperatures)), axis=1))
+
+
+def doubling_lengths(budget: int) -> list[int]:
+    """Split a budget into rounds of doubling length, multiples of the quantum, the last taking what is left.
+
+    Examples
+    --------
+    >>> doubling_lengths(3200)
+    [192, 384, 768, 1856]
+    """
+    units = budget // QUANTUM
+    if units <= 0:
+        return []
+    n = min(N_ROUNDS, int(np.log2(units + 1)))
+    first = units // (2**n - 1)
+    lengths = [first * 2**i for i in range(n)]
+    lengths[-1] += units - sum(lengths)
+    return [QUANTUM * length for length in lengths]
+
+
+def rung_before(trace: Trace) -> NDArray[np.int32]:
+    """Return the rung each move was made on; the first draw's is taken to be its own."""
+    return np.concatenate([trace.rung[:, :1], trace.rung[:, :-1]], axis=1)
+
+
+def describe(trace: Trace, schedule: Schedule) -> Round:
+    """Summarise a round."""
+    m = len(schedule.ladder)
+    visits = np.bincount(trace.rung.ravel(), minlength=m)
+    acceptance, _ = kernel_settings.acceptance_by_rung(trace, rung_before(trace), m)
+    accepted = swap_acceptance(trace, m)
+    return Round(
+        trace.energy.shape[1],
+        visits / visits.sum(),
+        acceptance[:, 0],
+        accepted,
+        n_round_trips(trace.rung, m),
+        float(np.sum(1.0 - accepted[~np.isnan(accepted)])),
+        _ess_by_rule(trace, schedule.ladder),
+    )
+
+
+def _ess_by_rule(trace: Trace, ladder: Ladder) -> dict[str, float]:
+    """Return the effective sample size of the weights of a round under the rules that the line names."""
+    try:
+        draws = RungDraws.of(None, trace.rung, energy=trace.energy, inverse_temperatures=ladder.inverse_temperatures)
+    except EstimatorError:  # energies that are no numbers
+        return dict.fromkeys(RULES_OF_A_LINE, 0.0)
+    found = {}
+    for rule in RULES_OF_A_LINE:
+        try:
+            found[rule] = float(weigh_rungs(draws, rule).ess)
+        except EstimatorError:  # no draw that counts yet, or rungs that do not overlap
+            found[rule] = 0.0
+    return found
+
+
+def swap_acceptance(trace: Trace, n_rungs: int) -> Floats:
+    """Return the share of accepted rung moves between rungs i and i + 1; NaN where none was proposed."""
+    before, after, proposed = trace.rung[:, :-1], trace.rung[:, 1:], trace.proposed[:, 1:]
+    tried = proposed != before
+    lower = np.minimum(before, proposed)[tried]
+    n_tried = np.bincount(lower, minlength=n_rungs)[: n_rungs - 1]
+    n_accepted = np.bincount(lower[(after == proposed)[tried]], minlength=n_rungs)[: n_rungs - 1]
+    return np.where(n_tried > 0, n_accepted / np.maximum(n_tried, 1), np.nan)
+
+
+def n_round_trips(rung: NDArray[np.int32], n_rungs: int) -> int:
+    """Count journeys from the cold rung to the hottest and back, over all chains.
+
+    Examples
+    --------
+    >>> n_round_trips(np.array([[0, 1, 2, 1, 0, 1, 0, 1, 2, 1, 0]]), 3)
+    2
+    """
+    if n_rungs == 1:
+        return 0
+    total = 0
+    for chain in rung:
+        ends = chain[(chain == 0) | (chain == n_rungs - 1)]
+        turns = ends[np.flatnonzero(np.diff(ends, prepend=-1))]
+        from_cold = turns[1:] if turns.size and turns[0] != 0 else turns
+        total += max(0, (from_cold.size - 1) // 2)
+    return total
+
+
+def line_of(done: Round, number: int) -> str:
+    """Write one line about a round."""
+    m = len(done.occupancy)
+    accepted = done.acceptance[~np.isnan(done.acceptance)]
+    swaps = done.swap_acceptance[~np.isnan(done.swap_acceptance)]
+    parts = [f"round {number + 1}: {done.n_iterations} iterations, {m} rungs"]
+    parts.append(f"occupancy x m {done.occupancy.min() * m:.2f} to {done.occupancy.max() * m:.2f}")
+    if accepted.size:
+        parts.append(f"acceptance min {accepted.min():.2f} mean {accepted.mean():.2f}")
+    if swaps.size:
+        parts.append(f"rung moves min {swaps.min():.2f} mean {swaps.mean():.2f}")
+    parts.append(f"round trips {done.n_round_trips}, barrier {done.barrier:.1f}")
+    parts.append("ESS " + ", ".join(f"{rule} {ess:.0f}" for rule, ess in done.ess_of_weights.items()))
+    return ", ".join(parts)
+
+
+def flat_schedule(ladder: Ladder, settings: tuple[Any, ...]) -> Schedule:
+    """Return a schedule with a flat pseudo-prior."""
+    return Schedule(ladder, np.zeros(len(ladder)), settings)

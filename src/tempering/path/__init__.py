@@ -1,0 +1,1 @@
+"""Paths from a density one can draw from to the target: terms, coefficients, ladders."""

@@ -1,0 +1,173 @@
+"""Whole populations of particles: drawn, weighted, resampled and moved, in batches of one size.
+
+One batch size means one compilation, whatever the number of particles, replicates and temperatures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from tempering.engines.scalar_pieces import raise_not_finite
+from tempering.kernels import vector
+from tempering.target import Target
+from tempering.target.layout import Layout
+
+Floats = NDArray[np.float64]
+
+BATCH = 512  # particles moved together
+STEPS = 4  # moves between two returns to Python
+
+
+class Mover(NamedTuple):
+    """The compiled draws and moves of one path and kernel; in batches, so that any number of particles will do.
+
+    ``elsewhere(name, batches)`` returns what the method of that name returns for each batch, wherever it is run.
+    """
+
+    draw_batch: Any
+    move_batch: Any
+    layout: Layout
+    elsewhere: Callable[[str, list[tuple[Any, ...]]], list[Any]] | None = None
+
+    def draw(self, key: Any, n: int) -> vector.Particle:
+        """Draw ``n`` particles of the base."""
+        n_batches = -(-n // BATCH)
+        parts = self._each("drawn", [(jax.random.fold_in(key, i),) for i in range(n_batches)])
+        return self._checked(jax.tree.map(lambda *a: np.concatenate(a)[:n], *parts))
+
+    def drawn(self, key: Any) -> vector.Particle:
+        """Draw one batch."""
+        particles: vector.Particle = jax.tree.map(np.asarray, self.draw_batch(key))
+        return particles
+
+    def move(
+        self, key: Any, particles: vector.Particle, k: float, settings: Any, n_steps: int
+    ) -> tuple[vector.Particle, Floats]:
+        """Move every particle by ``n_steps``, a multiple of `STEPS`.
+
+        Returns
+        -------
+        Particle, acceptance
+            After every step; leading axes (step, particle).
+        """
+        n = len(particles.energy)
+        batches = []
+        for batch, start in enumerate(range(0, n, BATCH)):
+            index = np.minimum(np.arange(start, start + BATCH), n - 1)  # the last batch repeats its last particle
+            now = jax.tree.map(lambda a: a[index], particles)  # noqa: B023
+            batches.append((jax.random.fold_in(key, batch), now, k, settings, n_steps))
+        parts = self._each("moved", batches)
+        moved, acceptance = jax.tree.map(lambda *a: np.concatenate(a, axis=1)[:, :n], *parts)
+        return self._checked(moved), acceptance
+
+    def moved(self, key: Any, now: vector.Particle, k: float, settings: Any, n_steps: int) -> Any:
+        """Move one batch."""
+        blocks = []
+        for block in range(n_steps // STEPS):
+            now, outputs = self.move_batch(jax.random.fold_in(key, block), now, k, settings)
+            blocks.append(jax.tree.map(np.asarray, outputs))
+        return jax.tree.map(lambda *a: np.concatenate(a), *blocks)
+
+    def _each(self, name: str, batches: list[tuple[Any, ...]]) -> list[Any]:
+        if self.elsewhere is not None:
+            return self.elsewhere(name, batches)
+        return [getattr(self, name)(*batch) for batch in batches]
+
+    def _checked(self, particles: vector.Particle) -> vector.Particle:
+        """Name the first particle whose log density is not a number."""
+        bad = np.argwhere(~((particles.energy < np.inf) & (particles.base < np.inf)))
+        if bad.size:
+            raise_not_finite(self.layout.named(particles.position[tuple(bad[0])]))
+        return particles
+
+
+@lru_cache(maxsize=32)
+def build_mover(path: Target, kernel: Any, layout: Layout) -> Mover:
+    """Compile once per (path, kernel, layout)."""
+    assert path.base is not None
+    assert path.sample_base is not None
+    base, energy, sample_base = layout.on_flat(path.base), layout.on_flat(path.energy), path.sample_base
+
+    def density(x: Any) -> tuple[Any, Any]:
+        return jnp.asarray(base(x), float), jnp.asarray(energy(x), float)
+
+    def draw_one(key: Any) -> vector.Particle:
+        parts = [jnp.ravel(leaf).astype(float) for leaf in jax.tree.leaves(sample_base(key))]
+        return vector.at(density, jnp.concatenate(parts))
+
+    move_all = jax.vmap(vector.build_move(kernel, density), in_axes=(0, 0, None, None))
+
+    def move_batch(key: Any, particles: Any, k: Any, settings: Any) -> Any:
+        def body(now: Any, step_key: Any) -> Any:
+            moved, acceptance = move_all(jax.random.split(step_key, BATCH), now, k, settings)
+            return moved, (moved, acceptance)
+
+        return jax.lax.scan(body, particles, jax.random.split(key, STEPS))
+
+    draw_batch = jax.jit(lambda key: jax.vmap(draw_one)(jax.random.split(key, BATCH)))
+    return Mover(draw_batch, jax.jit(move_batch), layout)
+
+
+def systematic(rng: np.random.Generator, log_weights: Floats, n: int) -> NDArray[np.intp]:
+    """Resample ``n`` indices: each is drawn n times its weight on average, rounded up or down.
+
+    Examples
+    --------
+    >>> systematic(np.random.default_rng(1), np.log([0.5, 0.25, 0.25]), 4)
+    array([0, 0, 1, 2])
+    """
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    points = (np.arange(n) + rng.random()) / n
+    return np.minimum(np.searchsorted(np.cumsum(weights), points), len(weights) - 1)
+
+
+def along_longest_axis(values: Floats) -> Floats:
+    """Return the coordinate of each row along the longest axis of them all, by power iteration.
+
+    Resampling particles in this order keeps the shares of regions that lie apart (Gerber, Chopin & Whiteley 2019).
+
+    Examples
+    --------
+    >>> np.abs(along_longest_axis(np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])))
+    array([5., 0., 5.])
+    """
+    residual = values - values.mean(axis=0)
+    axis = residual[np.argmax(np.sum(residual**2, axis=1))]
+    for _ in range(10):
+        axis = residual.T @ (residual @ axis)
+        axis /= max(float(np.linalg.norm(axis)), 1e-300)
+    return np.asarray(residual @ axis)
+
+
+def next_inverse_temperature(energy: Floats, k: float, share: float) -> float:
+    """Return the largest k' <= 1 at which weights exp((k' - k) energy) keep an effective share of a population.
+
+    Particles outside the support weigh nothing at any k' and are not counted.
+
+    Examples
+    --------
+    >>> next_inverse_temperature(np.zeros(100), 0.3, 0.5)
+    1.0
+    >>> round(next_inverse_temperature(np.linspace(-40.0, 0.0, 400), 0.0, 0.5), 2)
+    0.1
+    """
+    inside = energy[energy > -np.inf]
+
+    def effective_share(step: float) -> float:
+        return float(np.exp(2 * logsumexp(step * inside) - logsumexp(2 * step * inside))) / len(inside)
+
+    low, high = 0.0, 1.0 - k
+    if effective_share(high) >= share:
+        return 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if effective_share(middle) >= share else (low, middle)
+    return k + high

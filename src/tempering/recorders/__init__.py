@@ -1,0 +1,1 @@
+"""What is kept while a run goes on: draws, or sums whose size does not depend on its length."""

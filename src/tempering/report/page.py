@@ -1,0 +1,210 @@
+"""One self-contained page about a run: the verdict first, then pictures and tables.
+
+Pictures are inline SVG whose ink is the page's own, so that one page serves light and dark screens.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tempering import plots
+from tempering.errors import InputError
+from tempering.runs.draws import DEFAULT_RULE
+from tempering.runs.summary import indices
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tempering.runs.draws import TemperedDraws
+
+MOST_QUANTITIES = 6  # shown with pictures of their own; all are in the table
+BLACK = "#0b0b0c"  # drawn by matplotlib, then replaced by the page's ink
+
+MOST_POINTS = 500
+LONG = 22  # letters that fit one cell of the facts
+RULES_SHOWN = ("screened", "mbar")  # the two that can be trusted, beside those they are set against
+
+Picture = tuple[str, str, Callable[[Any], Any]]  # title, what to look for, function of axes
+
+
+def write_report(draws: TemperedDraws, path: str | Path, *, title: str = "Tempered run") -> None:
+    """Write one HTML page about a run, with nothing outside itself.
+
+    Parameters
+    ----------
+    draws : TemperedDraws
+    path : path
+        Where the page goes; a file there is replaced.
+    title : str
+    """
+    page = render(draws, title=title)
+    try:
+        Path(path).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} must be writable, but: {error.strerror}. Choose another place.") from error
+
+
+def render(draws: TemperedDraws, *, title: str = "Tempered run") -> str:
+    """Return the page as text."""
+    template = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
+    parts = {
+        "title": html.escape(title),
+        "verdict": _verdict(draws),
+        "facts": _facts(draws),
+        "estimates": _table(draws.summary()),
+        "evidence": _evidence(draws),
+        "quantities": "".join(_quantity(draws, name) for name in _shown(draws)),
+        "rung_pictures": "".join(_figure(*picture) for picture in _rung_pictures(draws)),
+        "rungs": _table(draws.rungs()),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found.group(1)], template)
+
+
+def _verdict(draws: TemperedDraws) -> str:
+    found = draws.diagnose()
+    if found.is_good:
+        return '<section class="verdict good"><h2>The run looks sound</h2></section>'
+    items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in found.sentences)
+    return f'<section class="verdict poor"><h2>The run needs attention</h2><ul>{items}</ul></section>'
+
+
+def _facts(draws: TemperedDraws) -> str:
+    facts = {
+        "Chains": f"{draws.n_chains}",
+        "Draws of each": f"{draws.n_draws:,}",
+        "Rungs": f"{len(draws.ladder)}",
+        "Hottest k": f"{draws.ladder.hottest:.3g}",
+        "Round trips": f"{draws.n_round_trips:,}",
+        "ESS of weights": f"{draws.ess(DEFAULT_RULE):,.0f}",
+        "Rule": DEFAULT_RULE,
+    }
+    if draws.info is not None:
+        facts |= {
+            "Method": draws.info.method,
+            "Engine": draws.info.engine,
+            "Kernel": draws.info.kernel,
+            "Seed": f"{draws.info.seed}",
+            "Seconds": f"{draws.info.seconds:.1f}",
+        }
+    cells = (
+        f"<div{' class=long' * (len(value) > LONG)}><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>"
+        for name, value in facts.items()
+    )
+    return f'<dl class="facts">{"".join(cells)}</dl>'
+
+
+def _evidence(draws: TemperedDraws) -> str:
+    if len(draws.ladder) == 1:
+        return ""
+    picture = _figure(
+        "Evidence by method",
+        "Thermodynamic integration is rough where rungs are few.",
+        lambda ax: plots.plot_evidence(draws, ax),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a disagreement is part of the verdict
+        found = draws.log_evidence()
+    label = "Log evidence" if found.is_absolute else "Log ratio of normalisers, log Z(1) - log Z(hottest)"
+    text = f"<p>{label}: <strong>{found.value:.3f}</strong> &plusmn; {found.standard_error:.3f}</p>"
+    return f"<section><h2>Evidence</h2>{text}<div class='grid'>{picture}</div></section>"
+
+
+def _shown(draws: TemperedDraws) -> list[str]:
+    """Return the quantities that get pictures, the first few."""
+    found = [
+        f"{name}[{index}]" if index else name for name, a in draws.values.items() for index in indices(a.shape[2:])
+    ]
+    return found[:MOST_QUANTITIES]
+
+
+def _quantity(draws: TemperedDraws, name: str) -> str:
+    rules = [rule for rule in ("cold_only", *RULES_SHOWN) if rule != "cold_only" or draws.visits[0] > 0]
+    pictures: list[Picture] = [
+        (f"Density of {name}", "By rule.", lambda ax: plots.plot_density(draws, name, rules=rules, n_bins=60, ax=ax)),
+        (f"{name} by rung", "As sampled; blue is cold.", lambda ax: plots.plot_densities(draws, name, ax=ax)),
+        (f"{name} over time", "Blue is cold.", lambda ax: plots.plot_traces(draws, name, ax=ax)),
+        (f"Mean of {name} by rule", "Two standard errors.", lambda ax: plots.plot_estimates(draws, name, ax=ax)),
+    ]
+    return "".join(_figure(*picture) for picture in pictures)
+
+
+def _rung_pictures(draws: TemperedDraws) -> list[Picture]:
+    rules = (*RULES_SHOWN, "ess_optimal")
+    always: list[Picture] = [
+        ("Ladder", "Inverse temperatures.", lambda ax: plots.plot_ladder(draws, ax)),
+        ("Occupancy", "Even is best.", lambda ax: plots.plot_visits(draws, ax)),
+        ("Acceptance", "Above a tenth everywhere.", lambda ax: plots.plot_acceptance(draws, ax)),
+        ("Trust in the weights", "How much a draw of each rung is worth.", lambda ax: plots.plot_trust(draws, ax)),
+        ("Shares", "What each rung contributes.", lambda ax: plots.plot_shares(draws, rules, ax)),
+    ]
+    if len(draws.ladder) == 1:
+        return always
+    return [
+        *always,
+        (
+            "Index process",
+            f"{draws.n_round_trips} round trips.",
+            lambda ax: plots.plot_index_process(draws, 0, 2000, ax),
+        ),
+        ("Overlap", "Neighbours should share.", lambda ax: plots.plot_overlap(draws, ax)),
+        ("Barrier", "Rungs at even heights are best.", lambda ax: plots.plot_barrier(draws, ax)),
+        ("Energies", "Neighbours should overlap.", lambda ax: plots.plot_energies(draws, ax=ax)),
+    ]
+
+
+def _figure(title: str, note: str, draw: Callable[[Any], Any]) -> str:
+    heading = f"<figcaption><b>{html.escape(title)}</b> {html.escape(note)}</figcaption>"
+    return f"<figure>{heading}{_svg(title, draw)}</figure>"
+
+
+def _svg(title: str, draw: Callable[[Any], Any]) -> str:
+    """Draw on a figure of its own and return the SVG, ink replaced by the page's colour."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    ink = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+    style: Any = dict.fromkeys(ink, BLACK) | {"svg.fonttype": "none", "font.size": 11, "svg.hashsalt": title}
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(5.2, 3.7), layout="constrained")
+        FigureCanvasSVG(figure)
+        ax = figure.add_subplot()
+        ax.patch.set_alpha(0.0)
+        draw(ax)
+        for line in ax.lines:  # thousands of points are a picture, not a drawing
+            line.set_rasterized(np.size(line.get_xdata()) > MOST_POINTS)
+        for points in ax.collections:
+            points.set_rasterized(np.size(points.get_offsets()) > MOST_POINTS)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True, dpi=150, metadata={"Date": None, "Creator": None})
+    body = text.getvalue()
+    body = body[body.index("<svg") :].replace(BLACK, "currentColor").replace(plots.INK, "currentColor")
+    body = re.sub(r'(<svg[^>]*?) width="[^"]*"| height="[^"]*"(?=[^>]*viewBox)', r"\1", body, count=2)
+    prefix = re.sub(r"\W+", "-", title.lower())
+    body = re.sub(r'(id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}-", body)  # ids must differ between pictures
+    label = html.escape(title, quote=True)
+    return body.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+
+
+def _table(frame: pd.DataFrame) -> str:
+    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in (frame.index.name or "", *frame.columns))
+    rows = "".join(
+        f"<tr><th>{html.escape(str(index))}</th>{''.join(f'<td>{_number(value)}</td>' for value in row)}</tr>"
+        for index, row in zip(frame.index, frame.to_numpy().tolist(), strict=True)
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _number(value: float) -> str:
+    if not np.isfinite(value):
+        return "&ndash;"
+    is_whole = float(value).is_integer() and abs(value) >= 10
+    return f"{value:,.0f}" if is_whole or 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

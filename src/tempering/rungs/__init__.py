@@ -1,0 +1,1 @@
+"""How rungs change: simulated tempering and Metropolis-coupled chains."""

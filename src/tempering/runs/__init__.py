@@ -1,0 +1,1 @@
+"""From a target to a run, and the questions one asks of it."""

@@ -1,0 +1,301 @@
+"""TemperedDraws: what a sampler returns and what a user asks questions of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import EstimatorError
+from tempering.estimators import Combination, Estimate, mbar, weighted_hdi, weighted_mean, weighted_quantile
+from tempering.estimators.arrays import temper_by_rung
+from tempering.estimators.combine import Weighting, combine_rungs, estimate_rungs, weigh_rungs
+from tempering.estimators.rung_draws import RungDraws
+from tempering.path.ladder import Ladder
+from tempering.recorders.quantities import apply
+from tempering.runs.diagnosis import Diagnosis, diagnosis_of
+from tempering.runs.evidence import Evidence, evidence_of
+from tempering.runs.summary import summary_of
+from tempering.runs.tours import Tours, tours_of
+from tempering.target.layout import Layout
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from tempering.estimators import Mbar
+    from tempering.learning.rounds import Round
+
+Floats = NDArray[np.float64]
+
+DEFAULT_RULE = "mbar"  # the smallest worst case of all rules, and it needs nothing that draws do not have
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """How the draws came about."""
+
+    method: str
+    engine: str
+    kernel: str
+    rung_moves: str
+    seed: int
+    seconds: float
+    rounds: tuple[Round, ...] = ()
+    n_iterations: int = 0  # of each chain, tuning included
+    redraws: bool = False  # at k = 0 the state is drawn afresh: runs split into tours
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedDraws:
+    """Draws of every rung, with their energies.
+
+    Attributes
+    ----------
+    values : mapping of str to ndarray, shape (chain, draw, ...)
+        Positions by name; a position that is one array is called ``x``.
+    rung : ndarray of int, shape (chain, draw)
+        0 is the cold rung.
+    energy : ndarray, shape (chain, draw)
+        What is tempered: log pi_k = base + k * energy.
+    ladder : Ladder
+    log_pseudo_prior : ndarray, shape (rung,)
+        Used by simulated tempering while these draws were made.
+    chains_per_ensemble : int
+        Neighbouring chains that exchanged rungs (parallel tempering); 1 otherwise.
+    rounds : tuple of TemperedDraws
+        Of the tuning, where they were kept (``keep="rounds"``); they are not saved.
+    """
+
+    values: Mapping[str, NDArray[Any]]
+    rung: NDArray[np.int32]
+    energy: Floats
+    ladder: Ladder
+    log_pseudo_prior: Floats
+    proposed: NDArray[np.int32]
+    acceptance: NDArray[np.float32]
+    chains_per_ensemble: int = 1
+    layout: Layout | None = None
+    settings: tuple[Any, ...] = ()
+    is_powered: bool = True
+    info: RunInfo | None = None
+    rounds: tuple[TemperedDraws, ...] = ()
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_chains(self) -> int:
+        """Number of rows: chains, or replicas of all ensembles."""
+        return int(self.rung.shape[0])
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of each chain."""
+        return int(self.rung.shape[1])
+
+    @cached_property
+    def visits(self) -> NDArray[np.int64]:
+        """Number of draws on each rung, T_i."""
+        visits = np.bincount(self.rung.ravel("K"), minlength=len(self.ladder))
+        visits.setflags(write=False)
+        return visits
+
+    @cached_property
+    def log_weights(self) -> Floats:
+        """Log importance weight of every draw towards the cold distribution, (1 - k) * energy."""
+        return temper_by_rung(1.0 - self.ladder.inverse_temperatures, self.rung, self.energy)
+
+    def combination(self, values: Any, rule: str = DEFAULT_RULE) -> Combination:
+        """Combine given values, with leading axes (chain, draw), by a rule."""
+        h = self._in_units(values)
+        result = combine_rungs(self.in_units_of_error, h, self._weighting(rule, h))
+        return replace(result, weights=self._in_units(result.weights))
+
+    @cached_property
+    def in_units_of_error(self) -> RungDraws:
+        """The draws as the estimators see them, rows that err independently: all questions ask this one object."""
+        units: Any = {"chains_per_ensemble": self.chains_per_ensemble}
+        if self._is_population:  # they share ancestors for ever: one replicate is one unit, however long
+            units = {"chains_per_ensemble": self.n_draws, "batch_length": 1}
+        rung, energy, k = self._in_units(self.rung), self._in_units(self.energy), self.ladder.inverse_temperatures
+        return RungDraws.of(None, rung, energy=energy, inverse_temperatures=k, **units)
+
+    @property
+    def _is_population(self) -> bool:
+        return self.info is not None and self.info.method == "sequential"
+
+    def _in_units(self, array: Any) -> Any:
+        """Turn (chain, draw, ...) into rows that err independently, or back: populations lie the other way."""
+        return np.swapaxes(np.asarray(array), 0, 1) if self._is_population else np.asarray(array)
+
+    def expect(self, function: Callable[..., Any], rule: str = DEFAULT_RULE) -> Estimate:
+        """Estimate the cold expectation of a function of the position.
+
+        Parameters
+        ----------
+        function : callable
+            Called once with arrays whose leading axes are (chain, draw): by keyword where positions are named,
+            otherwise with the position itself.
+        rule : str
+            How the rungs are combined; see `tempering.estimators.RULES`.
+
+        Returns
+        -------
+        Estimate
+            With ``.value`` and ``.standard_error``, each of the shape the function gives a draw.
+        """
+        values = np.asarray(apply(function, self.values, self.layout), dtype=float)
+        if values.shape[:2] != self.rung.shape:
+            raise EstimatorError(
+                f"The function must return one value (or array) a draw, leading axes {self.rung.shape}, but it "
+                f"returned shape {values.shape}. Write it for arrays with leading axes (chain, draw); sum over axis=-1."
+            )
+        return self.estimate(values, rule)
+
+    def estimate(self, values: Any, rule: str = DEFAULT_RULE) -> Estimate:
+        """Estimate the cold expectation of given values, with leading axes (chain, draw)."""
+        h = self._in_units(values)
+        return estimate_rungs(self.in_units_of_error, h, self._weighting(rule, h))
+
+    def mean(self, values: Any, rule: str = DEFAULT_RULE) -> Floats:
+        """Return the value of `estimate` alone: a standard error costs several times as much."""
+        h = self._in_units(values)
+        return weighted_mean(h, self._weighting(rule, h).weights)
+
+    def weights(self, rule: str = DEFAULT_RULE) -> Floats:
+        """Return the weight of every draw, (chain, draw), summing to one."""
+        return self._in_units(self._weighting(rule).weights)  # type: ignore[no-any-return]
+
+    def shares(self, rule: str = DEFAULT_RULE) -> Floats:
+        """Return lambda_i, what each rung contributes."""
+        return self._weighting(rule).shares
+
+    def ess(self, rule: str = DEFAULT_RULE) -> float:
+        """Return the effective sample size of the weights, ESS(w^lambda)."""
+        return self._weighting(rule).ess
+
+    def _weighting(self, rule: str, values: Any = None) -> Weighting:
+        """Weigh the draws once per rule, but for the one that looks at the values; without any it sees the energies."""
+        looks = rule == "autocorrelation_adjusted"
+        if looks and values is not None:
+            return weigh_rungs(self.in_units_of_error, rule, np.asarray(values, dtype=float))
+        if rule not in self._kept:
+            energy = self._in_units(self.energy)
+            series = np.where(np.isfinite(energy), energy, 0.0) if looks else None
+            self._kept[rule] = weigh_rungs(self.in_units_of_error, rule, series)
+        return self._kept[rule]  # type: ignore[no-any-return]
+
+    def quantile(self, probability: float | Floats, name: str = "x", rule: str = DEFAULT_RULE) -> Any:
+        """Return weighted quantiles of a named value, one column a coordinate."""
+        return weighted_quantile(self._named(name), self.weights(rule), probability)
+
+    def _named(self, name: str) -> NDArray[Any]:
+        if name not in self.values:
+            raise EstimatorError(f"name must be one of {list(self.values)}, but got {name!r}. Name one of the values.")
+        return self.values[name]
+
+    def hdi(self, probability: float = 0.9, name: str = "x", rule: str = DEFAULT_RULE) -> Floats:
+        """Return the shortest interval that holds a probability, (2, ...), one column a coordinate."""
+        return weighted_hdi(self._named(name), self.weights(rule), probability)
+
+    def summary(self, rule: str = DEFAULT_RULE, *, hdi: float = 0.9) -> pd.DataFrame:
+        """Tabulate every coordinate under the weights.
+
+        Columns: mean, its Monte Carlo standard error, standard deviation, quantiles, the ends of the shortest interval
+        that holds the probability ``hdi``, the effective number of draws (variance over squared standard error:
+        weights and correlation both count), and split R-hat.
+        """
+        return summary_of(self, rule, hdi)
+
+    @cached_property
+    def mbar(self) -> Mbar:
+        """The mixture of all rungs, with the normalisers estimated."""
+        if self._is_population:
+            return mbar(self.energy, self.ladder.inverse_temperatures, self.rung)
+        return self.in_units_of_error.fit
+
+    def log_evidence(self) -> Evidence:
+        """Estimate log Z(1) - log Z(k_m): the log evidence where k_m = 0 is a normalised prior.
+
+        By MBAR, with stepping stones both ways and thermodynamic integration beside it; a disagreement beyond their
+        errors is a warning that names the rungs. For a powered-up density it is a ratio of normalisers.
+        """
+        if self._evidence.disagreement:
+            warnings.warn(self._evidence.disagreement, stacklevel=2)
+        return self._evidence
+
+    @cached_property
+    def _evidence(self) -> Evidence:
+        return evidence_of(self)
+
+    def tours(self) -> Tours:
+        """Split the run at its regenerations: a visit to k = 0, where the base is drawn from, starts a new tour."""
+        return tours_of(self)
+
+    def diagnose(self) -> Diagnosis:
+        """Say in words whether the run can be trusted, and what to change."""
+        return diagnosis_of(self)
+
+    def to_arviz(self, rule: str = DEFAULT_RULE, rng: np.random.Generator | int | None = 0) -> Any:
+        """Return an ArviZ data tree: draws of equal weight, and all rungs with their weights."""
+        from tempering.doors.arviz import to_arviz
+
+        return to_arviz(self, rule=rule, rng=rng)
+
+    def save(self, path: str | Path) -> None:
+        """Write the run as a Zarr store; `tempering.load` reads it."""
+        from tempering.io.zarr_store import save
+
+        save(self, path)
+
+    def rungs(self) -> pd.DataFrame:
+        """Tabulate the rungs: k, visits, acceptance of moves and of exchanges, ESS of weights, share, k-hat."""
+        import pandas as pd
+
+        from tempering.engines.trace import Trace
+        from tempering.learning.kernel_settings import acceptance_by_rung
+        from tempering.learning.rounds import swap_acceptance
+
+        trace = Trace(None, self.energy, self.rung, self.proposed, self.acceptance)
+        m = len(self.ladder)
+        later = trace._replace(acceptance=self.acceptance[:, 1:])  # nobody knows on which rung the first was made
+        moves, _ = acceptance_by_rung(later, self.rung[:, :-1], m)
+        units = self.in_units_of_error
+        return pd.DataFrame(
+            {
+                "k": self.ladder.inverse_temperatures,
+                "visits": self.visits,
+                "move_acceptance": _mean_of_known(moves),
+                "exchange_acceptance": np.append(swap_acceptance(trace, m), np.nan),
+                "ess_of_weights": units.sums.ess_of_weights,
+                "share": self.shares(),
+                "pareto_k": units.pareto_k,
+            }
+        ).rename_axis("rung")
+
+    @cached_property
+    def n_round_trips(self) -> int:
+        """Journeys from the cold rung to the hottest and back."""
+        from tempering.learning.rounds import n_round_trips
+
+        return n_round_trips(self.rung, len(self.ladder))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of a draw of each value."""
+        return {name: np.shape(array)[2:] for name, array in self.values.items()}
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{name}{list(shape)}" for name, shape in self._shapes().items())
+        how = f", {self.info.method} on the {self.info.engine} engine" if self.info else ""
+        return f"TemperedDraws({self.n_chains} chains x {self.n_draws} draws of {names}; {self.ladder}{how})"
+
+
+def _mean_of_known(moves: Floats) -> Floats:
+    known = ~np.isnan(moves)
+    n = known.sum(axis=1)
+    return np.where(n > 0, np.where(known, moves, 0.0).sum(axis=1) / np.maximum(n, 1), np.nan)

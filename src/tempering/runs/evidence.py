@@ -1,0 +1,109 @@
+"""The evidence by several methods that must agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tempering.errors import EstimatorError
+from tempering.estimators import Estimate, log_evidence_stepping_stone, pareto_k_per_rung
+from tempering.estimators.evidence import integration_and_correction
+
+if TYPE_CHECKING:
+    from tempering.runs.draws import TemperedDraws
+
+INTEGRATION = "thermodynamic integration"
+TRUSTED_K_HAT = 0.7  # of a step's weights (Vehtari et al. 2024)
+ENOUGH_OVERLAP = 0.03  # between neighbouring rungs (Klimovich, Shirts & Mobley 2015)
+DISAGREEMENT = 4.0  # standard errors of the difference, added as if independent, from which methods disagree
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log Z(1) - log Z(k_m): MBAR's estimate, and the others beside it.
+
+    Attributes
+    ----------
+    value, standard_error : float
+        MBAR's.
+    by_method : dict of str to Estimate
+        The error of thermodynamic integration has that of its rule in it: the spacing of the rungs.
+    is_absolute : bool
+        Whether k_m = 0 and the base is a prior, so that this is the log marginal likelihood (of a normalised prior).
+    disagreement : str
+        What disagrees, and on which rungs to look; empty if nothing does.
+    """
+
+    value: float
+    standard_error: float
+    by_method: dict[str, Estimate]
+    is_absolute: bool
+    disagreement: str = ""
+
+
+def evidence_of(draws: TemperedDraws) -> Evidence:
+    """Estimate the evidence by every method, and say where they disagree."""
+    k = draws.ladder.inverse_temperatures
+    if len(k) == 1:
+        raise EstimatorError("An evidence needs two rungs at least, but the ladder has one. Run with a ladder.")
+    seen = draws.in_units_of_error
+    assert seen.energy is not None
+    units = seen.units
+    best = seen.fit.log_normaliser_ratio(**units)
+    by_method = {"mbar": best}
+    if np.all(draws.visits > 0):
+        by_method |= {
+            "stepping stone": log_evidence_stepping_stone(seen.energy, k, seen.rung, **units),
+            "stepping stone, reversed": log_evidence_stepping_stone(seen.energy, k, seen.rung, reverse=True, **units),
+        }
+    correction = 0.0
+    if np.all(draws.visits > 0) and np.min(seen.energy) > -np.inf:  # a mean energy there is
+        by_method[INTEGRATION], correction = integration_and_correction(seen.energy, k, seen.rung, **units)
+    disagreement = _disagreement(draws, by_method, abs(correction))
+    if INTEGRATION in by_method:  # with few rungs the rule's own error is the larger one
+        found = by_method[INTEGRATION]
+        wide = float(np.hypot(float(found.standard_error), correction))
+        by_method[INTEGRATION] = Estimate(found.value, wide)
+    is_absolute = not draws.is_powered and draws.ladder.hottest == 0.0
+    return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, disagreement)
+
+
+def _disagreement(draws: TemperedDraws, by_method: dict[str, Estimate], correction: float) -> str:
+    """Name the method furthest from MBAR, if it is too far, and the pair of rungs that overlaps least."""
+    best = by_method["mbar"]
+    for name, other in by_method.items():
+        error = float(np.hypot(float(best.standard_error), float(other.standard_error)))
+        gap = abs(float(other.value) - float(best.value))
+        beyond = gap - DISAGREEMENT * error - 1e-9
+        if beyond > 0 and beyond > (correction if name == INTEGRATION else _own_error(draws, name)):
+            overlap = np.diag(draws.in_units_of_error.fit.overlap, 1)
+            i = int(np.argmin(overlap))
+            return (
+                f"The evidence must not depend on the method, but {name} gives {float(other.value):.2f} and MBAR "
+                f"{float(best.value):.2f}, {gap / max(error, 1e-300):.0f} standard errors apart. Rungs {i} and {i + 1} "
+                f"overlap least: add rungs between k = {draws.ladder[i]:.3g} and {draws.ladder[i + 1]:.3g}, or run "
+                "longer."
+            )
+    return ""
+
+
+def _own_error(draws: TemperedDraws, name: str) -> float:
+    """Return the error that stepping stones have by themselves, which no standard error shows.
+
+    Infinite where the weights of a step have too heavy a tail (Pareto k-hat) to be averaged. Reversed ones never see
+    the part of a hot rung that a colder one leaves out: they speak only where MBAR itself is in doubt, for lack of
+    overlap. That of thermodynamic integration, of the spacing of the rungs, is taken as large as its correction.
+    """
+    seen = draws.in_units_of_error
+    assert seen.energy is not None
+    if name.endswith("reversed") and np.min(np.diag(seen.fit.overlap, 1)) > ENOUGH_OVERLAP:
+        return np.inf
+    step = -np.diff(draws.ladder.inverse_temperatures)
+    power = np.append(-step, 0.0) if name.endswith("reversed") else np.append(0.0, step)
+    energy, lowest = seen.energy, np.min(seen.energy)
+    if lowest == -np.inf:
+        energy = np.where(energy > -np.inf, energy, np.min(energy[energy > -np.inf]))
+    tail = pareto_k_per_rung(power.take(seen.rung) * energy, seen.rung, power.size)
+    return np.inf if np.any(tail > TRUSTED_K_HAT) else 0.0

@@ -1,0 +1,140 @@
+"""`sample(..., keep="sums")`: run with everything frozen, and keep sums only.
+
+A run is cut into parts, blocks of chains that are summed apart, whoever runs them; it goes on in turns, a few
+stretches of every part each. How long a turn is changes no bit, so that it follows the clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tempering.engines.scalar import COMPILED
+from tempering.engines.trace import Engine
+from tempering.estimators.running.batches import batches_in_time
+from tempering.estimators.running.rungs import groups_of
+from tempering.execution.blocks import cut
+from tempering.execution.context import Execution
+from tempering.execution.digest import digest
+from tempering.execution.recipe import Recipe
+from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
+from tempering.execution.sum_keeping import Begun, Standing, SumKeeper
+from tempering.learning.rounds import Tuned, check_spread
+from tempering.recorders.quantities import Summands
+from tempering.recorders.sum_runs import PILOT, Course, Part, first_part, length_on_host, units_seen
+from tempering.runs.planning import Plan
+from tempering.runs.preparing import info_of
+from tempering.runs.sums import TemperedSums
+
+TURN = 1.0  # seconds, about, between two looks at Ctrl-C and the clock of the checkpoint
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be summed, over how much."""
+
+    functions: dict[str, Callable[..., Any]]
+    draws: int
+    n_chains: int  # or ensembles: more than were tuned, perhaps
+    sum_every: int
+    devices: Sequence[Any] | None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must have been begun with to be gone on with."""
+        n_devices = None if self.devices is None else len(self.devices)
+        quantities = ", ".join(f"{name} ({digest(function)})" for name, function in self.functions.items())
+        known = {"keep": "sums", "quantities": quantities, "sum_every": self.sum_every}
+        return known | {"chains": self.n_chains, "devices": n_devices}
+
+
+def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: Any, started: float) -> TemperedSums:
+    """Run from tuned states with everything frozen, and keep sums."""
+    execution: Execution = plan.execution
+    whole, states = engine.engine.in_one_piece(tuned.states)
+    if plan.engine == "vector" and (wanted.n_chains != plan.n_chains or wanted.devices is not None):
+        whole, states = whole.widened(states, wanted.n_chains, wanted.devices)
+    about = {
+        "ladder": tuned.schedule.ladder,
+        "log_pseudo_prior": tuned.schedule.log_pseudo_prior,
+        "n_chains": whole.n_chains,
+        "is_powered": plan.is_powered,
+        "info": info_of(plan, whole, tuned, started, 0),
+    }
+    keeper = execution.sum_keeper(about, started)
+    recipe = Recipe.of(plan, len(tuned.schedule.ladder))
+    kept = keeper.read()
+    begun, first = _begin(plan, engine, tuned, wanted, recipe, whole, states) if kept is None else (kept[0], ())
+    functions = tuple(wanted.functions.items())
+    summing = SumRecipe(recipe, functions, tuned.schedule, begun.quantities, begun.course, plan.is_powered)
+    if plan.engine == "vector" and len(begun.sizes) == 1 and (execution.workers is None or wanted.devices is not None):
+        blocks: SumBlocks = WholeSums(summing, whole)
+    else:
+        blocks = SumBlocks(summing, begun.sizes, execution.workers)
+    parts, n_done = (blocks.taken(first), 0) if kept is None else (blocks.from_held(kept[1]), kept[2])
+    return _run(execution, keeper, Standing(blocks, begun, parts, n_done), report)
+
+
+def _begin(
+    plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, recipe: Recipe, whole: Engine, states: Any
+) -> tuple[Begun, list[Part]]:
+    """Run a little, to see where energies and quantities lie; cut the run into parts."""
+    blocks, schedule = engine.engine, tuned.schedule
+    _, trace = blocks.run(blocks.unpacked(blocks.packed(tuned.states)), schedule, PILOT)
+    if plan.is_powered:
+        check_spread(trace, schedule)
+    summands = Summands(tuple(wanted.functions.items()), plan.layout, getattr(plan.target, "constrain", None))
+    values = summands.on_host(lambda _: blocks.positions(trace), trace.values)
+    bins, quantities = units_seen(trace, values, schedule.ladder.inverse_temperatures[trace.rung])
+    n = wanted.n_chains
+    size = plan.execution.part_size(recipe, whole, n, on_devices=wanted.devices is not None)
+    parts = [first_part(part, bins) for part in cut(states, n, size, is_padded=False)]
+    sizes = tuple(min(size, n - first) for first in range(0, n, size))
+    return Begun(sizes, _course(plan, wanted, whole, sizes, len(schedule.ladder)), quantities), parts
+
+
+def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], n_rungs: int) -> Course:
+    """Choose stretches that suit all parts."""
+    n, each, n_parts = wanted.draws, whole.chains_per_ensemble, len(sizes)
+    if plan.engine == "vector":
+        from tempering.recorders.summing import groups_on_device, length_on_device
+
+        length = min(length_on_device(size, n_rungs, size * each, n, wanted.sum_every, n_parts) for size in set(sizes))
+        n_groups = sum(groups_on_device(size, n_rungs, n_parts) for size in sizes)
+    else:
+        is_compiled = whole.name == COMPILED
+        length = length_on_host(n, wanted.n_chains, max(sizes) * each, is_compiled=is_compiled)
+        n_groups = sum(groups_of(size, n_parts) for size in sizes)
+    return Course(n, length, batches_in_time(n_groups), n_parts, wanted.sum_every)
+
+
+def _run(execution: Execution, keeper: SumKeeper, standing: Standing, report: Any) -> TemperedSums:
+    """Go on in turns until the end, or Ctrl-C."""
+    n, n_stretches = standing.begun.course.n, 1
+    report(standing.n_done, "")
+    while standing.n_done < n:
+        started = time.monotonic()
+        with keeper.keeping(standing):
+            after = standing.advanced(n_stretches)
+            if keeper.is_due or after.n_done == n:
+                keeper.save(after)
+        report(after.n_done - standing.n_done, "")
+        standing, n_stretches = after, next_turn(n_stretches, time.monotonic() - started)
+        if execution.interruption.requested and standing.n_done < n:
+            keeper.save(standing)
+            execution.warn_of_stop(standing.n_done, n)
+            break
+    return keeper.result(standing)
+
+
+def next_turn(n_stretches: int, seconds: float) -> int:
+    """Return how many stretches the next turn has, after one of so many took so long.
+
+    Examples
+    --------
+    >>> next_turn(1, 0.001), next_turn(8, 4.0), next_turn(1, 60.0)
+    (2, 2, 1)
+    """
+    return max(1, min(2 * n_stretches, int(n_stretches * TURN / max(seconds, 1e-9))))

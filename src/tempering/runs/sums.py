@@ -1,0 +1,214 @@
+"""TemperedSums: what a run leaves that keeps no draws, and what a user asks questions of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import CheckpointError, EstimatorError
+from tempering.estimators.running import answers as answers
+from tempering.estimators.running.answers import SummedCombination
+from tempering.estimators.running.mbar import RunningMbar
+from tempering.estimators.running.rungs import RunningRungs
+from tempering.estimators.standard_error import Estimate
+from tempering.path.ladder import Ladder
+from tempering.recorders.index_sums import IndexSums
+from tempering.runs.draws import DEFAULT_RULE, RunInfo
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tempering.runs.evidence import Evidence
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedSums:
+    """Sums over the draws of every rung; the draws themselves were not kept.
+
+    Its size depends on the ladder and on the quantities, not on the length of the run.
+
+    Attributes
+    ----------
+    sums : RunningRungs
+    index : IndexSums
+        Exchanges, acceptances and round trips.
+    ladder : Ladder
+    log_pseudo_prior : ndarray, shape (rung,)
+    n_chains : int
+    is_powered : bool
+        Whether the whole density is raised to the power k.
+    info : RunInfo
+    """
+
+    sums: RunningRungs
+    index: IndexSums
+    ladder: Ladder
+    log_pseudo_prior: Floats
+    n_chains: int
+    is_powered: bool = True
+    info: RunInfo | None = None
+    _kept: dict[tuple[str, str], SummedCombination] = field(default_factory=dict, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The quantities that were summed."""
+        return tuple(self.sums.quantities.shapes)
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of each chain (of the longest run, after a merge)."""
+        return self.index.n_iterations
+
+    @property
+    def visits(self) -> NDArray[np.intp]:
+        """Number of draws summed on each rung, T_i."""
+        return self.sums.n_draws
+
+    @property
+    def n_summed(self) -> int:
+        """Draws that were summed, of all chains: fewer than there were where ``sum_every`` is more than one."""
+        return int(self.visits.sum())
+
+    @property
+    def n_round_trips(self) -> int:
+        """Journeys from the cold rung to the hottest and back."""
+        return self.index.n_round_trips
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return self.sums.nbytes
+
+    @cached_property
+    def mbar(self) -> RunningMbar:
+        """The mixture of all rungs, with the normalisers estimated."""
+        return answers.mbar_of(self.sums)
+
+    def combination(self, name: str, rule: str = DEFAULT_RULE) -> SummedCombination:
+        """Combine the rungs by a rule: estimate, standard error, shares and sample sizes."""
+        key = (name, rule)
+        if key not in self._kept:
+            self._kept[key] = answers.combine_sums(self.sums, name, rule, self.mbar if rule == "mbar" else None)
+        return self._kept[key]
+
+    def expect(self, name: str, rule: str = DEFAULT_RULE) -> Estimate:
+        """Estimate the cold expectation of a quantity.
+
+        Parameters
+        ----------
+        name : str
+            One of ``names``.
+        rule : str
+            How the rungs are combined; see `tempering.estimators.RULES`.
+
+        Returns
+        -------
+        Estimate
+            With ``.value`` and ``.standard_error``.
+        """
+        result = self.combination(name, rule)
+        return Estimate(result.estimate, result.standard_error)
+
+    def quantile(self, probability: float | Floats, name: str, rule: str = DEFAULT_RULE) -> Any:
+        """Return quantiles of a quantity from its sketch, one column a component.
+
+        Right to the width of a bin: about 1 % of the quantity's spread, and of the distance from its centre beyond.
+        """
+        return answers.quantile_of(self.sums, name, probability, rule, self.mbar if rule == "mbar" else None)
+
+    def shares(self, rule: str = DEFAULT_RULE) -> Floats:
+        """Return lambda_i, what each rung contributes."""
+        return answers.shares_of(self.sums, rule, None, self.mbar if rule == "mbar" else None)
+
+    def ess(self, rule: str = DEFAULT_RULE) -> float:
+        """Return the effective sample size of the weights, ESS(w^lambda)."""
+        return answers.ess_of(self.sums, rule, self.mbar if rule == "mbar" else None)
+
+    def log_evidence(self) -> Evidence:
+        """Estimate log Z(1) - log Z(k_m), as `TemperedDraws.log_evidence`."""
+        from tempering.runs.evidence import Evidence
+
+        if len(self.ladder) == 1:
+            raise EstimatorError("An evidence needs two rungs at least, but the ladder has one. Run with a ladder.")
+        best = answers.log_evidence_by_mbar(self.sums, self.mbar)
+        by_method = {"mbar": best}
+        if np.all(self.visits > 0):
+            by_method["stepping stone"] = answers.log_evidence_by_stepping_stones(self.sums)
+            by_method["stepping stone, reversed"] = answers.log_evidence_by_stepping_stones(self.sums, reverse=True)
+            if not self.sums.totals.joint[:, 0, 0].any():
+                by_method["thermodynamic integration"] = answers.log_evidence_by_integration(self.sums)
+        is_absolute = not self.is_powered and self.ladder.hottest == 0.0
+        return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute)
+
+    def summary(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
+        """Tabulate mean, standard error and quantiles of every quantity."""
+        import pandas as pd
+
+        rows = []
+        for name in self.names:
+            result = self.combination(name, rule)
+            quantiles = np.reshape(self.quantile(np.array([0.05, 0.5, 0.95]), name, rule), (3, -1))
+            shape = self.sums.quantities.shapes[name]
+            for i, (mean, error) in enumerate(
+                zip(np.ravel(result.estimate), np.ravel(result.standard_error), strict=True)
+            ):
+                index = ",".join(str(j) for j in np.unravel_index(i, shape)) if shape else ""
+                rows.append((f"{name}[{index}]" if shape else name, mean, error, *quantiles[:, i]))
+        columns = ["quantity", "mean", "standard_error", "5%", "50%", "95%"]
+        return pd.DataFrame(rows, columns=columns).set_index("quantity")
+
+    def rungs(self) -> pd.DataFrame:
+        """Tabulate the rungs: k, visits, acceptance of moves and of exchanges, ESS of weights, share, k-hat."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "k": self.ladder.inverse_temperatures,
+                "visits": self.visits,
+                "move_acceptance": self.index.move_acceptance,
+                "exchange_acceptance": np.append(self.index.exchange_acceptance, np.nan),
+                "ess_of_weights": answers.rung_sums(self.sums).ess_of_weights,
+                "share": self.shares(),
+                "pareto_k": answers.pareto_k(self.sums),
+            }
+        ).rename_axis("rung")
+
+    def merge(self, other: TemperedSums) -> TemperedSums:
+        """Add the sums of another run, of another seed, over the same ladder and quantities."""
+        if self.info is not None and other.info is not None and self.info.seed == other.info.seed:
+            raise EstimatorError(
+                f"Runs to be merged must be independent, but both have the seed {self.info.seed}. Run one of them with "
+                "another rng=..."
+            )
+        merged = self.sums.merge(other.sums)
+        index = self.index.added(other.index, in_time=False)
+        info = None if self.info is None else replace(self.info, seed=-1)  # of several seeds
+        return replace(self, sums=merged, index=index, n_chains=self.n_chains + other.n_chains, info=info, _kept={})
+
+    @classmethod
+    def load(cls, path: str | Path) -> TemperedSums:
+        """Open the sums that a checkpoint has so far: those of the whole run when it is done."""
+        from tempering.execution.sum_keeping import is_of_sums, load_sums
+
+        found = load_sums(Path(path))[0] if is_of_sums(Path(path)) else None
+        if found is None:
+            raise CheckpointError(
+                f"{path} must be the checkpoint of a run with keep='sums' that has written some, but it is not. Check "
+                "the path, or let the run go on for a while."
+            )
+        return found
+
+    def __repr__(self) -> str:
+        summed = "" if self.n_summed == self.n_chains * self.n_draws else f", {self.n_summed} of them summed"
+        how = f", {self.info.method} on the {self.info.engine} engine" if self.info else ""
+        return (
+            f"TemperedSums({', '.join(self.names)} over {self.n_chains} chains x {self.n_draws} draws{summed}; "
+            f"{self.ladder}{how}; {self.nbytes / 1e6:.1f} MB)"
+        )

@@ -1,0 +1,87 @@
+"""Tours: the independent pieces between visits to k = 0, where the state is drawn afresh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import EstimatorError
+from tempering.estimators import RegenerativeEstimate, regenerative_ratio
+
+if TYPE_CHECKING:
+    from tempering.runs.draws import TemperedDraws
+
+
+@dataclass(frozen=True, eq=False)
+class Tours:
+    """Which tour each draw belongs to.
+
+    Attributes
+    ----------
+    index : ndarray of int, shape (chain, draw)
+        Number of the tour; -1 before a chain's first regeneration and after its last, where no tour is whole. Nothing
+        is dropped for being long.
+    n_tours : int
+    log_weights : ndarray, shape (chain, draw)
+        Towards the cold distribution, with the pseudo-prior taken out, so that tours weigh alike.
+    """
+
+    index: NDArray[np.int64]
+    n_tours: int
+    log_weights: NDArray[np.float64]
+
+    def expect(self, values: Any) -> RegenerativeEstimate:
+        """Estimate a cold expectation by the regenerative ratio estimator; values have leading axes (chain, draw)."""
+        h = np.asarray(values, dtype=float)
+        inside = self.index >= 0
+        log_w = self.log_weights[inside]
+        w = np.exp(log_w - log_w.max())
+        tour = self.index[inside]
+        flat = h[inside].reshape(len(w), -1)
+        top = np.stack([np.bincount(tour, w * column, self.n_tours) for column in flat.T], axis=1)
+        bottom = np.bincount(tour, w, self.n_tours)
+        return regenerative_ratio(top.reshape(self.n_tours, *h.shape[2:]), bottom)
+
+    @property
+    def effectiveness(self) -> float:
+        """How evenly tours contribute: 1 where all weigh the same, near 0 where one has it all."""
+        return self.expect(np.zeros(self.index.shape)).tour_effectiveness
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of draws of each tour."""
+        return np.bincount(self.index[self.index >= 0], minlength=self.n_tours)
+
+
+def tours_of(draws: TemperedDraws) -> Tours:
+    """Find the regenerations of a run of simulated tempering that draws from its base at k = 0.
+
+    With neighbour moves a draw recorded on the hottest rung ends a tour: the next position is drawn afresh and nothing
+    else is remembered. Lifted moves remember a direction, too: there a tour ends where the chain turns at the hot end.
+    """
+    if draws.info is None or not draws.info.redraws:
+        raise EstimatorError(
+            "Tours need a run that draws from its base at k = 0, but this one does not. Give sample_prior (or "
+            "reference='fit') and a ladder that ends at 0."
+        )
+    hottest = len(draws.ladder) - 1
+    ends = draws.rung == hottest
+    if draws.info.rung_moves == "lifted":
+        before = np.concatenate([np.full((draws.n_chains, 1), -1), draws.rung[:, :-1]], axis=1)
+        ends &= (before == hottest) & (draws.proposed == hottest)
+    completed = np.cumsum(ends, axis=1) - ends  # ends before this draw: which piece of its chain it is in
+    per_chain = ends.sum(axis=1)
+    whole = (completed >= 1) & (completed < per_chain[:, None])
+    n_whole = np.maximum(per_chain - 1, 0)
+    offset = np.concatenate([[0], np.cumsum(n_whole)[:-1]])
+    index = np.where(whole, offset[:, None] + completed - 1, -1)
+    log_weights = draws.log_weights - draws.log_pseudo_prior[draws.rung]
+    n_tours = int(n_whole.sum())
+    if n_tours < 2:
+        raise EstimatorError(
+            f"Tours need at least two returns to k = 0, but there were {n_tours}. Run longer, or use fewer rungs."
+        )
+    return Tours(index, n_tours, log_weights)

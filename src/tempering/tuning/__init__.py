@@ -1,1 +1,0 @@
-"""Tuning: rounds that double; between them the pseudo-prior and the kernels' settings are replaced by new values."""
