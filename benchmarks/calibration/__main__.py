@@ -12,7 +12,7 @@ from typing import Any
 
 import benchmarks.calibration
 from benchmarks.calibration.summary import printed, quantity_table, rows_of, totals
-from benchmarks.calibration.targets import HALVES, MAKERS, half_of, names_of
+from benchmarks.calibration.targets import HALVES, NAMES, half_of, names_of
 from benchmarks.calibration.tasks import Plan, run_all, tasks_of
 
 SEEDS, TENTH = 20, 2
@@ -24,7 +24,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks.calibration", description=benchmarks.calibration.__doc__
     )
     parser.add_argument("--half", choices=(*HALVES, "both"), default="both")
-    parser.add_argument("--targets", nargs="+", choices=list(MAKERS), metavar="NAME", help="only these")
+    parser.add_argument("--targets", nargs="+", choices=NAMES, metavar="NAME", help="only these")
     parser.add_argument("--seeds", type=int, help=f"runs of every target, {SEEDS} by default")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--tenth", action="store_true", help=f"{TENTH} seeds: some ten minutes on two cores")
@@ -32,7 +32,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds-per-process", type=int, help="by default as many as keep all workers busy")
     parser.add_argument("--options", type=json.loads, default={}, help="arguments of tp.sample: '{\"draws\": 2000}'")
     parser.add_argument("--with-initial", action="store_true", help="give a starting point where there is a prior too")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds that a run may take by the clock")
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds that a run may take by the clock")
     parser.add_argument("--records", type=Path, help="file of all runs, a line each; made afresh unless --resume")
     parser.add_argument("--resume", action="store_true", help="keep the runs of --records, and make the others")
     parser.add_argument("--tables-only", action="store_true", help="run nothing: tables of the runs kept")

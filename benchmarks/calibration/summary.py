@@ -169,7 +169,7 @@ def _cell(value: Any, width: int) -> str:
     if isinstance(value, float):
         if np.isinf(value) or abs(value) >= 1e4:
             return "inf" if np.isinf(value) else f"{value:.0e}"
-        digits = max(0, width - 2 - len(f"{abs(value):.0f}"))
+        digits = max(0, width - 1 - len(f"{abs(value):.0f}"))
         return f"{value:.{digits}f}"
     return str(value)[:width]
 

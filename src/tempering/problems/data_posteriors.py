@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr
 
 from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity
 from tempering.problems.label_switching import order_of_means
-from tempering.problems.posterior import NormalPrior
+from tempering.problems.posterior import NormalPrior, normal_quantile
 from tempering.problems.priors import UniformPrior
 from tempering.problems.problem import FloatArray, log_sum_exp, namespace_of
 
@@ -65,12 +65,7 @@ class _ComponentsPrior:
     def from_unit_cube(self, u: Any) -> Any:
         """Break the stick of weights at uniform places; normal quantiles for the rest."""
         xp = namespace_of(u)
-        if isinstance(u, np.ndarray):
-            z = ndtri(u[..., :6])
-        else:
-            import jax
-
-            z = jax.scipy.special.ndtri(u[..., :6])
+        z = normal_quantile(u[..., :6])
         rest = xp.sqrt(1 - u[..., 6])  # what the first piece leaves: the first weight is Beta(1, 2)
         first, second, third = 1 - rest, rest * u[..., 7], rest * (1 - u[..., 7])
         ratios = xp.log(xp.stack([first / third, second / third], axis=-1))
@@ -123,12 +118,17 @@ def _schools_truth(n: int = 40_001) -> dict[str, Any]:
     integral = np.trapezoid(weight, log_tau)
     shrunk = tau2 / (SCHOOL_ERRORS**2 + tau2)
     effects = shrunk * SCHOOLS + (1 - shrunk) * mean[:, None]
-    expect = lambda h: np.trapezoid(weight * h, log_tau) / integral  # noqa: E731
+
+    def expect(h: FloatArray) -> float:
+        return float(np.trapezoid(weight * h, log_tau) / integral)
+
+    step = 0.5 * (weight[1:] + weight[:-1]) * (log_tau[1] - log_tau[0])
     return {
+        "log_tau_cdf": (log_tau, np.concatenate([[0.0], np.cumsum(step)]) / step.sum()),
         "log_evidence": float(np.log(integral) + (log_marginal + log_prior).max()),
-        "mean": float(expect(mean)),
-        "log_tau": float(expect(log_tau)),
-        "small": float(expect(np.where(log_tau < 0, 1.0, np.where(log_tau == 0, 0.5, 0.0)))),
+        "mean": expect(mean),
+        "log_tau": expect(log_tau),
+        "small": expect(np.where(log_tau < 0, 1.0, np.where(log_tau == 0, 0.5, 0.0))),
         "effects": np.array([expect(effects[:, i]) for i in range(8)]),
     }
 
@@ -150,6 +150,18 @@ def eight_schools() -> KnownTarget:
         constant = -8.5 * _LOG_2PI - np.log(5.0) - float(np.sum(np.log(SCHOOL_ERRORS)))
         return constant + log_half_cauchy - 0.5 * (mu**2 / 25.0 + spread + misfit) - 7 * log_tau
 
+    def exact(rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw log tau by its distribution function on a fine grid; the mean and the effects are normal given it."""
+        at, cdf = truth["log_tau_cdf"]
+        log_tau = np.interp(rng.random(n), cdf, at)
+        tau2 = np.exp(2 * log_tau)[:, None]
+        precision = 1 / (SCHOOL_ERRORS**2 + tau2)
+        total = precision.sum(axis=1) + 1 / 25.0
+        mu = precision @ SCHOOLS / total + rng.standard_normal(n) / np.sqrt(total)
+        shrunk = tau2 / (SCHOOL_ERRORS**2 + tau2)
+        centre, sd = shrunk * SCHOOLS + (1 - shrunk) * mu[:, None], SCHOOL_ERRORS * np.sqrt(shrunk)
+        return np.column_stack([mu, log_tau, centre + sd * rng.standard_normal((n, 8))])
+
     sds = np.array([5.0, 2.5, *np.full(8, 12.0)])
     return KnownTarget(
         "eight-schools", "eight schools, centred, d = 10", density,
@@ -160,7 +172,7 @@ def eight_schools() -> KnownTarget:
             Quantity("P(tau < 1)", lambda x: namespace_of(x).where(x[..., 1] < 0, 1.0, 0.0), truth["small"], 1e-5),
             Quantity("effects", lambda x: x[..., 2:], truth["effects"], 1e-8),
         ),
-        None, Evidence(truth["log_evidence"], 1e-8, "quadrature over log tau"), None, "Rubin (1981)",
+        None, Evidence(truth["log_evidence"], 1e-8, "quadrature over log tau"), exact, "Rubin (1981)",
     )  # fmt: skip
 
 

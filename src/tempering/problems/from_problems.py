@@ -118,7 +118,7 @@ def _logistic_truth(dimension: int, n_rows: int, log_points: int = 19) -> tuple[
     """Weigh scrambled Sobol points of a Student distribution at the mode; eight scramblings give the error."""
     problem = _logistic(dimension, n_rows)
     mode, covariance = _laplace(problem)
-    tril, degrees = np.linalg.cholesky(covariance), 10.0
+    tril, degrees = np.linalg.cholesky(covariance), 10
     proposal = stats.multivariate_t(mode, covariance, df=degrees)
     rows = []
     for seed in range(8):

@@ -200,9 +200,7 @@ class KnownTarget:
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
         """Draw ``n`` independent positions from the target."""
         if self.exact is None:
-            raise TargetError(
-                f"There is no exact sampler for {self.name}. Compare its quantities instead."
-            )
+            raise TargetError(f"There is no exact sampler for {self.name}. Compare its quantities instead.")
         return np.asarray(self.exact(rng, n))
 
     def target(self) -> Target:

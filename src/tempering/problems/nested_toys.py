@@ -61,7 +61,8 @@ def shells(dimension: int = 5) -> KnownTarget:
     def exact(rng: np.random.Generator, n: int) -> FloatArray:
         direction = rng.standard_normal((n, d))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        return np.asarray(centres[rng.integers(2, size=n)] + _shell_radii(rng, n, d, peak, width)[:, None] * direction)
+        radii = powered_normal(rng, n, d - 1, peak, width)
+        return np.asarray(centres[rng.integers(2, size=n)] + radii[:, None] * direction)
 
     def weight(r: float) -> float:
         return float(np.exp((d - 1) * np.log(r / peak) - 0.5 * ((r - radius) / width) ** 2))
@@ -78,14 +79,17 @@ def shells(dimension: int = 5) -> KnownTarget:
     )  # fmt: skip
 
 
-def _shell_radii(rng: np.random.Generator, n: int, d: int, peak: float, width: float) -> FloatArray:
-    """Draw radii by rejection from a normal that touches r^(d - 1) N(r) at its peak: log r lies below its tangent."""
+def powered_normal(rng: np.random.Generator, n: int, power: float, peak: float, width: float) -> FloatArray:
+    """Draw from r^power times a normal of deviation ``width``, given where it peaks.
+
+    By rejection from the normal that touches it at its peak: log r lies below its tangent.
+    """
     kept = np.empty(0)
     while len(kept) < n:
         r = peak + width * rng.standard_normal(2 * n + 16)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            log_accept = (d - 1) * (np.log(r / peak) - (r - peak) / peak)
-        kept = np.concatenate([kept, r[-rng.standard_exponential(len(r)) <= np.nan_to_num(log_accept, nan=-np.inf)]])
+        r = r[r > 0]
+        log_accept = power * (np.log(r / peak) - (r - peak) / peak)
+        kept = np.concatenate([kept, r[-rng.standard_exponential(len(r)) <= log_accept]])
     return kept[:n]
 
 
@@ -111,7 +115,10 @@ def log_gamma(dimension: int = 4) -> KnownTarget:
         return total + xp.sum(normal_part(x[..., first_normal:], 2 / 3), axis=-1)
 
     low_gamma, total_gamma = _log_gamma_masses(width)
-    normal = lambda a, b, c: float(ndtr((b - c) / width) - ndtr((a - c) / width))  # noqa: E731
+
+    def normal(lower: float, upper: float, centre: float) -> float:
+        return float(ndtr((upper - centre) / width) - ndtr((lower - centre) / width))
+
     low_normal = 0.5 * (normal(0, 0.5, 1 / 3) + normal(0, 0.5, 2 / 3))
     total_normal = 0.5 * (normal(0, 1, 1 / 3) + normal(0, 1, 2 / 3))
     low_x, low_y = low_gamma / total_gamma, low_normal / total_normal
@@ -239,6 +246,14 @@ def rosenbrock(pairs: int = 1, steepness: float = 100.0, half_width: float = 5.0
         first, second = x[..., 0::2], x[..., 1::2]
         return -xp.sum(steepness * (second - first**2) ** 2 + (first - 1) ** 2, axis=-1)
 
+    def exact(rng: np.random.Generator, n: int) -> FloatArray:
+        kept = np.empty((0, 2))
+        while len(kept) < n * pairs:  # normal x, normal y around its square, kept where both lie in the box
+            x = 1 + rng.standard_normal(2 * n * pairs + 16) / np.sqrt(2)
+            xy = np.column_stack([x, x**2 + rng.standard_normal(len(x)) / np.sqrt(2 * steepness)])
+            kept = np.concatenate([kept, xy[np.all(np.abs(xy) <= half_width, axis=1)]])
+        return kept[: n * pairs].reshape(n, d)
+
     name = f"rosenbrock-{d}" if steepness == 100.0 else f"rosenbrock-pairs-{d}"
     return KnownTarget(
         name, f"Rosenbrock on a box, d = {d}", density, UniformPrior.cube(-half_width, half_width, d), True,
@@ -251,7 +266,7 @@ def rosenbrock(pairs: int = 1, steepness: float = 100.0, half_width: float = 5.0
                 "P(x < 0)", lambda x: namespace_of(x).where(x[..., 0::2] < 0, 1.0, 0.0), np.full(pairs, below), 1e-5
             ),
         ),
-        None, Evidence(pairs * (log_z - 2 * float(np.log(2 * half_width))), 1e-8, "quadrature"), None,
+        None, Evidence(pairs * (log_z - 2 * float(np.log(2 * half_width))), 1e-8, "quadrature"), exact,
         "Rosenbrock (1960); Feroz et al. (2009); Karamanis et al. (2022)",
         (-half_width, half_width, -half_width, half_width) if pairs == 1 else None,
     )  # fmt: skip

@@ -101,16 +101,14 @@ def phi4_chain_truth(dimension: int, tilt: float, n_nodes: int = 801) -> ChainTr
     log_site = -20.0 * ((1 - x**2) ** 2 / 4 + tilt * x) / coefficient
     kernel = np.exp(-10.0 * coefficient * (x[:, None] - x) ** 2) * step
     site, end = np.exp(log_site - log_site.max()), np.exp(-10.0 * coefficient * x**2)
-    forward, log_scale = np.empty((dimension, n_nodes)), 0.0
-    message = end
+    messages, log_scale, message = np.empty((dimension, n_nodes)), 0.0, end
     for i in range(dimension):
-        forward[i] = message * site
-        scale = forward[i].max()
-        forward[i] /= scale
+        scale = message.max()
+        messages[i] = message / scale
         log_scale += np.log(scale) + log_site.max()
-        message = kernel @ forward[i]
-    log_z = log_scale + float(np.log(np.sum(forward[-1] * end) * step))
-    marginal = forward * forward[::-1] / site  # the chain reads the same from both ends
+        message = kernel @ (messages[i] * site)
+    log_z = log_scale + float(np.log(np.sum(messages[-1] * site * end) * step))
+    marginal = messages * site * messages[::-1]  # the chain reads the same from both ends
     marginal /= marginal.sum(axis=1, keepdims=True)
     half = np.where(x > 0, 1.0, np.where(x == 0, 0.5, 0.0))
     return ChainTruth(log_z, marginal @ half, marginal @ x, marginal @ x**2)
@@ -143,4 +141,27 @@ def phi4_chain(dimension: int = 100, tilt: float = 0.005) -> KnownTarget:
         ),
         Modes(up, np.array([1 - above, above]), accuracy=1e-9),
         Evidence(truth.log_evidence, 1e-9, "transfer operator"), None, "Gabrié et al. (2022); Grenioux et al. (2024)",
+    )  # fmt: skip
+
+
+def phi4_lattice(side: int = 14, mass: float = -4.75, coupling: float = 5.1) -> KnownTarget:
+    """A phi^4 field on a torus of ``side`` x ``side``, near its phase transition (Matthews et al. 2022).
+
+    log p = -sum x (4 x - its four neighbours) - mass sum x^2 - coupling sum x^4. Changing all signs changes nothing, so
+    that the mean field is positive with probability 1/2; the evidence is not known.
+    """
+    d = side * side
+
+    def density(x: Any) -> Any:
+        xp = namespace_of(x)
+        field = xp.reshape(xp.asarray(x), (*x.shape[:-1], side, side))
+        around = sum(xp.roll(field, shift, axis=axis) for shift in (1, -1) for axis in (-1, -2))
+        action = field * (4.0 * field - around) + mass * field**2 + coupling * field**4
+        return -xp.sum(action, axis=(-1, -2))
+
+    positive = lambda x: namespace_of(x).where(namespace_of(x).mean(x, axis=-1) > 0, 1, 0)  # noqa: E731
+    return KnownTarget(
+        f"phi4-lattice-{d}", f"phi^4 field on a torus, d = {d}", density, NormalPrior(np.zeros(d), np.ones(d)), False,
+        np.full(d, 0.6), (Quantity("mean field", lambda x: namespace_of(x).mean(x, axis=-1), 0.0),),
+        Modes(positive, np.array([0.5, 0.5])), None, None, "Matthews et al. (2022), CRAFT",
     )  # fmt: skip

@@ -85,6 +85,15 @@ class Truth:
         return cls(**values)
 
 
+def normal_quantile(u: Any) -> Any:
+    """Return quantiles of the standard normal, for NumPy and JAX arrays alike."""
+    if namespace_of(u) is np:
+        return ndtri(u)
+    import jax
+
+    return jax.scipy.special.ndtri(u)
+
+
 @dataclass(frozen=True, eq=False)
 class NormalPrior:
     """Independent normal distributions.
@@ -126,8 +135,4 @@ class NormalPrior:
 
     def from_unit_cube(self, u: Any) -> Any:
         """Return the quantiles at ``u``, NumPy or JAX."""
-        if isinstance(u, np.ndarray):
-            return self.mean + self.sd * ndtri(u)
-        import jax
-
-        return self.mean + self.sd * jax.scipy.special.ndtri(u)
+        return self.mean + self.sd * normal_quantile(u)
