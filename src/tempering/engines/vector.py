@@ -127,8 +127,8 @@ class VectorEngine:
         m = len(path)
         padding = 0 if self._is_parallel else -m % PADDED_TO  # an ensemble's size is in its shape anyway
 
-        def padded(a: NDArray[Any]) -> Any:
-            return jnp.asarray(np.concatenate([a, np.repeat(a[-1:], padding, axis=0)]))
+        def padded(a: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([a, np.repeat(a[-1:], padding, axis=0)])
 
         parts = (path.coefficients, path.sources, schedule.log_pseudo_prior, schedule.settings)
         return lockstep.Line(*jax.tree.map(padded, parts), None if self._is_parallel else m, _references(path))
@@ -162,7 +162,7 @@ class VectorEngine:
 
 
 def _references(path: Path) -> Any:
-    return jax.tree.map(jnp.asarray, tuple(arrays_of(reference) for reference in path.references))
+    return tuple(arrays_of(reference) for reference in path.references)
 
 
 def sharding_of(devices: Sequence[Any], n_units: int) -> Any:
