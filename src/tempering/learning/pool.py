@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tempering.engines.trace import Schedule, Trace
+from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import EstimatorError
 from tempering.estimators.mbar import mbar_from_terms
 from tempering.learning.density_of_states import DensityOfStates
@@ -62,13 +62,17 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The last rounds."""
+    """The pilot, which has run all rungs, and the last rounds."""
 
     stages: tuple[Stage, ...] = ()
 
     def with_round(self, trace: Trace, schedule: Schedule) -> Pool:
-        """Add a round; of those before only the last few are remembered, for they were further from equilibrium."""
-        return Pool((*self.stages, Stage.of(trace, schedule))[-ROUNDS_REMEMBERED:])
+        """Add a round; of those before only the last few are remembered, for they were further from equilibrium.
+
+        The pilot stays: where chains have not come to since, it is all that is known.
+        """
+        pilot, *rounds = (*self.stages, Stage.of(trace, schedule))
+        return Pool((pilot, *rounds[-ROUNDS_REMEMBERED:]))
 
     @cached_property
     def values(self) -> Floats:
@@ -160,6 +164,16 @@ class Known:
         log_share = self.log_weights(self.path.legs[leg].end)
         inside = logsumexp(log_share[energy > -np.inf])
         return float(np.exp(inside - logsumexp(log_share)))
+
+    def places_on(self, path: Path, rung: NDArray[np.int64], rng: np.random.Generator) -> Places:
+        """Draw one of the draws for each of some rungs of a path with the same terms, by its weight there."""
+        rows = np.empty(rung.size, dtype=np.intp)
+        for r in np.unique(rung):
+            log_w = self.log_weights(path.coefficients[r])
+            w = np.exp(log_w - np.max(log_w))
+            mine = np.flatnonzero(rung == r)
+            rows[mine] = rng.choice(w.size, mine.size, p=w / w.sum())
+        return Places(self.values[rows], self.terms[rows])
 
     def effective(self, coefficients: Floats) -> float:
         """Return the effective number of draws towards a density, by their weights alone."""
