@@ -157,6 +157,7 @@ def mbar_from_terms(
     target: ArrayLike,
     *,
     log_normalisers: ArrayLike | None = None,
+    is_rough: bool = False,
 ) -> Mbar:
     """Do the same for draws along any path, whose rungs are log pi_r = c_r . t.
 
@@ -172,6 +173,8 @@ def mbar_from_terms(
         Coefficients of the target that `Mbar.log_weights` leads to.
     log_normalisers : array_like, shape (n_states,), optional
         To start from; by default states are bridged in the order in which they come, neighbours to neighbours.
+    is_rough : bool
+        Take what a few steps of Newton's method lead to.
 
     Returns
     -------
@@ -208,7 +211,7 @@ def mbar_from_terms(
         start = np.log(n_draws[visited]) - np.asarray(log_normalisers, dtype=np.float64)[visited]
     start = _fit_thinned(densities, possible, n_draws[visited], start)
     counted = possible.astype(np.float64)
-    offsets = fit_offsets(densities, counted, n_draws[visited], start)
+    offsets = fit_offsets(densities, counted, n_draws[visited], start, is_rough=is_rough)
     return Mbar(
         rung=rung,
         state_of_rung=np.arange(len(c)),

@@ -13,7 +13,7 @@ from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
 from tempering.errors import EstimatorError
 from tempering.kernels.settings import Settings
 from tempering.learning import kernel_settings
-from tempering.learning.limits import ENOUGH_TRIPS, FIRST_ROUND, SETTLING, WARMER
+from tempering.learning.limits import CALLS_OF_A_SEARCH, DRAWS_OF_A_ROUND, ENOUGH_TRIPS, FIRST_ROUND, SETTLING, WARMER
 from tempering.learning.pilot import Heating, Pilot, heated, settled
 from tempering.learning.pool import Known, Pool, Stage
 from tempering.learning.reference.learnt import learnt_reference
@@ -150,12 +150,12 @@ class Learner:
         return Belief(quick, safe_end_around(quick), modes)
 
     def _modes(self, values: Floats, heights: Floats, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
-        """Climb from draws that no known mode explains; as many calls as the draws took, at the most a quarter."""
+        """Climb from draws that no known mode explains, as long as there are calls to spend on it."""
         inside = heights > -np.inf
         places, heights = values[inside], heights[inside]
         if not len(places):
             return modes
-        surface = Surface(self.log_density, values.shape[1], most_calls=max(len(values), 4096))
+        surface = Surface(self.log_density, values.shape[1], most_calls=CALLS_OF_A_SEARCH)
         try:
             if not modes:
                 modes = find_modes(surface, [places[np.argmax(heights)]])
@@ -187,5 +187,5 @@ def _stage_of(pilot: Pilot, path: Path) -> Stage:
     values = np.concatenate([rung.trace.values.reshape(n, -1) for rung, n in zip(pilot.rungs, lengths, strict=True)])
     terms = np.concatenate([rung.trace.terms.reshape(n, -1) for rung, n in zip(pilot.rungs, lengths, strict=True)])
     terms = path.with_reference_terms(values, terms)
-    rung = np.repeat(line, lengths)
-    return Stage.unweighted(path, values, terms, rung)
+    rows = np.linspace(0, len(values) - 1, min(len(values), 2 * DRAWS_OF_A_ROUND)).astype(int)
+    return Stage.unweighted(path, values[rows], terms[rows], np.repeat(line, lengths)[rows])

@@ -48,7 +48,7 @@ class Stage:
     @classmethod
     def unweighted(cls, path: Path, values: Floats, terms: Floats, rung: NDArray[np.int64]) -> Stage:
         """Take draws of fixed rungs, whose normalisers are not known yet: neighbours are bridged to neighbours."""
-        fit = mbar_from_terms(terms, path.coefficients, rung, path.target_coefficients)
+        fit = mbar_from_terms(terms, path.coefficients, rung, path.target_coefficients, is_rough=True)
         visits = np.maximum(np.bincount(rung, minlength=len(path)), 0.5)
         return cls(path, np.log(visits) - fit.log_normalisers, values, terms, rung)
 
@@ -107,7 +107,7 @@ class Pool:
         target = np.zeros(self.own_terms.shape[1] + len(references))
         fit = mbar_from_terms(
             np.concatenate(columns, axis=1), np.concatenate(rows), np.concatenate(rung), target,
-            log_normalisers=np.concatenate(start),
+            log_normalisers=np.concatenate(start), is_rough=True,
         )  # fmt: skip
         return np.where(fit.possible, fit.log_mixture, np.inf)
 
