@@ -12,7 +12,8 @@ from benchmarks.peers.environments import FOLDER, python_of, variables
 
 SAMPLERS = (
     "tempering", "blackjax_tempered", "blackjax_persistent", "numpyro_nuts", "emcee_ensemble", "dynesty_dynamic",
-    "ptemcee_parallel", "eryn_parallel", "pymc_smc", "tfp_exchange", "pocomc_flow",
+    "ptemcee_parallel", "eryn_parallel", "pymc_smc", "tfp_exchange", "pocomc_flow", "nautilus_importance",
+    "ultranest_reactive", "jaxns_nested", "reddemcee_parallel", "tempest_persistent",
 )  # fmt: skip
 CLOCK = 6.0  # times the limit in processor seconds that a run may take by the clock, where others use the core too
 Record = dict[str, Any]
