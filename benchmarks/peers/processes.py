@@ -4,11 +4,12 @@ import importlib
 import json
 import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from benchmarks.peers.environments import FOLDER, python_of, variables
+from benchmarks.peers.environments import python_of, variables
 
 SAMPLERS = (
     "tempering", "blackjax_tempered", "blackjax_persistent", "numpyro_nuts", "emcee_ensemble", "dynesty_dynamic",
@@ -35,7 +36,7 @@ def run_seeds(sampler: str, case: str, seeds: Sequence[int], effort: int, core: 
     try:
         with subprocess.Popen(
             [*task, *numbers], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables(),
-            cwd=FOLDER.parent,
+            cwd=tempfile.gettempdir(),  # where logs that some leave behind do no harm
         ) as process:  # fmt: skip
             said, complaints, failure = *_all_that_was_said(process, CLOCK * limit), over
     except OSError as refused:

@@ -1,6 +1,7 @@
 """reddemcee: ensembles of stretch moves at adapted temperatures, with stepping stones for the evidence.
 
-Ten temperatures and 100 walkers; two steps between exchanges as in its README; the first half is burn-in.
+Ten temperatures and 100 walkers, a point at a time (vectorize=True fails in version 1.0); two steps between exchanges
+as in its README; the first half is burn-in.
 """
 
 import numpy as np
@@ -25,7 +26,7 @@ def run(case: Case, seed: int, effort: int) -> Answer:
     np.random.seed(seed)  # noqa: NPY002  # emcee takes its state from here
     n_walkers, d = max(100, 4 * case.dimension), case.dimension
     counted = Counted(case.log_likelihood)
-    sampler = reddemcee.PTSampler(n_walkers, d, counted, case.prior.log_density, ntemps=TEMPERATURES, vectorize=True)
+    sampler = reddemcee.PTSampler(n_walkers, d, counted, case.prior.log_density, ntemps=TEMPERATURES)
     start = case.starting_points(seed, TEMPERATURES * n_walkers).reshape(TEMPERATURES, n_walkers, d)
     sampler.run_mcmc(start, effort, 2)
     draws = np.asarray(sampler.get_chain(discard=effort, flat=True)[0])
