@@ -22,7 +22,7 @@ QUICK_SAMPLERS = (
     OURS, "dynesty_dynamic", "nautilus_importance", "ultranest_reactive", "jaxns_nested", "reddemcee_parallel",
     "tempest_persistent",
 )  # fmt: skip
-QUICK = {"seeds": 1, "seconds": 3.0, "limit": 60.0, "pilots": 1}
+QUICK = {"seeds": 1, "seconds": 3.0, "limit": 120.0, "pilots": 1}
 FULL = {"seeds": 10, "seconds": 5.0, "limit": 900.0, "pilots": 2}
 FOLDER = Path(__file__).parents[2] / "build" / "benchmarks"  # not tracked
 
