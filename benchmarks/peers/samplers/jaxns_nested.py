@@ -32,5 +32,5 @@ def run(case: Case, seed: int, effort: int) -> Answer:
     state = NestedSampler(model=Model(prior_model=prior_model)).run(key=jax.random.PRNGKey(seed))
     found = state.to_result().trim()
     posterior = found.resample(10_000, key=jax.random.PRNGKey(seed + 1))
-    u = np.asarray(posterior.samples["u"] if hasattr(posterior, "samples") else posterior.X["u"])
+    u = np.asarray(posterior.X_samples["u"])
     return Answer(case.prior.from_unit_cube(u), None, float(found.log_Z_mean), None)
