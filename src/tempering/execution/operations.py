@@ -22,10 +22,9 @@ def operations(recipe: Recipe) -> float:
 @lru_cache(maxsize=64)
 def _of_target(target: Target, layout: Layout) -> float:
     import jax
-    import jax.numpy as jnp
 
     with jax.enable_x64(True):
-        return _counted(jax.jit(layout.on_flat(target.energy)), jnp.zeros(layout.size))
+        return _counted(jax.jit(layout.on_flat(target.energy)), jax.ShapeDtypeStruct((layout.size,), float))
 
 
 @lru_cache(maxsize=16)
