@@ -3,7 +3,20 @@
 import subprocess
 import sys
 
-HEAVY = ("numpy", "scipy", "jax", "numba", "matplotlib", "arviz", "blackjax", "pandas", "pymc", "dask", "sklearn", "rich")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "jax",
+    "numba",
+    "matplotlib",
+    "arviz",
+    "blackjax",
+    "pandas",
+    "pymc",
+    "dask",
+    "sklearn",
+    "rich",
+)
 PROGRAM = """
 import sys, time
 started = time.process_time()
@@ -42,7 +55,9 @@ def test_every_name_of_the_package_can_be_had():
 
 def test_help_is_quick():
     """Half a second from the start of the process."""
-    program = "sys.argv = ['tempering', '--help']\nfrom tempering.cli import main\ntry:\n main()\nexcept SystemExit: pass\n"
+    program = (
+        "sys.argv = ['tempering', '--help']\nfrom tempering.cli import main\ntry:\n main()\nexcept SystemExit: pass\n"
+    )
     seconds, heavy = min(imported_by(program) for _ in range(3))
     assert heavy <= {"rich"}
     assert seconds < 0.5

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +20,7 @@ from tempering.compiling.cache_folder import cache_folder
 
 MOST_BYTES = 256 * 2**20  # about a thousand programs of a run's size, compressed
 KEPT_SHARE = 0.8  # of the bytes, after the oldest were removed: not every new entry then has to remove one
+ABANDONED = 3600.0  # seconds after which a file that was never renamed is what an interrupted writer left behind
 SUFFIX = ".xla"
 _FORMAT = b"tempering executable 1\n"
 
@@ -101,7 +103,9 @@ class Executables:
         return self.folder / f"{key}{SUFFIX}"
 
     def _make_room(self) -> None:
-        files = sorted(self.files(), key=lambda file: file[2])
+        being_written = time.time() - ABANDONED
+        files = [file for file in self.files() if file[0].suffix == SUFFIX or file[2] < being_written]
+        files.sort(key=lambda file: file[2])
         total = sum(size for _, size, _ in files)
         if total <= self.most_bytes:
             return

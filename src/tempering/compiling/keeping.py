@@ -48,7 +48,7 @@ def prepare(program: Any, arguments: tuple[Any, ...], seen: set[int]) -> None:
         if kind in seen:
             return
         seen.add(kind)
-        if is_traced(arguments) or (kept := Executables.of_user()) is None:
+        if (kept := Executables.of_user()) is None:
             return
         lowering: Any = program.lower(*arguments)._lowering
         if lowering._executable is None and _can_be_kept(lowering):
@@ -63,7 +63,7 @@ def prepare(program: Any, arguments: tuple[Any, ...], seen: set[int]) -> None:
 
 
 def is_traced(arguments: tuple[Any, ...]) -> bool:
-    """Whether a function is being called within another that JAX is tracing: it then becomes part of that."""
+    """Whether a function is being called within another that JAX is tracing."""
     import jax
 
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
@@ -147,10 +147,10 @@ def _key(module: Any, devices: Any, options: Any, backend: Any) -> str:
 def _surroundings() -> tuple[str, ...]:
     """Return versions, flags of the compiler, and the processor with all it can do."""
     import jax
-    import jaxlib
+    from jaxlib.version import __version__ as of_jaxlib
 
     flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
-    versions = [_FORMAT, jax.__version__, jaxlib.__version__, platform.python_implementation()]
+    versions = [_FORMAT, jax.__version__, of_jaxlib, platform.python_implementation()]
     machine = [platform.system(), platform.machine(), platform.processor(), _processor(), str(_n_processors())]
     return (*versions, *flags, *machine)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
-from tempering.compiling.keeping import prepare
+from tempering.compiling.keeping import is_traced, prepare
 
 
 def jitted(
@@ -35,6 +35,8 @@ def jitted(
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
+        if is_traced(arguments):  # then it becomes part of another program
+            return function(*arguments)
         program = compiled(jax.default_backend())
         prepare(program, arguments, seen)
         return program(*arguments)
