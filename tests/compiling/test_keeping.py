@@ -64,12 +64,15 @@ def test_a_program_compiled_before_is_loaded_and_gives_the_same_numbers(folder, 
     assert not np.array_equal(other[0], first[0])
 
 
-def test_shapes_precision_and_static_arguments_are_programs_of_their_own(folder, counts):
+def test_shapes_precision_and_static_arguments_are_programs_of_their_own(folder, counts, monkeypatch):
     key, x, path, _ = ARGUMENTS
     program = walk()
     program(key, x, path, 7)
     program(key, x + 1, {"width": 0.7}, 7)
     assert counts.compiled == 1
+    with monkeypatch.context() as patch:  # arguments of a kind known already are not looked at again
+        patch.setattr(Executables, "of_user", lambda: pytest.fail("looked for"))
+        program(key, x - 1, {"width": 0.9}, 7)
     program(key, x, path, 8)
     program(key, np.zeros(6), path, 7)
     with jax.enable_x64(True):

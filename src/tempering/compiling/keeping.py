@@ -37,14 +37,14 @@ class Counts:
 counts = Counts()
 
 
-def prepare(program: Any, arguments: tuple[Any, ...], seen: set[int]) -> None:
+def prepare(program: Any, arguments: tuple[Any, ...], static: tuple[int, ...], seen: set[int]) -> None:
     """Have ``program``, made by `jax.jit`, find its executable on disk if these arguments are of new shapes.
 
     ``seen`` has a number for each kind of arguments known already. Two kinds of one number would mean that the
-    second is compiled as usual.
+    second is compiled as usual. ``static`` says which arguments are part of the program.
     """
     try:
-        kind = _kind(arguments)
+        kind = _kind(arguments, static)
         if kind in seen:
             return
         seen.add(kind)
@@ -69,18 +69,19 @@ def is_traced(arguments: tuple[Any, ...]) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
 
 
-def _kind(arguments: tuple[Any, ...]) -> int:
-    """Return a number of what a compiled program depends on: shapes, types, devices, and values that are no arrays."""
+def _kind(arguments: tuple[Any, ...], static: tuple[int, ...]) -> int:
+    """Return a number of what a compiled program depends on: shapes, types, devices, and the static arguments."""
     import jax
 
-    leaves, tree = jax.tree.flatten(arguments)
-    return hash((tree, jax.config.jax_enable_x64, *map(_kind_of_leaf, leaves)))  # type: ignore[attr-defined]
+    leaves, tree = jax.tree.flatten([argument for i, argument in enumerate(arguments) if i not in static])
+    values = tuple(arguments[i] for i in static)
+    return hash((tree, values, jax.config.jax_enable_x64, *map(_kind_of_leaf, leaves)))  # type: ignore[attr-defined]
 
 
 def _kind_of_leaf(leaf: Any) -> Any:
     if hasattr(leaf, "shape"):
         return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False), getattr(leaf, "sharding", None)
-    return type(leaf) if isinstance(leaf, bool | float | complex) else leaf
+    return type(leaf)
 
 
 def _can_be_kept(lowering: Any) -> bool:

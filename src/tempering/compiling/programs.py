@@ -26,6 +26,7 @@ def jitted(
     import jax
 
     seen: set[int] = set()
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
 
     @cache
     def compiled(backend: str) -> Any:
@@ -38,7 +39,7 @@ def jitted(
         if is_traced(arguments):  # then it becomes part of another program
             return function(*arguments)
         program = compiled(jax.default_backend())
-        prepare(program, arguments, seen)
+        prepare(program, arguments, static, seen)
         return program(*arguments)
 
     return call
