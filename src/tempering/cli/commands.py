@@ -224,7 +224,7 @@ def warm_up(
         kept = kept_programs()
         n = 0 if kept is None else kept.clear()
         if not quiet:
-            typer.echo(f"Removed {n} compiled programs.")
+            typer.echo(f"Compiled programs removed: {n}.")
         return
     with _waiting("Compiling", quiet):
         for part in warm_up():
