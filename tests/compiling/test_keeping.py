@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tempering.compiling import keeping
+from tempering.compiling import keeping, programs
 from tempering.compiling.cache_folder import cache_folder
 from tempering.compiling.executables import Executables
 from tempering.compiling.programs import jitted
@@ -175,6 +175,15 @@ def test_a_program_can_be_part_of_another(folder):
     inner = jitted(lambda x: 2 * x)
     outer = jitted(lambda x: jax.vmap(inner)(x).sum() + jax.grad(inner)(1.0))
     assert outer(np.ones(3, np.float32)) == 8.0
+
+
+def test_what_runs_briefly_is_compiled_with_options_that_this_version_has(folder, monkeypatch):
+    brief = jitted(lambda x: jnp.cumsum(jnp.sin(x)), is_brief=True)
+    x = np.linspace(0, 1, 50)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(brief(x), np.cumsum(np.sin(x)), rtol=1e-12)
+    assert programs._is_known("xla_backend_optimization_level", 0)
+    assert not programs._is_known("xla_no_such_option", True)
 
 
 def test_the_least_recently_used_go_first(tmp_path):

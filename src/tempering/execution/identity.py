@@ -50,13 +50,17 @@ def _log_densities(plan: Plan) -> str:
     """Evaluate the target at some points: data that sit deep inside other libraries' objects show in its values."""
     import jax
 
-    compiled = jitted if plan.engine == "vector" else lambda function: function  # operation by operation compiles more
+    is_traced = plan.engine == "vector"  # operation by operation, JAX would compile more
     with jax.enable_x64(True), np.errstate(all="ignore"):
         if isinstance(plan.target, Target):
             assert plan.layout is not None
             start = plan.layout.flatten(plan.example)
             points = [plan.layout.unflatten(start * (1 + step) + step) for step in STEPS]
-            functions = [compiled(f) for f in (plan.target.base, plan.target.energy) if f is not None]
+            functions = [
+                jitted(f, is_brief=True) if is_traced else f
+                for f in (plan.target.base, plan.target.energy)
+                if f is not None
+            ]
             return " ".join(_value(f, point) for f in functions for point in points)
         seeds = [plan.seed, plan.seed + 1]
         streams = [jax.random.key(s) if plan.engine == "vector" else stream(s, 0) for s in seeds]
