@@ -41,7 +41,7 @@ def child(key: Any, number: int) -> Any:
     >>> bool((jax.random.key_data(child(child(5, 3), 4)) == jax.random.key_data(same)).all())
     True
     """
-    words = _words_of(key) if isinstance(key, int) else words_of(key)
+    words = _words_of(int(key)) if isinstance(key, int | np.integer) else words_of(key)
     return key_of(_folded_in(words, np.array([number]))[0])
 
 
