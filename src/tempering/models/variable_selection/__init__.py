@@ -1,0 +1,1 @@
+"""Bayesian variable selection with thousands of columns."""
