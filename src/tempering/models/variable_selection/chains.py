@@ -137,9 +137,7 @@ class _Walker:
             np.zeros(n, np.int32),
         )
         shape = (m, n_batches, p)
-        sums = Sums(
-            np.zeros(shape[:2]), np.zeros(shape), np.zeros(shape), np.zeros((m, p)), np.full(m, -np.inf)
-        )
+        sums = Sums(np.zeros(shape[:2]), np.zeros(shape), np.zeros(shape), np.zeros((m, p)), np.full(m, -np.inf))
         problem, plan = self.problem, self.plan
         settings: Any = (
             np.asarray(plan.inverse_temperatures, dtype=np.float64),

@@ -77,7 +77,8 @@ def _move_rung(rng: Any, factor: Any, course: Any, k: Any, kind: int, explore: f
     log_ratio += course.log_pseudo_prior[there] - course.log_pseudo_prior[rung]
     if np.log(1.0 - rng.random()) < log_ratio:
         course.rung[0] = there
-        course.rates[:] = course.inside
+        for j in range(len(course.rates)):
+            course.rates[j] = course.inside[j]
         return proposed
     course.rung[1] = -direction
     return log_total
@@ -100,14 +101,22 @@ def _pick(rng: Any, rates: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _shrink(sums: Any, rung: int, factor: float) -> None:
+    """Put the sums of a rung on a larger scale."""
+    for b in range(sums.weight.shape[1]):
+        sums.weight[rung, b] *= factor
+        for j in range(sums.inside.shape[2]):
+            sums.inside[rung, b, j] *= factor
+            sums.mean[rung, b, j] *= factor
+    for j in range(sums.square.shape[1]):
+        sums.square[rung, j] *= factor
+
+
+@njit(cache=True, nogil=True)
 def _add(factor: Any, noise: Any, course: Any, k: float, log_weight: float, batch: int, sums: Any) -> None:
     rung = course.rung[0]
     if log_weight - sums.log_scale[rung] > LARGEST_EXPONENT:
-        shrink = np.exp(sums.log_scale[rung] - log_weight)
-        sums.weight[rung] *= shrink
-        sums.inside[rung] *= shrink
-        sums.mean[rung] *= shrink
-        sums.square[rung] *= shrink
+        _shrink(sums, rung, np.exp(sums.log_scale[rung] - log_weight))
         sums.log_scale[rung] = log_weight
     w = np.exp(log_weight - sums.log_scale[rung])
     sums.weight[rung, batch] += w

@@ -110,11 +110,11 @@ def fetch_row(data: Any, factor: Any, j: int) -> int:
     factor.owner[hand] = j
     factor.row_of[j] = hand
     row = factor.rows[hand]
-    row[:] = np.dot(data.columns, data.columns[j])
-    row *= data.scale
+    np.dot(data.columns, data.columns[j], row)
+    is_dense = data.dense.shape[0] > 0
+    for m in range(len(row)):
+        row[m] = data.scale * row[m] + (data.dense[j, m] if is_dense else 0.0)
     row[j] += data.ridge[j]
-    if data.dense.shape[0] > 0:
-        row += data.dense[j]
     factor.numbers[3] = (hand + 1) % n_rows
     return hand
 
@@ -180,7 +180,8 @@ def insert(data: Any, factor: Any, j: int) -> None:
         cross -= near[a] * factor.coefficients[a]
     schur = max(schur, data.ridge[j], 1e-12 * factor.rows[row, j])
     v = factor.work
-    v[:] = factor.rows[row]
+    for m in range(len(v)):
+        v[m] = factor.rows[row, m]
     for a in range(size):
         _subtract(factor.rows, factor.row_of[factor.members[a]], u[a], v)
     _shift_both(v, factor.schur, factor.cross, -1.0 / schur, -cross / schur)
@@ -205,7 +206,8 @@ def remove(data: Any, factor: Any, j: int) -> None:
     pivot, coefficient = factor.inverse[i, i], factor.coefficients[i]
     schur, cross = 1.0 / pivot, coefficient / pivot
     v = factor.work
-    v[:] = 0.0
+    for m in range(len(v)):
+        v[m] = 0.0
     for a in range(size):
         _subtract(factor.rows, factor.row_of[factor.members[a]], -factor.inverse[a, i] / pivot, v)
     _shift_both(v, factor.schur, factor.cross, 1.0 / schur, cross / schur)
@@ -238,7 +240,8 @@ def _insert_slab(data: Any, factor: Any, j: int, size: int) -> None:
             u[a] += factor.slab_inverse[a, b] * data.dense[j, factor.members[b]]
         schur -= data.dense[j, factor.members[a]] * u[a]
     v = factor.work
-    v[:] = data.dense[j]
+    for m in range(len(v)):
+        v[m] = data.dense[j, m]
     for a in range(size):
         _subtract(data.dense, factor.members[a], u[a], v)
     for m in range(len(v)):
@@ -250,7 +253,8 @@ def _insert_slab(data: Any, factor: Any, j: int, size: int) -> None:
 def _remove_slab(data: Any, factor: Any, j: int, size: int, i: int) -> None:
     pivot = factor.slab_inverse[i, i]
     v = factor.work
-    v[:] = 0.0
+    for m in range(len(v)):
+        v[m] = 0.0
     for a in range(size):
         _subtract(data.dense, factor.members[a], -factor.slab_inverse[a, i] / pivot, v)
     for m in range(len(v)):
@@ -286,7 +290,9 @@ def flip(data: Any, factor: Any, j: int) -> None:
 def refresh(data: Any, factor: Any) -> None:
     """Build the same model again from the empty one, rows of the cache kept."""
     size = int(factor.numbers[0])
-    members = np.sort(factor.members[:size].copy())
+    members = np.empty(size, np.int64)
+    for a in range(size):
+        members[a] = factor.members[a]
     empty(data, factor)
     for a in range(size):
         insert(data, factor, members[a])

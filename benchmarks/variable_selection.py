@@ -1,0 +1,136 @@
+"""Variable selection beside millipede, in one run: ``python -m benchmarks.variable_selection --peer PYTHON``.
+
+PYTHON is the interpreter of an environment with torch and millipede-regression; without it only our side runs. Both sides
+sample one posterior (independent slab, unknown noise, expected size 5, no intercept) with one thread each. Effective
+draws are counted the same way for both: p (1 - p) over the variance of an inclusion probability between independent
+runs, by processor time without start-up. ``--gpu`` runs the large case on an accelerator by JAX.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results" / "variable_selection.json"
+CASES = {"p500": (200, 500), "p10000": (500, 10_000)}
+DRAWS = {"p500": (20_000, 1_500), "p10000": (4_000, 300)}  # ours, millipede's: a few seconds each
+SLAB_PRECISION, EXPECTED = 0.01, 5.0
+
+PEER = """
+import sys, json, time
+import numpy as np, pandas as pd, torch
+torch.set_num_threads(1)
+from millipede import NormalLikelihoodVariableSelector
+folder, draws, burn, runs = sys.argv[1], *map(int, sys.argv[2:5])
+x, y = np.load(folder + "/x.npy"), np.load(folder + "/y.npy")
+frame = pd.DataFrame(x, columns=[f"c{j}" for j in range(x.shape[1])]); frame = frame.assign(y=y)
+small = x.shape[1] <= 2000
+def build():
+    return NormalLikelihoodVariableSelector(frame, "y", S=5.0, tau=0.01, include_intercept=False, precompute_XX=small)
+selector = build(); selector.run(T=20, T_burnin=20, verbosity=None, seed=0)
+for run in range(runs):
+    selector = build()
+    start = time.process_time()
+    selector.run(T=draws, T_burnin=burn, verbosity=None, seed=run + 1)
+    spent = time.process_time() - start
+    print(json.dumps({"seconds": spent, "pip": selector.summary["PIP"].to_numpy()[: x.shape[1]].tolist()}), flush=True)
+"""
+
+
+def design(n: int, p: int, seed: int = 7) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns with correlation .9 between neighbours and ten effects, some of them too small to be sure of."""
+    rng = np.random.default_rng(seed)
+    x = np.empty((n, p))
+    x[:, 0] = rng.standard_normal(n)
+    for j in range(1, p):
+        x[:, j] = 0.9 * x[:, j - 1] + np.sqrt(1 - 0.81) * rng.standard_normal(n)
+    effects = np.zeros(p)
+    effects[np.linspace(0, p - 1, 10).astype(int)] = [2.0, -1.5, 1.0, 0.8, -0.6, 0.5, 0.4, -0.35, 0.3, 0.25]
+    y = x @ effects + rng.standard_normal(n)
+    x -= x.mean(axis=0)
+    return x / x.std(axis=0), y - y.mean()
+
+
+def ours(x: np.ndarray, y: np.ndarray, draws: int, runs: int) -> list[dict[str, object]]:
+    from tempering.models.variable_selection.chains import ChainPlan, run_one
+    from tempering.models.variable_selection.priors import SizePrior, Slab
+    from tempering.models.variable_selection.problem import LinearProblem
+
+    prior, slab = SizePrior(expected=EXPECTED), Slab("independent", SLAB_PRECISION)
+    problem = LinearProblem(x, y, prior, slab, shape=0.0, rate=0.0, max_size=100)
+    run_one(problem, ChainPlan(np.ones(1), 50, 50), 0, 0)  # compiles
+    out = []
+    for run in range(runs):
+        start = time.process_time()
+        result = run_one(problem, ChainPlan(np.ones(1), draws, draws // 4), run + 1, 0)
+        spent = time.process_time() - start
+        inside = result.sums.inside[0].sum(axis=0) / result.sums.weight[0].sum()
+        out.append({"seconds": spent, "pip": inside.tolist()})
+    return out
+
+
+def theirs(python: str, x: np.ndarray, y: np.ndarray, draws: int, runs: int) -> list[dict[str, object]]:
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/x.npy", x)
+        np.save(f"{folder}/y.npy", y)
+        command = [python, "-c", PEER, folder, str(draws), str(max(draws // 4, 100)), str(runs)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.stderr[-2000:])
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def summary(rows: list[dict[str, object]], truth: np.ndarray, draws: int) -> dict[str, float]:
+    """Return seconds and effective draws per second over the columns that are neither in nor out for sure."""
+    pip = np.array([row["pip"] for row in rows])
+    seconds = float(np.mean([row["seconds"] for row in rows]))
+    open_ = (truth > 0.02) & (truth < 0.98)
+    # squared distance from the long answer, so that a biased run is not called precise
+    ess = truth[open_] * (1 - truth[open_]) / np.mean((pip[:, open_] - truth[open_]) ** 2, axis=0)
+    deviation = pip.std(axis=0, ddof=1) / np.sqrt(len(pip))
+    z = (pip.mean(axis=0) - truth)[open_] / deviation[open_]
+    return {
+        "seconds": seconds,
+        "microseconds_per_jump": 1e6 * seconds / (1.25 * draws),
+        "open_columns": int(open_.sum()),
+        "effective_draws_per_second": float(np.median(ess) / seconds),
+        "worst_z": float(np.abs(z).max()),
+    }
+
+
+def compare(case: str, peer: str | None, runs: int) -> dict[str, object]:
+    x, y = design(*CASES[case])
+    mine, his = DRAWS[case]
+    long = ours(x, y, 40 * mine, 2)
+    truth = np.mean([row["pip"] for row in long], axis=0)
+    report: dict[str, object] = {"tempering": summary(ours(x, y, mine, runs), truth, mine)}
+    print(case, report, flush=True)
+    if peer is not None:
+        report["millipede"] = summary(theirs(peer, x, y, his, runs), truth, his)
+        print(case, report["millipede"], flush=True)
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", help="Python of an environment with millipede-regression")
+    parser.add_argument("--case", choices=[*CASES], action="append")
+    parser.add_argument("--runs", type=int, default=12)
+    options = parser.parse_args()
+    report = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for case in options.case or CASES:
+        report[case] = compare(case, options.peer, options.runs)
+        RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
