@@ -35,7 +35,8 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian variable selection: which columns matter, how surely, and predictions averaged over models.
 
     Every column has a coefficient of exactly zero or a normal one (spike and slab). Models are sampled by weighted
-    tempered Gibbs (Zanella & Roberts 2019), chains without rejections, under a ladder of temperatures if one is asked for.
+    tempered Gibbs (Zanella & Roberts 2019), chains without rejections; a ladder of
+    temperatures can be put over them.
 
     Parameters
     ----------
@@ -167,6 +168,7 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.response_mean_ = float(response.mean())
         self._training_columns = columns
         self._response = response
+        self.problem_: Any
         if self.family == "gaussian" and self.groups is None:
             self.problem_ = LinearProblem(columns, response - self.response_mean_, **self._model(len(response)))
             results = run_chains(self.problem_, plan, seed, executor=executor, threads=self.n_jobs)
@@ -310,7 +312,7 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             means.append(x @ mean)
             spread = np.einsum("ij,jk,ik->i", x, inverse, x) + 1.0 + 1.0 / len(self._response)
             variances.append(variance * spread)
-        return np.sqrt(np.mean(variances, axis=0) + np.var(means, axis=0))
+        return np.asarray(np.sqrt(np.mean(variances, axis=0) + np.var(means, axis=0)))
 
     def best_models(self, n: int = 10) -> list[FoundModel]:
         """Return the most probable models with their probabilities."""

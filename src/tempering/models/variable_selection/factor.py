@@ -15,12 +15,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from tempering.models.variable_selection.compiling import compiled, compiled_fast
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; infinities and NaN keep their meaning
 REFRESH = 1000  # flips until everything is computed afresh: rounding stays near 1e-10
 
 
@@ -80,7 +80,7 @@ def new_factor(data: Columns, capacity: int, n_rows: int) -> Factor:
     return factor
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def empty(data: Any, factor: Any) -> None:
     """Go back to the model without columns."""
     for j in range(len(data.cross)):
@@ -96,11 +96,12 @@ def empty(data: Any, factor: Any) -> None:
     factor.numbers[2] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fetch_row(data: Any, factor: Any, j: int) -> int:
     """Return where row j of A is in the cache; compute it if it is not there, in place of one not in use."""
     if factor.row_of[j] >= 0:
-        return factor.row_of[j]  # type: ignore[no-any-return]
+        row_of_it: int = factor.row_of[j]
+        return row_of_it
     n_rows = len(factor.owner)
     hand = int(factor.numbers[3])
     while factor.owner[hand] >= 0 and factor.is_in[factor.owner[hand]] == 1:
@@ -119,21 +120,21 @@ def fetch_row(data: Any, factor: Any, j: int) -> int:
     return hand
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def _subtract(rows: Any, row: int, amount: float, out: Any) -> None:
     source = rows[row]
     for j in range(len(out)):
         out[j] -= amount * source[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def _shift_both(v: Any, schur: Any, cross: Any, by_schur: float, by_cross: float) -> None:
     for j in range(len(v)):
         schur[j] += by_schur * v[j] * v[j]
         cross[j] += by_cross * v[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def _border(inverse: Any, size: int, u: Any, schur: float) -> None:
     """Add a row and a column to an inverse, ``u`` the inverse times the new column."""
     for a in range(size):
@@ -144,7 +145,7 @@ def _border(inverse: Any, size: int, u: Any, schur: float) -> None:
     inverse[size, size] = 1.0 / schur
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def _unborder(inverse: Any, size: int, i: int) -> None:
     """Take row and column i out of an inverse; the last ones go where it was."""
     pivot = inverse[i, i]
@@ -163,7 +164,7 @@ def _unborder(inverse: Any, size: int, i: int) -> None:
         inverse[i, i] = inverse[last, last]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def insert(data: Any, factor: Any, j: int) -> None:
     """Select column j."""
     size = int(factor.numbers[0])
@@ -199,7 +200,7 @@ def insert(data: Any, factor: Any, j: int) -> None:
     _see_members(factor)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def remove(data: Any, factor: Any, j: int) -> None:
     """Take column j out."""
     size, i = int(factor.numbers[0]), factor.place[j]
@@ -230,7 +231,7 @@ def remove(data: Any, factor: Any, j: int) -> None:
     _see_members(factor)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def _insert_slab(data: Any, factor: Any, j: int, size: int) -> None:
     """Do the same to the inverse of a dense slab's precision."""
     u = np.zeros(size)
@@ -249,7 +250,7 @@ def _insert_slab(data: Any, factor: Any, j: int, size: int) -> None:
     _border(factor.slab_inverse, size, u, schur)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def _remove_slab(data: Any, factor: Any, j: int, size: int, i: int) -> None:
     pivot = factor.slab_inverse[i, i]
     v = factor.work
@@ -263,7 +264,7 @@ def _remove_slab(data: Any, factor: Any, j: int, size: int, i: int) -> None:
     factor.slab_schur[j] = 1.0 / pivot
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def _see_members(factor: Any) -> None:
     """Write what each member adds to the others, which the inverse's diagonal knows."""
     for a in range(int(factor.numbers[0])):
@@ -274,7 +275,7 @@ def _see_members(factor: Any) -> None:
             factor.slab_schur[m] = 1.0 / factor.slab_inverse[a, a]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def flip(data: Any, factor: Any, j: int) -> None:
     """Put column j in or take it out; compute all afresh now and then."""
     if factor.is_in[j] == 1:
@@ -286,7 +287,7 @@ def flip(data: Any, factor: Any, j: int) -> None:
         refresh(data, factor)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def refresh(data: Any, factor: Any) -> None:
     """Build the same model again from the empty one, rows of the cache kept."""
     size = int(factor.numbers[0])

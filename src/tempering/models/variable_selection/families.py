@@ -8,11 +8,11 @@ from math import erfc, exp, log, log1p, pi, sqrt
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln, ndtr
 
 from tempering.errors import InputError
+from tempering.models.variable_selection.compiling import compiled
 
 Floats = NDArray[np.float64]
 LOGISTIC, PROBIT, POISSON, NEGATIVE_BINOMIAL = 0, 1, 2, 3
@@ -71,7 +71,7 @@ def log_constant(code: int, y: Floats, trials: Floats, dispersion: float) -> flo
     return 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _terms(code: int, eta: float, y: float, trials: float, r: float) -> tuple[float, float, float]:
     """Return log likelihood, its slope and minus its curvature in the linear predictor, without the constant."""
     if code == 0:
@@ -97,7 +97,7 @@ def _terms(code: int, eta: float, y: float, trials: float, r: float) -> tuple[fl
     return y * eta - (y + r) * log(r + mean), y - (y + r) * share, (y + r) * share * (1.0 - share)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _value(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any) -> float:
     total = 0.0
     for i in range(x.shape[0]):
@@ -110,7 +110,7 @@ def _value(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, bet
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _derivatives(
     x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any, slope: Any, hess: Any
 ) -> None:
@@ -131,7 +131,7 @@ def _derivatives(
                 hess[a, b] += w * x[i, a] * x[i, b]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _factor_in_place(hess: Any) -> float:
     """Replace the lower triangle by its Cholesky factor; return half the log determinant."""
     half = 0.0
@@ -148,7 +148,7 @@ def _factor_in_place(hess: Any) -> float:
     return half
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _solve_in_place(tril: Any, out: Any) -> None:
     n = len(out)
     for a in range(n):
@@ -161,7 +161,7 @@ def _solve_in_place(tril: Any, out: Any) -> None:
         out[a] /= tril[a, a]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def laplace(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any, tril: Any) -> float:
     """Climb to the mode, which ``beta`` becomes; return the approximate log marginal likelihood less the constant.
 

@@ -133,7 +133,7 @@ class GeneralProblem:
             variance = noise.variance if noise.is_known else 0.5 * (noise.twice_rate + max(rss, 0.0)) / kappa
             return mean, variance * np.diag(inverse)
         _, beta, tril = self.evaluate(model)
-        inverse = np.linalg.inv(tril @ tril.T)
+        inverse = np.asarray(np.linalg.inv(tril @ tril.T), dtype=np.float64)
         return beta[1:], np.diag(inverse)[1:]
 
     def posterior(self, columns: Model) -> tuple[Floats, Floats, float]:
@@ -229,7 +229,7 @@ class Indicators(ModelLookup):
 def _posterior(problem: GeneralProblem, run: InformedRun, rule: str) -> SelectionPosterior:
     n_units, shape = len(problem.units), run.rung.shape
     rows = run.values[..., n_units:].reshape(-1, n_units).astype(bool)
-    packed, first, ids = np.unique(np.packbits(rows, axis=1), axis=0, return_index=True, return_inverse=True)
+    _, first, ids = np.unique(np.packbits(rows, axis=1), axis=0, return_index=True, return_inverse=True)
     models = [tuple(int(i) for i in np.flatnonzero(rows[i])) for i in first]
     ids = ids.reshape(shape)
     unit_of = np.zeros(problem.columns.shape[1], dtype=np.intp)
@@ -244,7 +244,6 @@ def _posterior(problem: GeneralProblem, run: InformedRun, rule: str) -> Selectio
         means[i, columns], squares[i, columns], sizes[i] = mean, mean**2 + variance, len(columns)
     weights = run.weights(rule)
     by_model = np.bincount(ids.ravel(), weights.ravel(), len(models))
-    del packed
     return SelectionPosterior(
         inclusion=Estimate(np.asarray(inside.value)[unit_of], np.asarray(inside.standard_error)[unit_of]),
         coefficients=Estimate(by_model @ means, np.full(p, np.nan)),
@@ -264,6 +263,6 @@ def _posterior(problem: GeneralProblem, run: InformedRun, rule: str) -> Selectio
 def _distinct(posterior: SelectionPosterior, limit: int | None = None) -> tuple[list[Model], Floats]:
     """Return the models drawn, as sets of units, and their weights; the heaviest only if a limit is given."""
     assert isinstance(posterior.members, Indicators)
-    weights = np.bincount(posterior.model_id.ravel(), posterior.weights.ravel())
+    weights = np.asarray(np.bincount(posterior.model_id.ravel(), posterior.weights.ravel()), dtype=np.float64)
     order = np.argsort(-weights, kind="stable")[: len(weights) if limit is None else limit]
     return [posterior.members.models[int(i)] for i in order], weights[order]

@@ -13,10 +13,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from tempering.models.variable_selection.factor import FAST
+from tempering.models.variable_selection.compiling import compiled, compiled_fast
 
 Floats = NDArray[np.float64]
 NO, STRONG, WEAK = 0, 1, 2
@@ -45,7 +44,7 @@ class ModelPrior(NamedTuple):
     max_size: int
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def write_energies(data: Any, factor: Any, noise: Any, out: Any) -> None:
     """Write e_j for every column."""
     rss = max(factor.numbers[1], 0.0)
@@ -70,7 +69,7 @@ def write_energies(data: Any, factor: Any, noise: Any, out: Any) -> None:
         out[j] = gain
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def write_prior(factor: Any, prior: Any, out: Any) -> None:
     """Write the prior's log odds of every column; infinite where a flip is not allowed."""
     size = int(factor.numbers[0])
@@ -86,7 +85,7 @@ def write_prior(factor: Any, prior: Any, out: Any) -> None:
         _apply_heredity(factor, prior, out)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _apply_heredity(factor: Any, prior: Any, out: Any) -> None:
     """A child needs both parents (strong) or one of them (weak); a needed parent stays."""
     for j in range(len(out)):
@@ -107,7 +106,7 @@ def _apply_heredity(factor: Any, prior: Any, out: Any) -> None:
                 out[second] = np.inf
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def write_rates(factor: Any, k: float, energies: Any, odds: Any, balancing: int, explore: float, out: Any) -> float:
     """Write the rates of all flips at rung k, over exp(shift); return log Z."""
     p = len(out)
@@ -150,10 +149,11 @@ def write_rates(factor: Any, k: float, energies: Any, odds: Any, balancing: int,
             rate = 1.0 / (1.0 + np.exp(-towards))
         out[j] = rate
         total += rate
-    return np.log(total) + shift  # type: ignore[no-any-return]
+    log_total: float = np.log(total) + shift
+    return log_total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@compiled_fast
 def write_inclusion(energies: Any, odds: Any, k: float, out: Any) -> None:
     """Write P(j is in | the others) at rung k, for all columns."""
     for j in range(len(out)):

@@ -1,4 +1,4 @@
-"""What chains of either kind have found: inclusion probabilities, coefficients, models, evidence, each with its error."""
+"""What chains of either kind have found: inclusion probabilities, coefficients, models, evidence, with errors."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class SelectionPosterior:
     @cached_property
     def size_probabilities(self) -> Floats:
         """Posterior probabilities of 0, 1, 2, ... columns."""
-        return np.bincount(self.size.ravel(), self.weights.ravel())
+        return np.asarray(np.bincount(self.size.ravel(), self.weights.ravel()), dtype=np.float64)
 
     def best_models(self, n: int = 10) -> list[FoundModel]:
         """Return the models of the largest posterior probability.

@@ -45,7 +45,7 @@ class SizePrior:
             raise InputError(f"expected, a and b must be positive, but got {self.expected}, {self.a} and {self.b}.")
 
     def log_odds(self, p: int) -> Floats:
-        """Return the log prior odds of a column given that 0, 1, ... others are in, shape (p + 1,); the last repeats."""
+        """Return the log prior odds of a column if 0, 1, ... others are in, shape (p + 1,); the last repeats."""
         others = np.minimum(np.arange(p + 1), p - 1)
         if self.expected is not None:
             q = min(self.expected / p, 1.0 - 1e-9)

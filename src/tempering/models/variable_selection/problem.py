@@ -28,8 +28,8 @@ HEREDITY = {"none": NO, "strong": STRONG, "weak": WEAK}
 class LinearProblem:
     r"""Which of p columns belong in a linear model: a spike at zero, or a normal slab.
 
-    .. math:: y \sim N(X_\gamma \beta_\gamma, \sigma^2), \quad \beta_\gamma \mid \sigma^2 \sim N(0, \sigma^2 \Omega_\gamma^{-1}),
-              \quad \sigma^2 \sim IG(a, b)
+    .. math:: y \sim N(X_\gamma \beta_\gamma, \sigma^2), \quad
+              \beta_\gamma \mid \sigma^2 \sim N(0, \sigma^2 \Omega_\gamma^{-1}), \quad \sigma^2 \sim IG(a, b)
 
     Columns and response are taken as they are: centre them for an intercept (``lost`` = 1 row of information).
 
@@ -160,7 +160,7 @@ class LinearProblem:
         precision = data.scale * (x @ x.T) + np.diag(data.ridge[index])
         if self.slab.kind == "dense":
             precision = precision + data.dense[np.ix_(index, index)]
-        inverse = np.linalg.inv(precision) if index else np.zeros((0, 0))
+        inverse: Floats = np.asarray(np.linalg.inv(precision) if index else np.zeros((0, 0)), dtype=np.float64)
         mean = inverse @ data.cross[index]
         return mean, inverse, data.total - float(data.cross[index] @ mean)
 
