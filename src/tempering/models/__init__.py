@@ -1,4 +1,4 @@
-"""Models with their own states and moves, tempered: treed Gaussian processes, mark-recapture-recovery, variable selection.
+"""Models with their own states and moves: treed Gaussian processes, mark-recapture-recovery, variable selection.
 
 Each is imported when it is asked for.
 """

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 INTERCEPT_PRECISION = 0.01  # a standard deviation of 10 on the scale of the linear predictor
+NEIGHBOURHOODS_KEPT = 10_000
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 
 
@@ -44,6 +45,7 @@ class GeneralProblem:
     moves: str = "weighted"
     explore: float = 5.0
     found: dict[Model, tuple[float, Floats, Floats]] = field(default_factory=dict)
+    looked: dict[Model, Moves] = field(default_factory=dict)  # neighbours of the states met last
 
     def columns_of(self, model: Model) -> Model:
         """Return the columns of a set of units."""
@@ -83,6 +85,14 @@ class GeneralProblem:
 
     def neighbours(self, state: Model) -> Moves:
         """Evaluate all sets that differ in one unit."""
+        if state in self.looked:
+            return self.looked[state]
+        if len(self.looked) >= NEIGHBOURHOODS_KEPT:
+            self.looked.clear()
+        self.looked[state] = self._neighbours(state)
+        return self.looked[state]
+
+    def _neighbours(self, state: Model) -> Moves:
         energy, base = self.terms(state)
         there = [self.move(state, unit) for unit in range(len(self.units))]
         bases = np.array([self.log_prior(model) for model in there]) - base
