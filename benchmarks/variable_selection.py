@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402  after the number of threads is set
 
 RESULTS = Path(__file__).parent / "results" / "variable_selection.json"
 CASES = {"p500": (200, 500), "p10000": (500, 10_000)}
-DRAWS = {"p500": (20_000, 1_500), "p10000": (4_000, 160)}  # ours, millipede's: a few seconds each
+DRAWS = {"p500": (20_000, 600), "p10000": (4_000, 100)}  # ours, millipede's: seconds of processor time each
 SLAB_PRECISION, EXPECTED = 0.01, 5.0
 
 PEER = """
@@ -60,6 +60,10 @@ def design(n: int, p: int, seed: int = 7) -> tuple[np.ndarray, np.ndarray]:
     return x / x.std(axis=0), y - y.mean()
 
 
+def tune_of(draws: int) -> int:
+    return max(draws // 4, 100)
+
+
 def ours(x: np.ndarray, y: np.ndarray, draws: int, runs: int) -> list[dict[str, object]]:
     from tempering.models.variable_selection.chains import ChainPlan, run_one
     from tempering.models.variable_selection.priors import SizePrior, Slab
@@ -71,7 +75,7 @@ def ours(x: np.ndarray, y: np.ndarray, draws: int, runs: int) -> list[dict[str, 
     out = []
     for run in range(runs):
         start = time.process_time()
-        result = run_one(problem, ChainPlan(np.ones(1), draws, draws // 4), run + 1, 0)
+        result = run_one(problem, ChainPlan(np.ones(1), draws, tune_of(draws)), run + 1, 0)
         spent = time.process_time() - start
         inside = result.sums.inside[0].sum(axis=0) / result.sums.weight[0].sum()
         out.append({"seconds": spent, "pip": inside.tolist()})
@@ -82,7 +86,7 @@ def theirs(python: str, x: np.ndarray, y: np.ndarray, draws: int, runs: int) -> 
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/x.npy", x)
         np.save(f"{folder}/y.npy", y)
-        command = [python, "-c", PEER, folder, str(draws), str(max(draws // 4, 100)), str(runs)]
+        command = [python, "-c", PEER, folder, str(draws), str(tune_of(draws)), str(runs)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(done.stderr[-2000:])
@@ -96,28 +100,62 @@ def summary(rows: list[dict[str, object]], truth: np.ndarray, draws: int) -> dic
     open_ = (truth > 0.02) & (truth < 0.98)
     # squared distance from the long answer, so that a biased run is not called precise
     ess = truth[open_] * (1 - truth[open_]) / np.mean((pip[:, open_] - truth[open_]) ** 2, axis=0)
-    deviation = pip.std(axis=0, ddof=1) / np.sqrt(len(pip))
-    z = (pip.mean(axis=0) - truth)[open_] / deviation[open_]
     return {
         "seconds": seconds,
-        "microseconds_per_jump": 1e6 * seconds / (1.25 * draws),
+        "microseconds_per_jump": 1e6 * seconds / (draws + tune_of(draws)),
         "open_columns": int(open_.sum()),
         "effective_draws_per_second": float(np.median(ess) / seconds),
-        "worst_z": float(np.abs(z).max()),
     }
 
 
 def compare(case: str, peer: str | None, runs: int) -> dict[str, object]:
     x, y = design(*CASES[case])
     mine, his = DRAWS[case]
-    long = ours(x, y, 20 * mine, 2)
+    long = ours(x, y, 10 * mine, 2)
     truth = np.mean([row["pip"] for row in long], axis=0)
-    report: dict[str, object] = {"tempering": summary(ours(x, y, mine, runs), truth, mine)}
+    own = ours(x, y, mine, runs)
+    report: dict[str, object] = {"tempering": summary(own, truth, mine)}
     print(case, report, flush=True)
     if peer is not None:
-        report["millipede"] = summary(theirs(peer, x, y, his, runs), truth, his)
-        print(case, report["millipede"], flush=True)
+        other = theirs(peer, x, y, his, runs)
+        report["millipede"] = summary(other, truth, his)
+        report["agreement"] = agreement(own, other)
+        print(case, report["millipede"], report["agreement"], flush=True)
     return report
+
+
+def agreement(own: list[dict[str, object]], other: list[dict[str, object]]) -> dict[str, float]:
+    """Return the largest difference of inclusion probabilities, plain and in standard errors between runs."""
+    a, b = (np.array([row["pip"] for row in rows]) for rows in (own, other))
+    difference = np.abs(a.mean(axis=0) - b.mean(axis=0))
+    error = np.sqrt(a.var(axis=0, ddof=1) / len(a) + b.var(axis=0, ddof=1) / len(b))
+    return {"largest_difference": float(difference.max()), "in_errors": float((difference / (error + 1e-4)).max())}
+
+
+def large(n: int = 1_000, p: int = 100_000, seconds: float = 300.0) -> dict[str, object]:
+    """Run the large case twice on JAX's device; report time, errors of the top hundred, and how far two runs differ."""
+    import jax
+
+    from tempering.models.variable_selection.accelerated import run_accelerated
+    from tempering.models.variable_selection.priors import SizePrior, Slab
+    from tempering.models.variable_selection.problem import LinearProblem
+
+    x, y = design(n, p)
+    slab = Slab("independent", SLAB_PRECISION)
+    problem = LinearProblem(x, y, SizePrior(expected=EXPECTED), slab, shape=0.0, rate=0.0)
+    runs = [run_accelerated(problem, chains=64, draws=4_000, tune=1_000, slots=48, rng=seed) for seed in (1, 2)]
+    top = np.argsort(-np.asarray(runs[0].inclusion.value))[:100]
+    error = np.asarray(runs[0].inclusion.standard_error)[top]
+    difference = np.abs(np.asarray(runs[0].inclusion.value) - np.asarray(runs[1].inclusion.value))[top]
+    return {
+        "device": str(jax.devices()[0]),
+        "seconds_with_compilation": runs[0].seconds,
+        "seconds": runs[1].seconds,
+        "within_time": runs[0].seconds < seconds,
+        "largest_error_of_top_hundred": float(error.max()),
+        "largest_difference_of_two_runs": float(difference.max()),
+        "mean_size": runs[0].mean_size,
+    }
 
 
 def main() -> None:
@@ -125,8 +163,16 @@ def main() -> None:
     parser.add_argument("--peer", help="Python of an environment with millipede-regression")
     parser.add_argument("--case", choices=[*CASES], action="append")
     parser.add_argument("--runs", type=int, default=12)
+    parser.add_argument("--gpu", action="store_true", help="the large case, on JAX's default device")
+    parser.add_argument("--rows", type=int, default=1_000)
+    parser.add_argument("--columns", type=int, default=100_000)
     options = parser.parse_args()
     report = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if options.gpu:
+        report["large"] = large(options.rows, options.columns)
+        print(json.dumps(report["large"], indent=1))
+        RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+        return
     for case in options.case or CASES:
         report[case] = compare(case, options.peer, options.runs)
         RESULTS.write_text(json.dumps(report, indent=1) + "\n")

@@ -18,9 +18,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print results only.")]
 def select(
     file: Annotated[Path, typer.Argument(help="A CSV file with a header.", metavar="DATA.csv")],
     response: Annotated[str, typer.Option(help="Column of the response.")],
-    inputs: Annotated[
-        str | None, typer.Option(help="Columns to choose from, by commas; default: all.")
-    ] = None,
+    inputs: Annotated[str | None, typer.Option(help="Columns to choose from, by commas; default: all.")] = None,
     family: Annotated[str, typer.Option(help="gaussian, logistic, probit, poisson or negative_binomial.")] = "gaussian",
     size: Annotated[
         float | None, typer.Option(help="Expected number of columns; learnt from the data by default.")

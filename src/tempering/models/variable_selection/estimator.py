@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.ladder import Ladder
-from tempering.models.variable_selection.chains import ChainPlan, run_chains
+from tempering.models.variable_selection.chains import ChainPlan, run_chains, tuned_ladder
 from tempering.models.variable_selection.families import FAMILIES
 from tempering.models.variable_selection.general import fit_general, general_problem
 from tempering.models.variable_selection.posterior import FoundModel, posterior_of
@@ -65,8 +66,9 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Divide every column by its standard deviation.
     moves : {"weighted", "sum", "square_root", "min", "max", "barker"}
         Rates of the flips: weighted tempered Gibbs, tempered Gibbs, or a balancing function.
-    ladder : Ladder, sequence of float or None
-        Inverse temperatures of the marginal likelihood; None does not temper. See the tutorial on when it pays.
+    ladder : Ladder, sequence of float, "tuned" or None
+        Inverse temperatures of the marginal likelihood; None does not temper, "tuned" (normal responses) chooses them
+        down to 0.1. See the tutorial on when it pays.
     draws, tune, chains : int
         Jumps kept and jumps of tuning, of each chain, and the number of chains.
     rule : str
@@ -115,7 +117,7 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         max_size: int | None = None,
         standardise: bool = True,
         moves: str = "weighted",
-        ladder: Ladder | Sequence[float] | None = None,
+        ladder: Ladder | Sequence[float] | str | None = None,
         draws: int = 5_000,
         tune: int = 1_000,
         chains: int = 4,
@@ -171,7 +173,10 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.problem_: Any
         if self.family == "gaussian" and self.groups is None:
             self.problem_ = LinearProblem(columns, response - self.response_mean_, **self._model(len(response)))
+            if isinstance(self.ladder, str):
+                plan = replace(plan, inverse_temperatures=tuned_ladder(self.problem_, plan, seed))
             results = run_chains(self.problem_, plan, seed, executor=executor, threads=self.n_jobs)
+            self.inverse_temperatures_ = plan.inverse_temperatures
             self.posterior_ = posterior_of(results, plan.inverse_temperatures, self.rule)
         else:
             self.problem_ = general_problem(self, columns, response)
@@ -235,6 +240,12 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _plan(self) -> ChainPlan:
         if self.ladder is None:
+            k = np.ones(1)
+        elif isinstance(self.ladder, str):
+            if self.ladder != "tuned" or self.family != "gaussian" or self.groups is not None:
+                raise InputError(
+                    f"ladder must be numbers, or 'tuned' for a normal response without groups, but got {self.ladder!r}."
+                )
             k = np.ones(1)
         else:
             ladder = self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)

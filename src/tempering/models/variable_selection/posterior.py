@@ -192,7 +192,7 @@ def posterior_of(results: Sequence[ChainResult], inverse_temperatures: Floats, r
     rung = np.stack([r.trace.rung for r in results]).astype(np.intp)
     energy = np.stack([r.trace.energy for r in results])
     log_weights = (1.0 - k[rung]) * energy - np.stack([r.trace.log_total for r in results])
-    shares = combine(energy, log_weights, rung, rule).shares
+    shares = combine(energy, log_weights, rung, rule, inverse_temperatures=k).shares
     keys = np.stack([r.trace.key for r in results])
     _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
     inside, mean, square = _averages(results, shares)
@@ -215,7 +215,8 @@ def posterior_of(results: Sequence[ChainResult], inverse_temperatures: Floats, r
 def _averages(results: Sequence[ChainResult], shares: Floats) -> tuple[Estimate, Estimate, Floats]:
     """Return inclusion, coefficients and their squares: ratios of sums, errors by the batches of all chains."""
     scale = np.max([r.sums.log_scale for r in results], axis=0)
-    put = [np.exp(np.where(np.isfinite(scale), r.sums.log_scale - scale, 0.0)) for r in results]
+    scale = np.where(np.isfinite(scale), scale, 0.0)  # of a rung that no chain has visited
+    put = [np.exp(r.sums.log_scale - scale) for r in results]
     weight = np.concatenate([f[:, None] * r.sums.weight for f, r in zip(put, results, strict=True)], axis=1)
     per_rung = np.where(shares > 0, shares / np.maximum(weight.sum(axis=1), 1e-300), 0.0)  # lambda_i / W_i
     estimates = []
