@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from models.variable_selection.selection_cases import data, exact_inclusion, problems
 
+from models.variable_selection.selection_cases import data, exact_inclusion, problems
 from tempering.errors import InputError
 from tempering.models.variable_selection import LinearProblem, SizePrior, Slab
 from tempering.models.variable_selection.accelerated import run_accelerated

@@ -92,9 +92,9 @@ def _print(model: "VariableSelection", file: Path, top: int, seconds: float | No
     table.add_column("column")
     for name in ("inclusion", "± error", "coefficient", "± sd"):
         table.add_column(name, justify="right")
-    for name, row in model.summary(top).iterrows():
+    for label, row in model.summary(top).iterrows():
         table.add_row(
-            str(name),
+            str(label),
             f"{row['inclusion']:.3f}",
             f"{row['error']:.3f}",
             f"{row['coefficient']:.4g}",
