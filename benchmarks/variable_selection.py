@@ -158,16 +158,54 @@ def large(n: int = 1_000, p: int = 100_000, seconds: float = 300.0) -> dict[str,
     }
 
 
+def prediction(splits: int = 10) -> dict[str, object]:
+    """Return R^2 on held-out rows, mean and deviation over random splits, beside scikit-learn's linear models."""
+    from sklearn.datasets import load_diabetes
+    from sklearn.linear_model import ARDRegression, LassoCV, RidgeCV
+    from sklearn.model_selection import ShuffleSplit, cross_validate
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+    from tempering.models import VariableSelection
+
+    diabetes = load_diabetes(return_X_y=True)
+    expand = PolynomialFeatures(2, include_bias=False)
+    products = expand.fit_transform(diabetes[0]), diabetes[1]
+    sparse = design(200, 500)
+    models = {
+        "VariableSelection": VariableSelection(draws=4_000, chains=2, random_state=1),
+        "LassoCV": LassoCV(max_iter=20_000),
+        "ARDRegression": ARDRegression(),
+        "RidgeCV": RidgeCV(np.logspace(-3, 4, 30)),
+    }
+    cases = {"diabetes, p = 10": diabetes, "diabetes with products, p = 65": products, "simulated, p = 500": sparse}
+    report: dict[str, object] = {}
+    for case, (x, y) in cases.items():
+        rows = {}
+        for name, model in models.items():
+            folds = ShuffleSplit(splits, test_size=0.25, random_state=0)
+            done = cross_validate(make_pipeline(StandardScaler(), model), x, y, cv=folds)
+            rows[name] = [float(f(done["test_score"])) for f in (np.mean, np.std)] + [float(np.mean(done["fit_time"]))]
+            print(case, name, rows[name], flush=True)
+        report[case] = rows
+    return report
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", help="Python of an environment with millipede-regression")
     parser.add_argument("--case", choices=[*CASES], action="append")
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--gpu", action="store_true", help="the large case, on JAX's default device")
+    parser.add_argument("--prediction", action="store_true", help="held-out rows, beside scikit-learn")
     parser.add_argument("--rows", type=int, default=1_000)
     parser.add_argument("--columns", type=int, default=100_000)
     options = parser.parse_args()
     report = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if options.prediction:
+        report["prediction"] = prediction()
+        RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+        return
     if options.gpu:
         report["large"] = large(options.rows, options.columns)
         print(json.dumps(report["large"], indent=1))

@@ -1,5 +1,7 @@
 """Small problems of variable selection whose 2^p models are enumerated."""
 
+from itertools import combinations
+
 import numpy as np
 
 from tempering.models.variable_selection import LinearProblem, SizePrior, Slab
@@ -53,3 +55,36 @@ def exact_inclusion(problem):
     for model, w in zip(models, weight / weight.sum(), strict=True):
         out[list(model)] += w
     return out
+
+
+def enumerate_quickly(problem):
+    """Return inclusion probabilities from all models, size by size in batches; independent slab, unknown noise."""
+    data, p = problem.data, problem.n_columns
+    gram = data.columns @ data.columns.T
+    logs, inclusions = [], []
+    for size in range(problem.largest + 1):
+        index = np.array(list(combinations(range(p), size)), dtype=np.intp).reshape(-1, size)
+        block = gram[index[:, :, None], index[:, None, :]] + np.eye(size) * data.ridge[index][:, :, None]
+        cross = data.cross[index]
+        fitted = np.einsum("ms,ms->m", cross, np.linalg.solve(block, cross[..., None])[..., 0])
+        volume = 0.5 * (np.log(data.ridge[index]).sum(axis=1) - np.linalg.slogdet(block)[1])
+        scale = problem.noise_model.kappa * np.log(problem.rate + 0.5 * (data.total - fitted))
+        logs.append(volume - scale + problem.size_prior.log_prior(size, p))
+        inside = np.zeros((len(index), p), dtype=bool)
+        inside[np.arange(len(index))[:, None], index] = True
+        inclusions.append(inside)
+    log_posterior, inside = np.concatenate(logs), np.concatenate(inclusions)
+    weight = np.exp(log_posterior - log_posterior.max())
+    return weight / weight.sum(), inside
+
+
+def two_groups(n=250, q=5, extra=2):
+    """Return columns of which two disjoint groups of q explain the response nearly equally well."""
+    rng = np.random.default_rng(1)
+    first, second = rng.standard_normal((n, q)), rng.standard_normal((n, q))
+    second += ((first.sum(axis=1) - second.sum(axis=1)) / q)[:, None] + 0.02 * rng.standard_normal((n, q))
+    x = np.hstack([first, second, rng.standard_normal((n, extra))])
+    y = first.sum(axis=1) + rng.standard_normal(n)
+    x -= x.mean(axis=0)
+    problem = LinearProblem(x / x.std(axis=0), y - y.mean(), SizePrior(expected=0.3), lost=1, max_size=8)
+    return problem, q
