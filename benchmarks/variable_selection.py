@@ -23,6 +23,7 @@ import numpy as np  # noqa: E402  after the number of threads is set
 RESULTS = Path(__file__).parent / "results" / "variable_selection.json"
 CASES = {"p500": (200, 500), "p10000": (500, 10_000)}
 DRAWS = {"p500": (20_000, 600), "p10000": (4_000, 100)}  # ours, millipede's: seconds of processor time each
+ABOUT = "One thread each, processor time without start-up, on a machine with two shared cores."
 SLAB_PRECISION, EXPECTED = 0.01, 5.0
 
 PEER = """
@@ -108,20 +109,19 @@ def summary(rows: list[dict[str, object]], truth: np.ndarray, draws: int) -> dic
     }
 
 
-def compare(case: str, peer: str | None, runs: int) -> dict[str, object]:
-    x, y = design(*CASES[case])
+def compare(case: str, peer: str | None, runs: int) -> list[dict[str, object]]:
+    n, p = CASES[case]
+    x, y = design(n, p)
     mine, his = DRAWS[case]
     long = ours(x, y, 10 * mine, 2)
     truth = np.mean([row["pip"] for row in long], axis=0)
     own = ours(x, y, mine, runs)
-    report: dict[str, object] = {"tempering": summary(own, truth, mine)}
-    print(case, report, flush=True)
+    rows: list[dict[str, object]] = [{"program": "tempering", "n": n, "p": p, **summary(own, truth, mine)}]
     if peer is not None:
         other = theirs(peer, x, y, his, runs)
-        report["millipede"] = summary(other, truth, his)
-        report["agreement"] = agreement(own, other)
-        print(case, report["millipede"], report["agreement"], flush=True)
-    return report
+        rows.append({"program": "millipede", "n": n, "p": p, **summary(other, truth, his), **agreement(own, other)})
+    print(json.dumps(rows, indent=1), flush=True)
+    return rows
 
 
 def agreement(own: list[dict[str, object]], other: list[dict[str, object]]) -> dict[str, float]:
@@ -158,7 +158,7 @@ def large(n: int = 1_000, p: int = 100_000, seconds: float = 300.0) -> dict[str,
     }
 
 
-def prediction(splits: int = 10) -> dict[str, object]:
+def prediction(splits: int = 6) -> list[dict[str, object]]:
     """Return R^2 on held-out rows, mean and deviation over random splits, beside scikit-learn's linear models."""
     from sklearn.datasets import load_diabetes
     from sklearn.linear_model import ARDRegression, LassoCV, RidgeCV
@@ -179,16 +179,16 @@ def prediction(splits: int = 10) -> dict[str, object]:
         "RidgeCV": RidgeCV(np.logspace(-3, 4, 30)),
     }
     cases = {"diabetes, p = 10": diabetes, "diabetes with products, p = 65": products, "simulated, p = 500": sparse}
-    report: dict[str, object] = {}
+    rows: list[dict[str, object]] = []
     for case, (x, y) in cases.items():
-        rows = {}
         for name, model in models.items():
             folds = ShuffleSplit(splits, test_size=0.25, random_state=0)
             done = cross_validate(make_pipeline(StandardScaler(), model), x, y, cv=folds)
-            rows[name] = [float(f(done["test_score"])) for f in (np.mean, np.std)] + [float(np.mean(done["fit_time"]))]
-            print(case, name, rows[name], flush=True)
-        report[case] = rows
-    return report
+            score, seconds = done["test_score"], float(np.mean(done["fit_time"]))
+            row = {"data": case, "model": name, "r2": float(score.mean()), "deviation": float(score.std())}
+            rows.append({**row, "fit_seconds": seconds})
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
 
 
 def main() -> None:
@@ -200,19 +200,17 @@ def main() -> None:
     parser.add_argument("--prediction", action="store_true", help="held-out rows, beside scikit-learn")
     parser.add_argument("--rows", type=int, default=1_000)
     parser.add_argument("--columns", type=int, default=100_000)
+    parser.add_argument("--json", action="store_true", help="store the results for the page of benchmarks")
     options = parser.parse_args()
-    report = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    report = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"about": ABOUT}
     if options.prediction:
         report["prediction"] = prediction()
-        RESULTS.write_text(json.dumps(report, indent=1) + "\n")
-        return
-    if options.gpu:
-        report["large"] = large(options.rows, options.columns)
+    elif options.gpu:
+        report["large"] = [large(options.rows, options.columns)]
         print(json.dumps(report["large"], indent=1))
-        RESULTS.write_text(json.dumps(report, indent=1) + "\n")
-        return
-    for case in options.case or CASES:
-        report[case] = compare(case, options.peer, options.runs)
+    else:
+        report["speed"] = [row for case in options.case or CASES for row in compare(case, options.peer, options.runs)]
+    if options.json:
         RESULTS.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -28,6 +28,7 @@ TITLES = {
     "recapture": "Mark-recapture models",
     "treed_gp": "Treed Gaussian processes",
     "memory": "Memory of runs in sums",
+    "variable_selection": "Variable selection",
 }
 OPENING = """# Benchmarks
 

@@ -9,6 +9,7 @@ from tempering.models.variable_selection import LinearProblem, SizePrior, Slab
 from tempering.models.variable_selection.accelerated import run_accelerated
 
 
+@pytest.mark.long  # ten seconds to compile
 def test_inclusion_probabilities_are_those_of_all_models():
     x, y = data()
     problem = LinearProblem(x, y, SizePrior(expected=2.0), Slab("independent", 0.5))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.models.variable_selection.compiling import compiled
+from tempering.models.variable_selection.compiling import compiled, inner
 from tempering.models.variable_selection.factor import flip
 from tempering.models.variable_selection.odds import write_energies, write_inclusion, write_prior, write_rates
 
@@ -55,13 +55,13 @@ class Sums(NamedTuple):
     log_scale: Floats  # (m,), weights are over exp of this
 
 
-@compiled
+@inner
 def _evaluate(data: Any, factor: Any, noise: Any, prior: Any, course: Any) -> None:
     write_energies(data, factor, noise, course.energies)
     write_prior(factor, prior, course.odds)
 
 
-@compiled
+@inner
 def _move_rung(rng: Any, factor: Any, course: Any, k: Any, kind: int, explore: float, log_total: float) -> float:
     """Go on to the next rung, or turn round; return log Z of the rung one ends on, with its rates written.
 
@@ -84,7 +84,7 @@ def _move_rung(rng: Any, factor: Any, course: Any, k: Any, kind: int, explore: f
     return log_total
 
 
-@compiled
+@inner
 def _pick(rng: Any, rates: Any) -> int:
     total = 0.0
     for j in range(len(rates)):
@@ -100,7 +100,7 @@ def _pick(rng: Any, rates: Any) -> int:
     return last
 
 
-@compiled
+@inner
 def _shrink(sums: Any, rung: int, factor: float) -> None:
     """Put the sums of a rung on a larger scale."""
     for b in range(sums.weight.shape[1]):
@@ -112,7 +112,7 @@ def _shrink(sums: Any, rung: int, factor: float) -> None:
         sums.square[rung, j] *= factor
 
 
-@compiled
+@inner
 def _add(factor: Any, noise: Any, course: Any, k: float, log_weight: float, batch: int, sums: Any) -> None:
     rung = course.rung[0]
     if log_weight - sums.log_scale[rung] > LARGEST_EXPONENT:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.models.variable_selection.compiling import compiled, compiled_fast
+from tempering.models.variable_selection.compiling import compiled, inner
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -80,7 +80,7 @@ def new_factor(data: Columns, capacity: int, n_rows: int) -> Factor:
     return factor
 
 
-@compiled_fast
+@compiled
 def empty(data: Any, factor: Any) -> None:
     """Go back to the model without columns."""
     for j in range(len(data.cross)):
@@ -96,7 +96,7 @@ def empty(data: Any, factor: Any) -> None:
     factor.numbers[2] = 0.0
 
 
-@compiled
+@inner
 def fetch_row(data: Any, factor: Any, j: int) -> int:
     """Return where row j of A is in the cache; compute it if it is not there, in place of one not in use."""
     if factor.row_of[j] >= 0:
@@ -120,21 +120,21 @@ def fetch_row(data: Any, factor: Any, j: int) -> int:
     return hand
 
 
-@compiled_fast
+@inner
 def _subtract(rows: Any, row: int, amount: float, out: Any) -> None:
     source = rows[row]
     for j in range(len(out)):
         out[j] -= amount * source[j]
 
 
-@compiled_fast
+@inner
 def _shift_both(v: Any, schur: Any, cross: Any, by_schur: float, by_cross: float) -> None:
     for j in range(len(v)):
         schur[j] += by_schur * v[j] * v[j]
         cross[j] += by_cross * v[j]
 
 
-@compiled_fast
+@inner
 def _border(inverse: Any, size: int, u: Any, schur: float) -> None:
     """Add a row and a column to an inverse, ``u`` the inverse times the new column."""
     for a in range(size):
@@ -145,7 +145,7 @@ def _border(inverse: Any, size: int, u: Any, schur: float) -> None:
     inverse[size, size] = 1.0 / schur
 
 
-@compiled_fast
+@inner
 def _unborder(inverse: Any, size: int, i: int) -> None:
     """Take row and column i out of an inverse; the last ones go where it was."""
     pivot = inverse[i, i]
@@ -164,7 +164,7 @@ def _unborder(inverse: Any, size: int, i: int) -> None:
         inverse[i, i] = inverse[last, last]
 
 
-@compiled_fast
+@compiled
 def insert(data: Any, factor: Any, j: int) -> None:
     """Select column j."""
     size = int(factor.numbers[0])
@@ -200,7 +200,7 @@ def insert(data: Any, factor: Any, j: int) -> None:
     _see_members(factor)
 
 
-@compiled_fast
+@inner
 def remove(data: Any, factor: Any, j: int) -> None:
     """Take column j out."""
     size, i = int(factor.numbers[0]), factor.place[j]
@@ -231,7 +231,7 @@ def remove(data: Any, factor: Any, j: int) -> None:
     _see_members(factor)
 
 
-@compiled_fast
+@inner
 def _insert_slab(data: Any, factor: Any, j: int, size: int) -> None:
     """Do the same to the inverse of a dense slab's precision."""
     u = np.zeros(size)
@@ -250,7 +250,7 @@ def _insert_slab(data: Any, factor: Any, j: int, size: int) -> None:
     _border(factor.slab_inverse, size, u, schur)
 
 
-@compiled_fast
+@inner
 def _remove_slab(data: Any, factor: Any, j: int, size: int, i: int) -> None:
     pivot = factor.slab_inverse[i, i]
     v = factor.work
@@ -264,7 +264,7 @@ def _remove_slab(data: Any, factor: Any, j: int, size: int, i: int) -> None:
     factor.slab_schur[j] = 1.0 / pivot
 
 
-@compiled_fast
+@inner
 def _see_members(factor: Any) -> None:
     """Write what each member adds to the others, which the inverse's diagonal knows."""
     for a in range(int(factor.numbers[0])):

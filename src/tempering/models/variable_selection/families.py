@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, gammaln, ndtr
 
 from tempering.errors import InputError
-from tempering.models.variable_selection.compiling import compiled
+from tempering.models.variable_selection.compiling import compiled, inner
 
 Floats = NDArray[np.float64]
 LOGISTIC, PROBIT, POISSON, NEGATIVE_BINOMIAL = 0, 1, 2, 3
@@ -97,7 +97,7 @@ def _terms(code: int, eta: float, y: float, trials: float, r: float) -> tuple[fl
     return y * eta - (y + r) * log(r + mean), y - (y + r) * share, (y + r) * share * (1.0 - share)
 
 
-@compiled
+@inner
 def _value(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any) -> float:
     total = 0.0
     for i in range(x.shape[0]):
@@ -110,7 +110,7 @@ def _value(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, bet
     return total
 
 
-@compiled
+@inner
 def _derivatives(
     x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any, slope: Any, hess: Any
 ) -> None:
@@ -131,7 +131,7 @@ def _derivatives(
                 hess[a, b] += w * x[i, a] * x[i, b]
 
 
-@compiled
+@inner
 def _factor_in_place(hess: Any) -> float:
     """Replace the lower triangle by its Cholesky factor; return half the log determinant."""
     half = 0.0
@@ -148,7 +148,7 @@ def _factor_in_place(hess: Any) -> float:
     return half
 
 
-@compiled
+@inner
 def _solve_in_place(tril: Any, out: Any) -> None:
     n = len(out)
     for a in range(n):

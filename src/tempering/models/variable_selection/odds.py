@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.models.variable_selection.compiling import compiled, compiled_fast
+from tempering.models.variable_selection.compiling import compiled, inner
 
 Floats = NDArray[np.float64]
 NO, STRONG, WEAK = 0, 1, 2
@@ -44,7 +44,7 @@ class ModelPrior(NamedTuple):
     max_size: int
 
 
-@compiled_fast
+@compiled
 def write_energies(data: Any, factor: Any, noise: Any, out: Any) -> None:
     """Write e_j for every column."""
     rss = max(factor.numbers[1], 0.0)
@@ -85,7 +85,7 @@ def write_prior(factor: Any, prior: Any, out: Any) -> None:
         _apply_heredity(factor, prior, out)
 
 
-@compiled
+@inner
 def _apply_heredity(factor: Any, prior: Any, out: Any) -> None:
     """A child needs both parents (strong) or one of them (weak); a needed parent stays."""
     for j in range(len(out)):
@@ -106,7 +106,7 @@ def _apply_heredity(factor: Any, prior: Any, out: Any) -> None:
                 out[second] = np.inf
 
 
-@compiled_fast
+@inner
 def write_rates(factor: Any, k: float, energies: Any, odds: Any, balancing: int, explore: float, out: Any) -> float:
     """Write the rates of all flips at rung k, over exp(shift); return log Z."""
     p = len(out)
@@ -153,7 +153,7 @@ def write_rates(factor: Any, k: float, energies: Any, odds: Any, balancing: int,
     return log_total
 
 
-@compiled_fast
+@inner
 def write_inclusion(energies: Any, odds: Any, k: float, out: Any) -> None:
     """Write P(j is in | the others) at rung k, for all columns."""
     for j in range(len(out)):
