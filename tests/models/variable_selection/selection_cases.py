@@ -1,6 +1,7 @@
 """Small problems of variable selection whose 2^p models are enumerated."""
 
 from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def enumerate_quickly(problem):
     gram = data.columns @ data.columns.T
     logs, inclusions = [], []
     for size in range(problem.largest + 1):
-        index = np.array(list(combinations(range(p), size)), dtype=np.intp).reshape(-1, size)
+        index = np.array(list(combinations(range(p), size)), dtype=np.intp).reshape(comb(p, size), size)
         block = gram[index[:, :, None], index[:, None, :]] + np.eye(size) * data.ridge[index][:, :, None]
         cross = data.cross[index]
         fitted = np.einsum("ms,ms->m", cross, np.linalg.solve(block, cross[..., None])[..., 0])

@@ -65,11 +65,14 @@ def test_rungs_cross_between_two_groups_where_a_plain_chain_stays_in_one():
 def test_the_diabetes_data_with_squares_and_products_agree_with_a_run_a_hundred_times_longer():
     x, y = load_diabetes(return_X_y=True)
     settings = {"interactions": "quadratic", "heredity": "none", "tune": 2_000}
-    short = [VariableSelection(draws=2_000, chains=4, random_state=s, **settings).fit(x, y) for s in range(8)]
-    long = VariableSelection(draws=200_000, chains=4, random_state=99, **settings).fit(x, y)
+    short = [VariableSelection(draws=5_000, chains=4, random_state=s, **settings).fit(x, y) for s in range(8)]
+    long = VariableSelection(draws=500_000, chains=4, random_state=99, **settings).fit(x, y)
     assert len(long.term_names_) == 64
+    truth = long.inclusion_probabilities_
+    is_open = (truth > 0.001) & (truth < 0.999)  # beyond, errors have long tails
     values = np.array([model.inclusion_probabilities_ for model in short])
-    error = np.hypot(values.std(axis=0, ddof=1) / np.sqrt(8), long.inclusion_errors_) + 1e-5
-    assert np.abs((values.mean(axis=0) - long.inclusion_probabilities_) / error).max() < student_cut(8, 64)
-    z = (values - long.inclusion_probabilities_) / np.array([model.inclusion_errors_ for model in short])
-    assert 0.5 < np.mean(z**2) < 2.0
+    error = np.hypot(values.std(axis=0, ddof=1) / np.sqrt(8), long.inclusion_errors_)
+    assert np.abs((values.mean(axis=0) - truth) / error)[is_open].max() < student_cut(8, 64)
+    assert np.allclose(values[:, ~is_open], truth[~is_open], atol=1e-3)
+    z = (values - truth) / np.array([model.inclusion_errors_ for model in short])
+    assert 0.5 < np.mean(z[:, is_open] ** 2) < 2.0

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
-from tempering.estimators import Combination, Estimate, combine
+from tempering.estimators import Combination, Estimate, combine, standard_error_of_sum
 from tempering.models.variable_selection.chains import ChainResult
 
 Floats = NDArray[np.float64]
@@ -217,15 +217,15 @@ def _averages(results: Sequence[ChainResult], shares: Floats) -> tuple[Estimate,
     scale = np.max([r.sums.log_scale for r in results], axis=0)
     scale = np.where(np.isfinite(scale), scale, 0.0)  # of a rung that no chain has visited
     put = [np.exp(r.sums.log_scale - scale) for r in results]
-    weight = np.concatenate([f[:, None] * r.sums.weight for f, r in zip(put, results, strict=True)], axis=1)
-    per_rung = np.where(shares > 0, shares / np.maximum(weight.sum(axis=1), 1e-300), 0.0)  # lambda_i / W_i
+    weight = np.stack([f[:, None] * r.sums.weight for f, r in zip(put, results, strict=True)])  # (chain, rung, batch)
+    per_rung = np.where(shares > 0, shares / np.maximum(weight.sum(axis=(0, 2)), 1e-300), 0.0)  # lambda_i / W_i
     estimates = []
     for name in ("inside", "mean"):
         parts = [np.einsum("r,rbj->bj", per_rung * f, getattr(r.sums, name)) for f, r in zip(put, results, strict=True)]
-        sums = np.concatenate(parts)
-        value = sums.sum(axis=0)
-        influence = sums - (per_rung @ weight)[:, None] * value
-        n = len(influence)
-        estimates.append(Estimate(value, np.sqrt(np.sum(influence**2, axis=0) * n / (n - 1))))
+        sums = np.stack(parts)  # (chain, batch, column)
+        value = sums.sum(axis=(0, 1))
+        influence = sums - np.einsum("r,crb->cb", per_rung, weight)[..., None] * value
+        # a batch is one draw to the estimator of the error, which joins as many as correlation asks for
+        estimates.append(Estimate(value, standard_error_of_sum(influence)))
     square = sum(np.einsum("r,rj->j", per_rung * f, r.sums.square) for f, r in zip(put, results, strict=True))
     return estimates[0], estimates[1], np.asarray(square)
