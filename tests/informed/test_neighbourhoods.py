@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from statistical import seeded_rng
 
+from statistical import seeded_rng
 from tempering.errors import InputError, SamplerError, TargetError
 from tempering.informed import Moves, sample_informed
 from tempering.informed.decomposable import DecomposableGraphs
 from tempering.informed.segmentation import ChangePoints
+from tempering.informed.verdict import count_round_trips
 
 
 def sequence():
@@ -132,3 +133,21 @@ def test_ratios_that_are_no_numbers_are_named():
 
     with pytest.raises(TargetError, match="NaN"):
         sample_informed(Broken(model.data), draws=10)
+
+
+def test_the_verdict_sees_what_is_wrong_and_nothing_else():
+    model = ChangePoints(sequence(), 1.0, 2.0, 0.08)
+    good = sample_informed(model, balancing="sum", draws=1500, tune=200, chains=4, rng=3)
+    assert good.diagnose(lambda changes: changes).is_good, good.diagnose(lambda changes: changes)
+    short = sample_informed(model, balancing="square_root", draws=30, tune=0, chains=2, ladder=[1, 0.5, 0], rng=3)
+    found = short.diagnose()
+    assert not found.is_good
+    assert "independent" in str(found)
+    assert found.n_round_trips < 20
+
+
+def test_round_trips_are_counted_from_cold_to_hot_and_back():
+    assert count_round_trips([[0, 1, 2, 2, 1, 0, 0, 1, 2, 1]], 3) == 1
+    assert count_round_trips([[2, 1, 0, 1, 2, 1, 0]], 3) == 1
+    assert count_round_trips([[0, 0, 0], [1, 1, 1]], 3) == 0
+    assert count_round_trips([[0, 0, 0]], 1) == 0

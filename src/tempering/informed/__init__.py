@@ -12,6 +12,7 @@ from tempering.informed.neighbourhood import Moves, Neighbourhood
 from tempering.informed.run import InformedRun
 from tempering.informed.sampling import sample_informed
 from tempering.informed.tempered_gibbs import FiniteConditionals, NormalConditionals, TemperedGibbs
+from tempering.informed.verdict import Verdict
 
 __all__ = [
     "BALANCING",
@@ -21,6 +22,7 @@ __all__ = [
     "Neighbourhood",
     "NormalConditionals",
     "TemperedGibbs",
+    "Verdict",
     "log_balancing",
     "sample_informed",
     "tempered_form",

@@ -1,8 +1,8 @@
 """Gaussian graphical models: decomposable graphs whose edges are added and removed one at a time.
 
-Under the hyper-inverse Wishart prior (Dawid & Lauritzen 1993) the marginal likelihood is a product over cliques. A
-flip of the edge (u, v) changes one clique: with S the common neighbours, by f(S u v) + f(S) - f(S u) - f(S v). An edge may go
-if S is complete, and come if S separates u from v (Giudici & Green 1999); both keep the graph decomposable.
+Under the hyper-inverse Wishart prior (Dawid & Lauritzen 1993) the marginal likelihood is a product over cliques. With S
+the common neighbours of u and v, the edge (u, v) changes its log by f(S u v) + f(S) - f(S u) - f(S v). It may be removed
+if S is complete, and added if S separates u from v (Giudici & Green 1999); both keep the graph decomposable.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class DecomposableGraphs:
 
     def initial(self, rng: np.random.Generator) -> Graph:
         """Start without edges."""
-        return (0,) * self.data.shape[1]
+        return (0,) * int(self.data.shape[1])
 
     def terms(self, state: Graph) -> tuple[float, float]:
         """Return log marginal likelihood and log prior of a graph, its edges taken away one by one."""

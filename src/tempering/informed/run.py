@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import EstimatorError
 from tempering.estimators import Combination, Estimate, Mbar, combine, kish_ess, mbar_from_matrix
+from tempering.informed.verdict import Verdict, verdict_of
 from tempering.ladder import Ladder
 
 Floats = NDArray[np.float64]
@@ -102,6 +103,27 @@ class InformedRun:
                 "Let the last rung be 0."
             )
         return self.mbar.log_normaliser_ratio(k.size, 2 * k.size - 1, chains_per_ensemble=self.chains_per_ensemble)
+
+    def diagnose(self, f: Callable[[Any], ArrayLike] | None = None, rule: str = "screened") -> Verdict:
+        """Say in words whether the run can be trusted.
+
+        Parameters
+        ----------
+        f : callable, optional
+            Numbers between 0 and 1 of which every chain's mean is compared, indicators of modes say; by default
+            whether the energy is above its median.
+        rule : str
+        """
+        weights = self.weights(rule)
+        values = self.energy > np.median(self.energy) if f is None else f(self.values)
+        h = np.asarray(values, dtype=np.float64).reshape(*self.rung.shape, -1)
+        ensembles = (-1, self.chains_per_ensemble * self.rung.shape[1])
+        w = weights.reshape(ensembles)
+        by_chain = np.einsum("cd,cdq->cq", w, h.reshape(*w.shape, -1)) / np.maximum(w.sum(axis=1), 1e-300)[:, None]
+        n_rungs = 1 if self.chains_per_ensemble > 1 else self.inverse_temperatures.size
+        energy = self.combine(self.energy, "pooled" if rule == "mbar" else rule)
+        mean = Estimate(energy.estimate, energy.standard_error)
+        return verdict_of(self.energy, weights, self.rung, n_rungs, mean, by_chain)
 
     @property
     def ess(self) -> float:

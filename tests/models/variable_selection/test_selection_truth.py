@@ -110,3 +110,12 @@ def test_energies_along_the_chain_are_those_of_its_models():
         assert result.trace.energy[t] == pytest.approx(problem.log_marginal(model), abs=1e-7)
         assert result.trace.log_prior[t] == pytest.approx(problem.log_prior(model), abs=1e-8)
         assert result.trace.size[t] == len(model)
+
+
+def test_the_verdict_is_good_for_a_long_run_and_not_for_a_short_one():
+    problem = PROBLEMS["independent"]
+    results = run_chains(problem, ChainPlan(np.ones(1), 4000, 500, 4), 2)
+    assert posterior_of(results, np.ones(1), "screened").diagnose().is_good
+    short = posterior_of(run_chains(problem, ChainPlan(np.ones(1), 100, 0, 4), 2), np.ones(1), "screened").diagnose()
+    assert not short.is_good
+    assert "independent" in str(short)

@@ -111,6 +111,7 @@ def _print(model: "VariableSelection", file: Path, top: int, seconds: float | No
     if seconds is not None:
         posterior = model.posterior_
         typer.echo(f"{posterior.rung.size} draws in {seconds:.1f} s; ESS of the weights {posterior.ess:.0f}.")
+        typer.echo(str(model.diagnose()))
 
 
 def _draw(model: "VariableSelection", path: Path) -> None:

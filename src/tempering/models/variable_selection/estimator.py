@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tempering.errors import InputError
 from tempering.estimators import Estimate
+from tempering.informed.verdict import Verdict
 from tempering.ladder import Ladder
 from tempering.models.variable_selection.chains import ChainPlan, run_chains, tuned_ladder
 from tempering.models.variable_selection.families import FAMILIES
@@ -329,6 +330,11 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the most probable models with their probabilities."""
         check_is_fitted(self)
         return self.posterior_.best_models(n)
+
+    def diagnose(self) -> Verdict:
+        """Say in words whether the run can be trusted: rungs, weights, agreement of the chains."""
+        check_is_fitted(self)
+        return self.posterior_.diagnose()
 
     def log_evidence(self) -> Estimate:
         """Return the log marginal likelihood of the (centred) response, summed over all models.

@@ -266,8 +266,16 @@ def _posterior(problem: GeneralProblem, run: InformedRun, rule: str) -> Selectio
         size=sizes[ids],
         first_draws=first,
         members=Indicators(problem, models, ids),
+        inclusion_by_chain=_by_chain(run.values[..., :n_units], weights)[:, unit_of],
+        n_rungs=len(run.inverse_temperatures),
         rule=rule,
     )
+
+
+def _by_chain(values: Floats, weights: Floats) -> Floats:
+    """Return each chain's own weighted means."""
+    own = np.maximum(weights.sum(axis=1), 1e-300)[:, None]
+    return np.asarray(np.einsum("cd,cdu->cu", weights, values) / own)
 
 
 def _distinct(posterior: SelectionPosterior, limit: int | None = None) -> tuple[list[Model], Floats]:

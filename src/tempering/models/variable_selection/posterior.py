@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
 from tempering.estimators import Combination, Estimate, combine, standard_error_of_sum
+from tempering.informed.verdict import Verdict, verdict_of
 from tempering.models.variable_selection.chains import ChainResult
 
 Floats = NDArray[np.float64]
@@ -44,6 +45,8 @@ class SelectionPosterior:
     model_id : ndarray of int, shape (chain, draw)
         Equal for draws of one model.
     size : ndarray of int, shape (chain, draw)
+    inclusion_by_chain : ndarray, shape (chain, p)
+    n_rungs : int
     rule : str
         How rungs are combined.
     """
@@ -59,6 +62,8 @@ class SelectionPosterior:
     size: NDArray[np.intp]
     first_draws: NDArray[np.intp]  # flat index of the first draw of each model
     members: ModelLookup
+    inclusion_by_chain: Floats
+    n_rungs: int
     rule: str
 
     def expect(self, values: ArrayLike) -> Estimate:
@@ -83,6 +88,11 @@ class SelectionPosterior:
     def size_probabilities(self) -> Floats:
         """Posterior probabilities of 0, 1, 2, ... columns."""
         return np.asarray(np.bincount(self.size.ravel(), self.weights.ravel()), dtype=np.float64)
+
+    def diagnose(self) -> Verdict:
+        """Say in words whether the run can be trusted."""
+        mean = self.expect(self.energy)
+        return verdict_of(self.energy, self.weights, self.rung, self.n_rungs, mean, self.inclusion_by_chain)
 
     def best_models(self, n: int = 10) -> list[FoundModel]:
         """Return the models of the largest posterior probability.
@@ -195,7 +205,7 @@ def posterior_of(results: Sequence[ChainResult], inverse_temperatures: Floats, r
     shares = combine(energy, log_weights, rung, rule, inverse_temperatures=k).shares
     keys = np.stack([r.trace.key for r in results])
     _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
-    inside, mean, square = _averages(results, shares)
+    inside, mean, square, by_chain = _averages(results, shares)
     return SelectionPosterior(
         inclusion=inside,
         coefficients=mean,
@@ -208,24 +218,29 @@ def posterior_of(results: Sequence[ChainResult], inverse_temperatures: Floats, r
         size=np.stack([r.trace.size for r in results]).astype(np.intp),
         first_draws=first,
         members=Replay([r.start for r in results], np.stack([r.trace.flipped for r in results])),
+        inclusion_by_chain=by_chain,
+        n_rungs=k.size,
         rule=rule,
     )
 
 
-def _averages(results: Sequence[ChainResult], shares: Floats) -> tuple[Estimate, Estimate, Floats]:
-    """Return inclusion, coefficients and their squares: ratios of sums, errors by the batches of all chains."""
+def _averages(results: Sequence[ChainResult], shares: Floats) -> tuple[Estimate, Estimate, Floats, Floats]:
+    """Return inclusion, coefficients, their squares, and inclusion by chain: ratios of sums, errors by batches."""
     scale = np.max([r.sums.log_scale for r in results], axis=0)
     scale = np.where(np.isfinite(scale), scale, 0.0)  # of a rung that no chain has visited
     put = [np.exp(r.sums.log_scale - scale) for r in results]
     weight = np.stack([f[:, None] * r.sums.weight for f, r in zip(put, results, strict=True)])  # (chain, rung, batch)
     per_rung = np.where(shares > 0, shares / np.maximum(weight.sum(axis=(0, 2)), 1e-300), 0.0)  # lambda_i / W_i
-    estimates = []
+    estimates, by_chain = [], np.zeros(0)
+    own = np.einsum("r,crb->cb", per_rung, weight)
     for name in ("inside", "mean"):
         parts = [np.einsum("r,rbj->bj", per_rung * f, getattr(r.sums, name)) for f, r in zip(put, results, strict=True)]
         sums = np.stack(parts)  # (chain, batch, column)
         value = sums.sum(axis=(0, 1))
-        influence = sums - np.einsum("r,crb->cb", per_rung, weight)[..., None] * value
+        influence = sums - own[..., None] * value
+        if name == "inside":
+            by_chain = sums.sum(axis=1) / np.maximum(own.sum(axis=1), 1e-300)[:, None]
         # a batch is one draw to the estimator of the error, which joins as many as correlation asks for
         estimates.append(Estimate(value, standard_error_of_sum(influence)))
     square = sum(np.einsum("r,rj->j", per_rung * f, r.sums.square) for f, r in zip(put, results, strict=True))
-    return estimates[0], estimates[1], np.asarray(square)
+    return estimates[0], estimates[1], np.asarray(square), by_chain
