@@ -1,8 +1,8 @@
 """Gaussian graphical models: decomposable graphs whose edges are added and removed one at a time.
 
 Under the hyper-inverse Wishart prior (Dawid & Lauritzen 1993) the marginal likelihood is a product over cliques. With S
-the common neighbours of u and v, the edge (u, v) changes its log by f(S u v) + f(S) - f(S u) - f(S v). It may be removed
-if S is complete, and added if S separates u from v (Giudici & Green 1999); both keep the graph decomposable.
+the common neighbours of u and v, the edge (u, v) changes the log by f(S u v) + f(S) - f(S u) - f(S v). It may be
+removed if S is complete, and added if S separates u from v (Giudici & Green 1999); both keep the graph decomposable.
 """
 
 from __future__ import annotations
