@@ -93,17 +93,19 @@ def run_accelerated(
     with jax.enable_x64(True):
         fixed, p = _fixed(problem)
         lanes = _empty(fixed, chains, slots)
-        step = partial(_step, fixed, problem, p, explore)
-        block = jax.jit(partial(_run_block, step), static_argnums=(3,), donate_argnums=(0, 1))
-        again = jax.jit(partial(_afresh, fixed))
+        # the data are an argument: as a constant of the program they would be copied and folded by the compiler
+        block = jax.jit(
+            partial(_run_block, partial(_step, problem, p, explore)), static_argnums=4, donate_argnums=(1, 2)
+        )
+        again = jax.jit(_afresh)
         sums = (jax.numpy.zeros((chains, len(fixed.squares))), jax.numpy.zeros((chains, 2)), jax.numpy.zeros(()))
         key, started = jax.random.key(rng), time.perf_counter()
         done = 0
         while done < tune + draws:
             n = min(STEPS_A_CALL, (tune if done < tune else tune + draws) - done)
             key, sub = jax.random.split(key)
-            lanes, sums, log_totals = block(lanes, sums, sub, n)
-            lanes = again(lanes)
+            lanes, sums, log_totals = block(fixed, lanes, sums, sub, n)
+            lanes = again(fixed, lanes)
             done += n
             if done == tune:  # weights are over the typical one from here on
                 sums = (0.0 * sums[0], 0.0 * sums[1], jax.numpy.median(log_totals))
@@ -171,7 +173,7 @@ def _log_odds(fixed: Fixed, problem: LinearProblem, p: int, lanes: Lanes) -> Any
     return jnp.where(jnp.arange(odds.shape[1]) < p, odds, -jnp.inf)
 
 
-def _step(fixed: Fixed, problem: LinearProblem, p: int, explore: float, lanes: Lanes, sums: Any, key: Any) -> Any:
+def _step(problem: LinearProblem, p: int, explore: float, fixed: Fixed, lanes: Lanes, sums: Any, key: Any) -> Any:
     """Weigh where the chains are, then flip one column of each."""
     import jax
     import jax.numpy as jnp
@@ -262,11 +264,11 @@ def _see_members(lanes: Lanes, fixed: Fixed) -> Lanes:
     return lanes._replace(schur=schur, cross=cross)
 
 
-def _run_block(step: Any, lanes: Lanes, sums: Any, key: Any, n: int) -> Any:
+def _run_block(step: Any, fixed: Fixed, lanes: Lanes, sums: Any, key: Any, n: int) -> Any:
     import jax
 
     def body(carry: Any, one: Any) -> Any:
-        lanes, sums, log_total = step(carry[0], carry[1], one)
+        lanes, sums, log_total = step(fixed, carry[0], carry[1], one)
         return (lanes, sums), log_total
 
     (lanes, sums), log_totals = jax.lax.scan(body, (lanes, sums), jax.random.split(key, n))
