@@ -5,6 +5,7 @@ import pytest
 
 from statistical import seeded_rng
 from tempering.errors import InputError, SamplerError, TargetError
+from tempering.estimators import RULES
 from tempering.informed import Moves, sample_informed
 from tempering.informed.decomposable import DecomposableGraphs
 from tempering.informed.segmentation import ChangePoints
@@ -38,6 +39,17 @@ def test_change_points_agree_with_forward_and_backward_sums(settings, rule):
     if run.inverse_temperatures[-1] == 0.0:
         estimate = run.log_evidence()
         assert abs(estimate.value - (log_evidence - 39 * np.log1p(-0.08)) + log_base(39)) < 6 * estimate.standard_error
+
+
+def test_every_rule_combines_the_rungs_to_the_same_answer():
+    model = ChangePoints(sequence(), 1.0, 2.0, 0.08)
+    truth = model.exact()[0]
+    run = sample_informed(model, balancing="sum", ladder=[1.0, 0.8, 0.6], draws=1500, tune=200, chains=4, rng=8)
+    for rule in RULES:
+        found = run.expect(rule=rule)
+        z = (np.asarray(found.value) - truth) / np.asarray(found.standard_error)
+        assert np.abs(z).max() < 7, rule
+        assert run.weights(rule).sum() == pytest.approx(1.0)
 
 
 def log_base(n):

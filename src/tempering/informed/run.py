@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import EstimatorError
-from tempering.estimators import Combination, Estimate, Mbar, combine, kish_ess, mbar_from_matrix
+from tempering.estimators import Estimate, Mbar, kish_ess, mbar_from_matrix, weighted_estimate
+from tempering.informed.combining import Weighing, weigh
 from tempering.informed.verdict import Verdict, verdict_of
 from tempering.ladder import Ladder
 
@@ -68,9 +69,13 @@ class InformedRun:
         plain = self.inverse_temperatures[:, None, None] * self.energy
         return mbar_from_matrix(np.concatenate([plain + np.moveaxis(self.log_totals, -1, 0), plain]), self.rung)
 
-    def combine(self, values: ArrayLike, rule: str = "screened") -> Combination:
-        """Combine the draws of all rungs by a rule of `tempering.estimators.RULES`, other than ``mbar``."""
-        return combine(values, self.log_weights, self.rung, rule, chains_per_ensemble=self.chains_per_ensemble)
+    def weigh(self, rule: str = "screened") -> Weighing:
+        """Weigh all draws by a rule of `tempering.estimators.RULES` other than ``mbar``.
+
+        ``screened`` compares the rungs with the cold one, see `tempering.informed.combining`.
+        """
+        n_rungs = self.inverse_temperatures.size
+        return weigh(self.log_weights, self.rung, n_rungs, rule, self.chains_per_ensemble)
 
     def expect(self, f: Callable[[Any], ArrayLike] | None = None, rule: str = "screened") -> Estimate:
         """Estimate the expectation of ``f(values)`` under the target, with its standard error.
@@ -85,14 +90,11 @@ class InformedRun:
         h = self.values if f is None else f(self.values)
         if rule == "mbar":
             return self.mbar.expectation(h, self.energy, chains_per_ensemble=self.chains_per_ensemble)
-        found = self.combine(h, rule)
-        return Estimate(found.estimate, found.standard_error)
+        return self.weigh(rule).expect(h)
 
     def weights(self, rule: str = "screened") -> Floats:
         """Return the weight of every draw, shape (chain, draw), summing to one."""
-        if rule == "mbar":
-            return np.exp(self.mbar.log_weights(self.energy))
-        return self.combine(self.energy, rule).weights
+        return np.exp(self.mbar.log_weights(self.energy)) if rule == "mbar" else self.weigh(rule).weights
 
     def log_evidence(self) -> Estimate:
         """Return the log of Z(k = 1) over Z(k = 0), by MBAR: the log evidence if the base is a normalised prior."""
@@ -121,8 +123,7 @@ class InformedRun:
         w = weights.reshape(ensembles)
         by_chain = np.einsum("cd,cdq->cq", w, h.reshape(*w.shape, -1)) / np.maximum(w.sum(axis=1), 1e-300)[:, None]
         n_rungs = 1 if self.chains_per_ensemble > 1 else self.inverse_temperatures.size
-        energy = self.combine(self.energy, "pooled" if rule == "mbar" else rule)
-        mean = Estimate(energy.estimate, energy.standard_error)
+        mean = weighted_estimate(self.energy, weights, chains_per_ensemble=self.chains_per_ensemble)
         return verdict_of(self.energy, weights, self.rung, n_rungs, mean, by_chain)
 
     @property

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tempering.estimators import Estimate, kish_ess, pareto_k, weighted_variance
+from tempering.estimators import Estimate, weighted_variance
 
 Floats = NDArray[np.float64]
 FEW_ROUND_TRIPS = 20
 FEW_EFFECTIVE = 100.0
 LARGE_R_HAT = 1.05
-HEAVY_TAIL = 0.7
+HEAVIEST_DRAW = 0.05  # of all weight
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,10 @@ def verdict_of(
     error = float(mean_energy.standard_error)
     effective = variance / error**2 if error > 0 else float(weights.size)
     r_hat = largest_r_hat(by_chain)
-    heavy = pareto_k(np.log(np.maximum(weights.ravel(), 1e-300)))
-    return _spell_out(trips, n_rungs, effective, r_hat, float(heavy), kish_ess(np.log(np.maximum(weights, 1e-300))))
+    return _spell_out(trips, n_rungs, effective, r_hat, float(weights.max()))
 
 
-def _spell_out(trips: int, n_rungs: int, effective: float, r_hat: float, heavy: float, ess: float) -> Verdict:
+def _spell_out(trips: int, n_rungs: int, effective: float, r_hat: float, heaviest: float) -> Verdict:
     said = []
     if n_rungs > 1 and trips < FEW_ROUND_TRIPS:
         known = "never" if trips == 0 else f"only {trips} times"
@@ -77,10 +76,9 @@ def _spell_out(trips: int, n_rungs: int, effective: float, r_hat: float, heavy: 
         said.append(f"All draws together are worth about {effective:.0f} independent ones: raise draws.")
     if r_hat > LARGE_R_HAT:
         said.append(f"Chains disagree (R-hat {r_hat:.2f}): raise draws, or temper with a ladder if they stay apart.")
-    if heavy > HEAVY_TAIL:
+    if heaviest > HEAVIEST_DRAW:
         said.append(
-            f"A few draws carry most of the weight (Pareto k {heavy:.2f}, ESS {ess:.0f}): raise draws, or choose "
-            "another balancing function."
+            f"One draw has {100 * heaviest:.0f} % of all weight: raise draws, or choose another balancing function."
         )
     return Verdict(not said, tuple(said), trips, effective, r_hat)
 

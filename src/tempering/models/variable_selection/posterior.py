@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
-from tempering.estimators import Combination, Estimate, combine, standard_error_of_sum
+from tempering.estimators import Estimate, standard_error_of_sum
+from tempering.informed.combining import Weighing, weigh
 from tempering.informed.verdict import Verdict, verdict_of
 from tempering.models.variable_selection.chains import ChainResult
 
@@ -68,21 +69,22 @@ class SelectionPosterior:
 
     def expect(self, values: ArrayLike) -> Estimate:
         """Estimate the posterior mean of a number per draw, shape (chain, draw) first."""
-        found = self._combine(values)
-        return Estimate(found.estimate, found.standard_error)
-
-    def _combine(self, values: ArrayLike) -> Combination:
-        return combine(values, self.log_weights, self.rung, self.rule)
+        return self.weighing.expect(values)
 
     @cached_property
+    def weighing(self) -> Weighing:
+        """Weights of the draws and shares of the rungs."""
+        return weigh(self.log_weights, self.rung, self.n_rungs, self.rule)
+
+    @property
     def weights(self) -> Floats:
         """Weight of every draw, summing to one, shape (chain, draw)."""
-        return self._combine(self.energy).weights
+        return self.weighing.weights
 
-    @cached_property
+    @property
     def ess(self) -> float:
         """Effective sample size of the weights alone."""
-        return self._combine(self.energy).ess
+        return self.weighing.ess
 
     @cached_property
     def size_probabilities(self) -> Floats:
@@ -120,10 +122,9 @@ class SelectionPosterior:
             chosen = self._heavy_models(self.model_id[choosing])
             is_chosen = np.zeros(len(self.first_draws), dtype=bool)
             is_chosen[chosen] = True
-            share = combine(
-                is_chosen[self.model_id[weighing]], self.log_weights[weighing], self.rung[weighing], self.rule
-            )
-            mass = float(share.estimate)
+            half = weigh(self.log_weights[weighing], self.rung[weighing], self.n_rungs, self.rule)
+            share = half.expect(is_chosen[self.model_id[weighing]])
+            mass = float(share.value)
             if not mass > 0.0:
                 raise EstimatorError(
                     "The two halves of the draws have no model in common, so that no model's probability can be "
@@ -202,7 +203,7 @@ def posterior_of(results: Sequence[ChainResult], inverse_temperatures: Floats, r
     rung = np.stack([r.trace.rung for r in results]).astype(np.intp)
     energy = np.stack([r.trace.energy for r in results])
     log_weights = (1.0 - k[rung]) * energy - np.stack([r.trace.log_total for r in results])
-    shares = combine(energy, log_weights, rung, rule, inverse_temperatures=k).shares
+    shares = weigh(log_weights, rung, k.size, rule).shares
     keys = np.stack([r.trace.key for r in results])
     _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
     inside, mean, square, by_chain = _averages(results, shares)
