@@ -20,10 +20,9 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402  after the number of threads is set
 
-RESULTS = Path(__file__).parent / "results" / "variable_selection.json"
 CASES = {"p500": (200, 500), "p10000": (500, 10_000)}
 DRAWS = {"p500": (20_000, 600), "p10000": (4_000, 100)}  # ours, millipede's: seconds of processor time each
-ABOUT = "One thread each, processor time without start-up, on a machine with two shared cores."
+ABOUT = {"machine": "two shared cores of an AMD EPYC", "threads": 1, "time": "of the processor, without start-up"}
 SLAB_PRECISION, EXPECTED = 0.01, 5.0
 
 PEER = """
@@ -200,9 +199,10 @@ def main() -> None:
     parser.add_argument("--prediction", action="store_true", help="held-out rows, beside scikit-learn")
     parser.add_argument("--rows", type=int, default=1_000)
     parser.add_argument("--columns", type=int, default=100_000)
-    parser.add_argument("--json", action="store_true", help="store the results for the page of benchmarks")
+    parser.add_argument("--json", type=Path, help="a file of results to add to")
     options = parser.parse_args()
-    report = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"about": ABOUT}
+    is_there = options.json is not None and options.json.exists()
+    report = json.loads(options.json.read_text()) if is_there else {"about": ABOUT}
     if options.prediction:
         report["prediction"] = prediction()
     elif options.gpu:
@@ -210,8 +210,8 @@ def main() -> None:
         print(json.dumps(report["large"], indent=1))
     else:
         report["speed"] = [row for case in options.case or CASES for row in compare(case, options.peer, options.runs)]
-    if options.json:
-        RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    if options.json is not None:
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -110,6 +110,7 @@ def test_predictions_are_means_of_the_response(name):
     assert mean.mean() == pytest.approx(share.mean(), rel=0.1)
     assert np.all(deviation > 0)
     assert np.corrcoef(mean, share)[0, 1] > 0.35
+    assert model.score(x, y) == pytest.approx(1 - np.var(share - mean) / np.var(share), abs=0.05)
 
 
 def test_rungs_run_over_generalised_models_too():

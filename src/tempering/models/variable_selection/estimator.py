@@ -302,7 +302,11 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.flatnonzero(mask) if indices else mask
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
-        """Return the mean response at new rows, averaged over models; and its predictive standard deviation."""
+        """Return the mean response at new rows, averaged over models, and a standard deviation if asked for.
+
+        Of a binomial response it is the mean share of successes. The deviation is that of a new response if it is
+        normal, and that of the mean otherwise.
+        """
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=np.float64, reset=False)
         columns = self.terms_.columns(np.asarray(inputs))
@@ -310,6 +314,13 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self.problem_.predict(self.posterior_, columns, return_std)
         mean = self.response_mean_ + columns @ np.asarray(self.posterior_.coefficients.value)
         return (mean, self._deviation(columns)) if return_std else mean
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R^2 of the predicted means; of a binomial response, of the shares of successes."""
+        response = np.asarray(y, dtype=np.float64)
+        if self.family == "binomial":
+            response = response / np.asarray(self.trials, dtype=np.float64)
+        return float(super().score(X, response, sample_weight))
 
     def _deviation(self, columns: Floats) -> Floats:
         """Return the predictive standard deviation, from a weighted resample of models."""
