@@ -62,12 +62,24 @@ def select(
         random_state=seed,
     )
     started = time.perf_counter()
-    model.fit(x, y)
+    with _waiting(quiet):
+        model.fit(x, y)
     _print(model, file, top, None if quiet else time.perf_counter() - started)
     if out is not None:
         model.summary().to_csv(out, index_label="column")
     if plot is not None:
         _draw(model, plot)
+
+
+def _waiting(quiet: bool) -> Any:
+    """Show that something is going on, on a terminal."""
+    from contextlib import nullcontext
+
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    text = "Sampling models (the first run after an installation compiles for some seconds)"
+    return console.status(text) if console.is_terminal and not quiet else nullcontext()
 
 
 def _slab(text: str) -> Any:
