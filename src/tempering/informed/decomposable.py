@@ -53,7 +53,7 @@ class DecomposableGraphs:
     def __post_init__(self) -> None:
         x = np.array(self.data, dtype=np.float64)
         if x.ndim != 2 or not 2 <= x.shape[1] <= 62:
-            raise InputError(f"data must have 2 to 62 columns, but its shape is {x.shape}.")
+            raise InputError(f"data must have 2 to 62 columns, but its shape is {x.shape}. Pass one row per case.")
         x -= x.mean(axis=0)
         object.__setattr__(self, "data", x / x.std(axis=0))
 

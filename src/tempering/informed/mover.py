@@ -73,8 +73,8 @@ class InformedMover:
                 raise SamplerError(f"tries must be at least 1, but got {self.tries}. Leave it out to try all.")
             if not hasattr(self.model, "way_back"):
                 raise SamplerError(
-                    "Multiple try needs the model's method way_back(state, index): which neighbour of the new state "
-                    "the old one is. Add it, or leave tries out."
+                    "Multiple try needs the model's method way_back(state, index), which this model does not have. It "
+                    "says which neighbour of the new state the old one is: add it, or leave tries out."
                 )
 
     def initial(self, rng: np.random.Generator) -> Any:

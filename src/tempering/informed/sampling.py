@@ -114,7 +114,7 @@ def _informed(model: Any, ladder: Any, balancing: str, tries: int | None) -> Inf
     elif np.ndim(ladder) == 0:
         k = np.array([float(ladder)])
         if not 0.0 < k[0] <= 1.0:
-            raise SamplerError(f"A single inverse temperature must lie in (0, 1], but got {k[0]:g}.")
+            raise SamplerError(f"A single inverse temperature must lie in (0, 1], but got {k[0]:g}. 1 does not temper.")
     else:
         k = np.asarray(Ladder(ladder).inverse_temperatures)
     return InformedMover(model, k, balancing, tries)

@@ -52,9 +52,15 @@ class ChangePoints:
     def __post_init__(self) -> None:
         y = np.array(self.values, dtype=np.float64)
         if y.ndim != 1 or y.size < 2 or not np.isfinite(y).all():
-            raise InputError(f"values must be a sequence of at least two finite numbers, but the shape is {y.shape}.")
+            raise InputError(
+                f"values must be a sequence of at least two finite numbers, but the shape is {y.shape}. Drop gaps."
+            )
         if not (self.noise > 0 and self.spread > 0 and 0 < self.probability < 1):
-            raise InputError("noise and spread must be positive and probability lie in (0, 1).")
+            raise InputError(
+                f"noise and spread must be positive and probability lie in (0, 1), but got {self.noise}, "
+                f"{self.spread} and "
+                f"{self.probability}. Leave them out for the defaults."
+            )
         object.__setattr__(self, "values", y)
 
     @cached_property

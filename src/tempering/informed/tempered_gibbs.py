@@ -71,7 +71,9 @@ class TemperedGibbs:
     def __post_init__(self) -> None:
         lowest = "[0, 1]" if self._is_finite else "(0, 1]"
         if not (0.0 <= self.power <= 1.0 and (self._is_finite or self.power > 0.0)):
-            raise SamplerError(f"power must lie in {lowest} for these conditionals, but got {self.power}.")
+            raise SamplerError(
+                f"power must lie in {lowest} for these conditionals, but got {self.power}. 1 is plain Gibbs."
+            )
         if not 0.0 <= self.share < 1.0:
             raise SamplerError(f"share must lie in [0, 1), but got {self.share}. 1 would be plain Gibbs.")
 

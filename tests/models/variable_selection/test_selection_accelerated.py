@@ -23,5 +23,5 @@ def test_inclusion_probabilities_are_those_of_all_models():
 
 
 def test_what_it_cannot_do_is_refused():
-    with pytest.raises(InputError, match="independent"):
+    with pytest.raises(InputError, match="g-prior"):
         run_accelerated(problems()["g-prior"])

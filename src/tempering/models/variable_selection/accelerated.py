@@ -85,7 +85,9 @@ def run_accelerated(
     AcceleratedResult
     """
     if problem.slab.kind != "independent" or problem.forced or problem.heredity != "none":
-        raise InputError("On an accelerator the slab must be independent, without forced columns and heredity.")
+        raise InputError(
+            "An accelerator cannot run a g-prior, a dense slab, forced columns or heredity. Use VariableSelection."
+        )
     import time
 
     import jax

@@ -90,7 +90,7 @@ def _slab(text: str) -> Any:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"--slab must be a positive number or g, but got {text!r}.") from None
+        raise InputError(f"--slab must be a positive number or g, but got {text!r}. Leave it out for 1.") from None
 
 
 def _print(model: "VariableSelection", file: Path, top: int, seconds: float | None) -> None:

@@ -190,7 +190,9 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if not (isinstance(value, int | np.integer) and value >= (0 if name == "tune" else 1)):
                 raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
         if self.draws < 100:
-            raise InputError(f"At least 100 draws are needed for standard errors, but got {self.draws}.")
+            raise InputError(
+                f"Standard errors need 100 draws, but got {self.draws}. Raise draws; thousands take seconds."
+            )
         if self.family not in FAMILIES:
             raise InputError(f"family must be one of {', '.join(FAMILIES)}, but got {self.family!r}.")
         FAMILIES[self.family].check(response, self.trials)
@@ -234,7 +236,9 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             elif 0 <= int(column) < len(names):
                 found.add(int(column))
             else:
-                raise InputError(f"Forced columns are counted from 0 to {len(names) - 1}, but got {column}.")
+                raise InputError(
+                    f"Forced columns are counted from 0 to {len(names) - 1}, but got {column}. Names work too."
+                )
         if self.interactions is not None and self.heredity != "none":
             found |= {int(parent) for j in list(found) for parent in self.terms_.parents[j] if parent >= 0}
         return tuple(sorted(found))
@@ -245,7 +249,9 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         elif isinstance(self.ladder, str):
             if self.ladder != "tuned" or self.family != "gaussian" or self.groups is not None:
                 raise InputError(
-                    f"ladder must be numbers, or 'tuned' for a normal response without groups, but got {self.ladder!r}."
+                    "ladder must be numbers, or 'tuned' for a normal response without groups, but got "
+                    f"{self.ladder!r}. "
+                    "Pass for example [1, 0.5, 0.2]."
                 )
             k = np.ones(1)
         else:
@@ -359,7 +365,10 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "positive shape and rate."
             )
         if len(self.forced) or (self.interactions is not None and self.heredity != "none"):
-            raise InputError("The evidence needs a prior over all models, without forced columns and heredity.")
+            raise InputError(
+                "The evidence needs a prior over all models, but forced columns or heredity exclude some. Fit "
+                "without them."
+            )
         return self.posterior_.log_evidence()
 
     def summary(self, n: int | None = None) -> pd.DataFrame:

@@ -182,7 +182,9 @@ def general_problem(estimator: VariableSelection, columns: Floats, response: Flo
     slab: Slab = keywords["slab"]
     family = FAMILIES[estimator.family]
     if family.code >= 0 and slab.kind != "independent":
-        raise InputError(f"The family {estimator.family!r} needs an independent slab, but got {slab.kind!r}.")
+        raise InputError(
+            f"The family {estimator.family!r} needs an independent slab, but got {slab.kind!r}. Pass a number."
+        )
     centred = response - response.mean() if family.code < 0 else response
     trials = np.ones(len(response)) if estimator.trials is None else np.asarray(estimator.trials, dtype=np.float64)
     return GeneralProblem(
@@ -204,7 +206,10 @@ def _units(groups: Any, p: int) -> tuple[tuple[int, ...], ...]:
         return tuple((j,) for j in range(p))
     labels = list(groups)
     if len(labels) != p:
-        raise InputError(f"groups needs one label for each of the {p} columns, but has {len(labels)}.")
+        raise InputError(
+            f"groups needs one label for each of the {p} columns, but has {len(labels)}. Give a column of "
+            "its own a label of its own."
+        )
     return tuple(tuple(j for j in range(p) if labels[j] == name) for name in dict.fromkeys(labels))
 
 

@@ -40,9 +40,14 @@ class SizePrior:
     def __post_init__(self) -> None:
         by_value = self.expected is not None
         if by_value == (self.a is not None and self.b is not None):
-            raise InputError("A prior of the size needs either expected, or both a and b.")
+            raise InputError(
+                f"A prior of the size needs either expected, or both a and b, but got {self.expected}, {self.a} and "
+                f"{self.b}. Pass for example SizePrior(expected=5)."
+            )
         if any(value is not None and not value > 0 for value in (self.expected, self.a, self.b)):
-            raise InputError(f"expected, a and b must be positive, but got {self.expected}, {self.a} and {self.b}.")
+            raise InputError(
+                f"expected, a and b must be positive, but got {self.expected}, {self.a} and {self.b}. Pass 5, say."
+            )
 
     def log_odds(self, p: int) -> Floats:
         """Return the log prior odds of a column if 0, 1, ... others are in, shape (p + 1,); the last repeats."""
@@ -92,7 +97,9 @@ class Slab:
                 return cls()
             if slab == "g":
                 return cls("g", g=float(n_rows))  # unit information
-            raise InputError(f"slab must be 'independent', 'g', a number, a matrix or a Slab, but got {slab!r}.")
+            raise InputError(
+                f"slab must be 'independent', 'g', a number, a matrix or a Slab, but got {slab!r}. 1.0 is the default."
+            )
         precision = np.asarray(slab, dtype=np.float64)
         if precision.ndim == 2:
             return cls("dense", precision)
@@ -102,7 +109,9 @@ class Slab:
         """Return the precisions of independent coefficients, shape (p,)."""
         omega = np.broadcast_to(np.asarray(self.precision, dtype=np.float64), (p,)).copy()
         if not np.all((omega > 0) & np.isfinite(omega)):
-            raise InputError("The slab's precisions must be positive and finite.")
+            raise InputError(
+                f"The slab's precisions must be positive and finite, but one is {omega.min()}. Pass 1, say."
+            )
         return omega
 
 
@@ -110,11 +119,15 @@ def dense_precision(slab: Slab, p: int) -> Floats:
     """Check a dense slab's precision: symmetric and positive definite."""
     matrix = np.asarray(slab.precision, dtype=np.float64)
     if matrix.shape != (p, p) or not np.allclose(matrix, matrix.T):
-        raise InputError(f"A dense slab needs a symmetric matrix of shape ({p}, {p}), but its shape is {matrix.shape}.")
+        raise InputError(
+            f"A dense slab needs a symmetric matrix of shape ({p}, {p}), but it is not: its shape is {matrix.shape}."
+        )
     try:
         np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
-        raise InputError("A dense slab needs a positive definite precision matrix, but this one is not.") from None
+        raise InputError(
+            "A dense slab needs a positive definite precision matrix, but this one is not. Add to its diagonal."
+        ) from None
     return np.ascontiguousarray(matrix)
 
 
@@ -131,5 +144,8 @@ def as_pairs(parents: ArrayLike | None, p: int) -> NDArray[np.int64]:
         return np.full((p, 2), -1, dtype=np.int64)
     pairs = np.asarray(parents, dtype=np.int64)
     if pairs.shape != (p, 2) or pairs.max(initial=-1) >= p:
-        raise InputError(f"parents must have shape ({p}, 2) with columns below {p}, but its shape is {pairs.shape}.")
+        raise InputError(
+            f"parents must have shape ({p}, 2) with columns below {p}, but its shape is {pairs.shape}. Write "
+            "-1 for none."
+        )
     return np.ascontiguousarray(pairs)

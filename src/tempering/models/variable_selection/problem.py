@@ -69,13 +69,18 @@ class LinearProblem:
         x = np.array(self.columns, dtype=np.float64, order="F")
         y = np.array(self.response, dtype=np.float64)
         if x.ndim != 2 or y.shape != x.shape[:1]:
-            raise InputError(f"There must be one response per row, but the shapes are {y.shape} and {x.shape}.")
+            raise InputError(
+                f"There must be one response per row, but the shapes are {y.shape} and {x.shape}. Drop rows "
+                "without one."
+            )
         if self.heredity not in HEREDITY:
             raise InputError(f"heredity must be one of {', '.join(HEREDITY)}, but got {self.heredity!r}.")
         object.__setattr__(self, "columns", x)
         object.__setattr__(self, "response", y)
         if len(self.forced) > self.largest:
-            raise InputError(f"{len(self.forced)} columns are forced in, but at most {self.largest} may be in.")
+            raise InputError(
+                f"{len(self.forced)} columns are forced in, but at most {self.largest} may be in. Raise max_size."
+            )
 
     @property
     def n_columns(self) -> int:

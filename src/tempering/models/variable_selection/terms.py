@@ -35,7 +35,9 @@ class Terms:
     def of(cls, x: Floats, names: list[str], interactions: str | None, standardise: bool) -> Terms:
         """Choose the terms for inputs x."""
         if interactions not in INTERACTIONS:
-            raise InputError(f"interactions must be None, 'pairs' or 'quadratic', but got {interactions!r}.")
+            raise InputError(
+                f"interactions must be None, 'pairs' or 'quadratic', but got {interactions!r}. None adds nothing."
+            )
         d = x.shape[1]
         pairs: list[tuple[int, int]] = []
         if interactions == "quadratic":  # the square of a column with two values is that column again
