@@ -39,7 +39,7 @@ __all__ = [
     "sample",
 ]
 
-_LATER = ("models", "plots", "problems", "reference")
+_LATER = ("informed", "models", "plots", "problems", "reference")
 
 
 def __getattr__(name: str) -> object:
