@@ -31,6 +31,7 @@ TITLES = {
     "treed_gp": "Treed Gaussian processes",
     "memory": "Memory of runs in sums",
     "start_up": "Time to the first answer",
+    "variable_selection": "Variable selection",
 }
 OPENING = """# Benchmarks
 

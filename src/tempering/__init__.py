@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tempering.errors import TemperingError
 
 if TYPE_CHECKING:
-    from tempering import kernels, models, plots, problems
+    from tempering import informed, kernels, models, plots, problems
     from tempering.estimators import Estimate, combine
     from tempering.execution.checkpoint import Checkpoint
     from tempering.io.zarr_store import load
@@ -39,6 +39,7 @@ __all__ = [
     "TemperingError",
     "Until",
     "combine",
+    "informed",
     "join",
     "kernels",
     "load",
@@ -63,6 +64,7 @@ _PLACES = {  # what is imported when it is first named: the package, with NumPy 
     "sample": "runs.sampling",
 }
 _MODULES = {
+    "informed": "informed",
     "kernels": "kernels",
     "models": "models",
     "plots": "plots",

@@ -30,6 +30,7 @@ EXPERIMENTS = {
 MODELS = {
     "treed-gp": ("tempering.models.treed_gp.cli", "Fit a Bayesian treed Gaussian process."),
     "recapture": ("tempering.models.recapture.cli", "Fit integrated mark-recapture-recovery models."),
+    "select": ("tempering.models.variable_selection.cli", "Say which columns explain a response."),
 }
 
 

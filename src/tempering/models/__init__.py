@@ -1,4 +1,4 @@
-"""Models with their own states and moves, tempered: treed Gaussian processes and mark-recapture-recovery.
+"""Models with their own states and moves: treed Gaussian processes, mark-recapture-recovery, variable selection.
 
 Each is imported when it is asked for.
 """
@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tempering.models.recapture import MarkRecapture
     from tempering.models.treed_gp import TreedGP
+    from tempering.models.variable_selection import VariableSelection
 
-__all__ = ["MarkRecapture", "TreedGP"]
+__all__ = ["MarkRecapture", "TreedGP", "VariableSelection"]
 
-_HOMES = {"MarkRecapture": "tempering.models.recapture", "TreedGP": "tempering.models.treed_gp"}
+_HOMES = {
+    "MarkRecapture": "tempering.models.recapture",
+    "TreedGP": "tempering.models.treed_gp",
+    "VariableSelection": "tempering.models.variable_selection",
+}
 
 
 def __getattr__(name: str) -> object:

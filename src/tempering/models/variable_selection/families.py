@@ -1,0 +1,205 @@
+"""Distributions of the response other than the normal, and Laplace's approximation to a model's marginal likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import erfc, exp, log, log1p, pi, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, gammaln, ndtr
+
+from tempering.errors import InputError
+from tempering.models.variable_selection.compiling import compiled, inner
+
+Floats = NDArray[np.float64]
+LOGISTIC, PROBIT, POISSON, NEGATIVE_BINOMIAL = 0, 1, 2, 3
+NEWTON_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Family:
+    """One distribution with its link: what responses it allows, its mean and variance."""
+
+    code: int
+    is_valid: Callable[[Floats, Any], bool]
+    expected: str
+    mean: Callable[[Floats], Floats]
+
+    def check(self, response: Floats, trials: Any) -> None:
+        """Raise if a response is not one of this family."""
+        if not self.is_valid(response, trials):
+            raise InputError(f"The response must be {self.expected}, but it ranges from {response.min():g} "
+                             f"to {response.max():g}. Choose another family.")  # fmt: skip
+
+
+def _is_count(y: Floats, trials: Any = None) -> bool:
+    return bool(np.all((y >= 0) & (y == np.round(y))))
+
+
+def _is_binary(y: Floats, trials: Any = None) -> bool:
+    return bool(np.all((y == 0) | (y == 1)))
+
+
+def _is_share_of_trials(y: Floats, trials: Any) -> bool:
+    return trials is not None and _is_count(y) and bool(np.all(y <= np.asarray(trials)))
+
+
+FAMILIES = {
+    "gaussian": Family(-1, lambda y, trials: True, "numbers", lambda eta: eta),
+    "logistic": Family(LOGISTIC, _is_binary, "0 or 1", expit),
+    "probit": Family(PROBIT, _is_binary, "0 or 1", ndtr),
+    "binomial": Family(
+        LOGISTIC, _is_share_of_trials, "whole numbers up to the number of trials, which must be given", expit
+    ),
+    "poisson": Family(POISSON, _is_count, "whole numbers of at least 0", np.exp),
+    "negative_binomial": Family(NEGATIVE_BINOMIAL, _is_count, "whole numbers of at least 0", np.exp),
+}
+
+
+def log_constant(code: int, y: Floats, trials: Floats, dispersion: float) -> float:
+    """Return the part of the log likelihood that no coefficient changes."""
+    if code == LOGISTIC:
+        return float(np.sum(gammaln(trials + 1) - gammaln(y + 1) - gammaln(trials - y + 1)))
+    if code == POISSON:
+        return float(-np.sum(gammaln(y + 1)))
+    if code == NEGATIVE_BINOMIAL:
+        r = dispersion
+        return float(np.sum(gammaln(y + r) - gammaln(y + 1) - gammaln(r) + r * np.log(r)))
+    return 0.0
+
+
+@compiled
+def _terms(code: int, eta: float, y: float, trials: float, r: float) -> tuple[float, float, float]:
+    """Return log likelihood, its slope and minus its curvature in the linear predictor, without the constant."""
+    if code == 0:
+        small = exp(-abs(eta))
+        mean = 1.0 / (1.0 + small) if eta >= 0 else small / (1.0 + small)
+        soft = max(eta, 0.0) + log1p(small)
+        return y * eta - trials * soft, y - trials * mean, trials * mean * (1.0 - mean)
+    if code == 1:
+        sign = 2.0 * y - 1.0
+        z = sign * eta
+        if z > -30.0:
+            tail = 0.5 * erfc(-z / sqrt(2.0))
+            value = log(tail)
+            ratio = exp(-0.5 * z * z) / sqrt(2.0 * pi) / tail
+        else:  # Mills' ratio far out
+            value = -0.5 * z * z - log(-z) - 0.5 * log(2.0 * pi)
+            ratio = -z
+        return value, sign * ratio, max(ratio * (ratio + z), 1e-12)
+    mean = exp(min(eta, 700.0))
+    if code == 2:
+        return y * eta - mean, y - mean, mean
+    share = mean / (r + mean)
+    return y * eta - (y + r) * log(r + mean), y - (y + r) * share, (y + r) * share * (1.0 - share)
+
+
+@inner
+def _value(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any) -> float:
+    total = 0.0
+    for i in range(x.shape[0]):
+        eta = 0.0
+        for a in range(x.shape[1]):
+            eta += x[i, a] * beta[a]
+        total += _terms(code, eta, y[i], trials[i], r)[0]
+    for a in range(x.shape[1]):
+        total -= 0.5 * precision[a] * beta[a] * beta[a]
+    return total
+
+
+@inner
+def _derivatives(
+    x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any, slope: Any, hess: Any
+) -> None:
+    s = x.shape[1]
+    for a in range(s):
+        slope[a] = -precision[a] * beta[a]
+        for b in range(s):
+            hess[a, b] = 0.0
+        hess[a, a] = precision[a]
+    for i in range(x.shape[0]):
+        eta = 0.0
+        for a in range(s):
+            eta += x[i, a] * beta[a]
+        _, g, w = _terms(code, eta, y[i], trials[i], r)
+        for a in range(s):
+            slope[a] += g * x[i, a]
+            for b in range(a + 1):
+                hess[a, b] += w * x[i, a] * x[i, b]
+
+
+@inner
+def _factor_in_place(hess: Any) -> float:
+    """Replace the lower triangle by its Cholesky factor; return half the log determinant."""
+    half = 0.0
+    for a in range(len(hess)):
+        for b in range(a + 1):
+            left = hess[a, b]
+            for c in range(b):
+                left -= hess[a, c] * hess[b, c]
+            if a == b:
+                hess[a, a] = sqrt(max(left, 1e-300))
+                half += log(hess[a, a])
+            else:
+                hess[a, b] = left / hess[b, b]
+    return half
+
+
+@inner
+def _solve_in_place(tril: Any, out: Any) -> None:
+    n = len(out)
+    for a in range(n):
+        for b in range(a):
+            out[a] -= tril[a, b] * out[b]
+        out[a] /= tril[a, a]
+    for a in range(n - 1, -1, -1):
+        for b in range(a + 1, n):
+            out[a] -= tril[b, a] * out[b]
+        out[a] /= tril[a, a]
+
+
+@compiled
+def laplace(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any, tril: Any) -> float:
+    """Climb to the mode, which ``beta`` becomes; return the approximate log marginal likelihood less the constant.
+
+    ``tril`` becomes the Cholesky factor of the negative Hessian there. All families are log concave: Newton's steps,
+    halved while they do not climb, end at the one mode.
+    """
+    s = x.shape[1]
+    slope, trial = np.empty(s), np.empty(s)
+    here = _value(x, y, trials, code, r, precision, beta)
+    half = 0.0
+    for _ in range(NEWTON_STEPS):
+        _derivatives(x, y, trials, code, r, precision, beta, slope, tril)
+        half = _factor_in_place(tril)
+        gain = 0.0
+        for a in range(s):
+            trial[a] = slope[a]
+        _solve_in_place(tril, trial)
+        for a in range(s):
+            gain += slope[a] * trial[a]
+        if gain < 1e-12:
+            break
+        step = 1.0
+        while step > 1e-10:
+            for a in range(s):
+                beta[a] += step * trial[a]
+            there = _value(x, y, trials, code, r, precision, beta)
+            if there >= here - 1e-12 * abs(here):
+                here = there
+                break
+            for a in range(s):
+                beta[a] -= step * trial[a]
+            step *= 0.5
+        if step <= 1e-10:
+            break
+    log_prior = 0.0
+    for a in range(s):
+        log_prior += 0.5 * log(precision[a])  # the powers of 2 pi of prior and integral cancel
+    return here + log_prior - half
+
+
+__all__ = ["FAMILIES", "Family", "laplace", "log_constant"]

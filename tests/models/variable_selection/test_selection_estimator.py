@@ -1,0 +1,172 @@
+"""The scikit-learn face of variable selection, and its command."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from typer.testing import CliRunner
+
+from models.variable_selection.selection_cases import data, exact_inclusion
+from statistical import seeded_rng
+from tempering.errors import InputError
+from tempering.models.variable_selection import Slab, VariableSelection
+from tempering.models.variable_selection.cli import app
+from tempering.models.variable_selection.plots import plot_inclusion, plot_size
+
+QUICK = {"draws": 400, "tune": 200, "chains": 2, "random_state": 1}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_it_keeps_all_conventions_of_scikit_learn():
+    check_estimator(VariableSelection(draws=100, tune=50, chains=2))
+
+
+def test_the_diabetes_data_in_a_pipeline():
+    x, y = load_diabetes(return_X_y=True)
+    model = make_pipeline(StandardScaler(), VariableSelection(**QUICK)).fit(x, y)
+    assert 0.5 < model.score(x, y) < 0.53  # least squares on all ten columns: 0.518
+    support = model[-1].get_support()
+    assert support[[1, 2, 3, 8]].all()  # sex, bmi, bp, s5
+    assert not support[[0, 9]].any()  # age, s6
+    assert list(model[-1].get_support(indices=True)) == list(np.flatnonzero(support))
+
+
+def test_answers_agree_with_all_models_and_are_on_the_scale_of_the_columns():
+    x, y = data()
+    shifted = 5.0 + 3.0 * x
+    model = VariableSelection(draws=4000, random_state=2).fit(shifted, y + 7.0)
+    truth = exact_inclusion(model.problem_)
+    z = (model.inclusion_probabilities_ - truth) / model.inclusion_errors_
+    assert np.abs(z).max() < 6
+    models, log_posterior = model.problem_.enumerate()
+    weight = np.exp(log_posterior - log_posterior.max())
+    weight /= weight.sum()
+    mean, square = np.zeros(8), np.zeros(8)
+    for found, w in zip(models, weight, strict=True):
+        beta, inverse, rss = model.problem_.posterior(found)
+        noise = model.problem_.noise_model
+        variance = (noise.twice_rate + rss) / 2 / (noise.kappa - 1) * np.diag(inverse)
+        mean[list(found)] += w * beta
+        square[list(found)] += w * (beta**2 + variance)
+    error = np.asarray(model.posterior_.coefficients.standard_error)
+    assert np.all(np.abs(model.coef_ * model.terms_.scale - mean) < 6 * error + 1e-12)
+    assert np.allclose(model.coef_std_ * model.terms_.scale, np.sqrt(square - mean**2), rtol=0.05)
+    assert np.allclose(model.predict(shifted), model.intercept_ + shifted @ model.coef_)
+    wide, narrow = model.predict(shifted, return_std=True)[1], np.std(y - model.predict(shifted) + 7)
+    assert np.all(wide > 0.8 * narrow)
+    assert np.all(wide < 2.5 * narrow)
+
+
+def test_forced_columns_are_in_and_names_are_understood():
+    x, y = data()
+    frame = pd.DataFrame(x, columns=list("abcdefgh"))
+    model = VariableSelection(forced=["h", 2], **QUICK).fit(frame, y)
+    assert model.inclusion_probabilities_[[2, 7]] == pytest.approx([1.0, 1.0])
+    assert all({2, 7} <= set(found.columns) for found in model.best_models())
+    with pytest.raises(InputError, match="no column 'z'"):
+        VariableSelection(forced=["z"], **QUICK).fit(frame, y)
+
+
+@pytest.mark.parametrize("heredity", ["strong", "weak"])
+def test_products_come_with_their_columns(heredity):
+    rng = seeded_rng("test_products_come_with_their_columns")
+    x = rng.standard_normal((120, 4))
+    y = x[:, 0] + x[:, 1] + 1.5 * x[:, 0] * x[:, 1] + 0.8 * x[:, 2] ** 2 + rng.standard_normal(120)
+    model = VariableSelection(interactions="quadratic", heredity=heredity, **QUICK).fit(x, y)
+    names = np.array(model.term_names_)
+    assert len(names) == 14
+    chosen = set(names[model.get_support()])
+    assert {"x0", "x1", "x0:x1", "x2^2", "x2"} <= chosen
+    for found in model.best_models(20):
+        for j in found.columns:
+            if model.terms_.parents[j, 0] >= 0:
+                n_parents = len(set(model.terms_.parents[j]) & set(found.columns))
+                assert n_parents == len(set(model.terms_.parents[j])) or (heredity == "weak" and n_parents == 1)
+    new = rng.standard_normal((5, 4))
+    assert np.allclose(model.predict(new), model.predict(np.vstack([new, x]))[:5])
+
+
+def test_groups_enter_and_leave_together_and_are_exact():
+    x, y = data(p=6)
+    groups = ["a", "a", "b", "c", "d", "d"]
+    model = VariableSelection(groups=groups, draws=1500, tune=200, chains=4, random_state=3).fit(x, y)
+    problem = model.problem_
+    sets = [tuple(i for i in range(4) if row[i]) for row in np.ndindex(2, 2, 2, 2)]
+    log_posterior = np.array([problem.log_prior(s) + problem.evaluate(s)[0] for s in sets])
+    weight = np.exp(log_posterior - log_posterior.max())
+    weight /= weight.sum()
+    truth = np.array([sum(w for s, w in zip(sets, weight, strict=True) if unit in s) for unit in (0, 0, 1, 2, 3, 3)])
+    assert np.abs((model.inclusion_probabilities_ - truth) / model.inclusion_errors_).max() < 6
+    assert model.inclusion_probabilities_[0] == model.inclusion_probabilities_[1]
+    assert np.isfinite(model.predict(x, return_std=True)[1]).all()
+
+
+def test_the_evidence_is_that_of_all_models_and_refused_where_it_is_not_defined():
+    x, y = data()
+    model = VariableSelection(noise_prior=(2.0, 1.0), draws=3000, random_state=4).fit(x, y)
+    log_posterior = model.problem_.enumerate()[1]
+    truth = np.logaddexp.reduce(log_posterior)
+    found = model.log_evidence()
+    assert abs(found.value - truth) < 6 * found.standard_error < 0.5
+    with pytest.raises(InputError, match="not defined"):
+        VariableSelection(**QUICK).fit(x, y).log_evidence()
+    with pytest.raises(InputError, match="all models"):
+        VariableSelection(noise=1.0, forced=[0], **QUICK).fit(x, y).log_evidence()
+
+
+def test_more_columns_than_rows_and_a_g_prior_with_copies():
+    x, y = data(n=30)
+    wide = np.hstack([x, x[:, :3], seeded_rng("wide").standard_normal((30, 60))])
+    for slab in (1.0, "g", Slab("g", g=10.0)):
+        model = VariableSelection(slab=slab, **QUICK).fit(wide, y)
+        assert np.isfinite(model.inclusion_probabilities_).all()
+        assert model.inclusion_probabilities_.sum() < 20
+        pair = model.inclusion_probabilities_[[0, 8]]
+        assert pair[0] == pytest.approx(pair[1], abs=6 * model.inclusion_errors_[[0, 8]].max() + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"family": "gamma"}, "family"),
+        ({"draws": 0}, "draws"),
+        ({"draws": 50}, "100 draws"),
+        ({"moves": "fast"}, "moves"),
+        ({"slab": "wide"}, "slab"),
+        ({"size": -1.0}, "positive"),
+        ({"interactions": "cubes"}, "interactions"),
+        ({"groups": ["a"]}, "label"),
+        ({"family": "logistic"}, "0 or 1"),
+        ({"slab": np.ones((8, 8))}, "positive definite"),
+    ],
+)
+def test_wrong_settings_are_named(settings, message):
+    x, y = data()
+    with pytest.raises(InputError, match=message):
+        VariableSelection(**settings).fit(x, y)
+
+
+def test_pictures_are_drawn():
+    x, y = data()
+    model = VariableSelection(**QUICK).fit(x, y)
+    assert len(plot_inclusion(model, n=5).patches) == 5
+    assert len(plot_size(model).patches) >= 2
+
+
+def test_the_command_prints_a_table_that_fits_and_writes_files(tmp_path):
+    x, y = data()
+    frame = pd.DataFrame(x, columns=[f"column {j}" for j in range(8)]).assign(y=y)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    arguments = [str(tmp_path / "data.csv"), "--response", "y", "--draws", "400", "--seed", "1", "--top", "3"]
+    files = ["--out", str(tmp_path / "all.csv"), "--plot", str(tmp_path / "picture.png")]
+    done = CliRunner().invoke(app, arguments + files)
+    assert done.exit_code == 0, done.output
+    assert "column 0" in done.output
+    assert max(map(len, done.output.splitlines())) <= 100
+    assert len(pd.read_csv(tmp_path / "all.csv")) == 8
+    assert (tmp_path / "picture.png").stat().st_size > 5000
+    bad = CliRunner().invoke(app, [*arguments, "--slab", "soft"])
+    assert isinstance(bad.exception, InputError)
