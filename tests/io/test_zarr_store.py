@@ -11,6 +11,7 @@ from exact_runs import exact_run
 
 import tempering as tp
 from tempering.errors import InputError
+from tempering.io.records import write_twice
 from tempering.io.run_store import ARRAYS
 from tempering.io.zarr_store import load, save
 from tempering.target.layout import Layout
@@ -202,8 +203,8 @@ def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="must be a run written by save"):
         load(tmp_path / "other.zarr")
     save(exact_run("later"), tmp_path / "later.zarr")
-    zarr.open_group(tmp_path / "later.zarr", mode="a").attrs["tempering_format"] = 99
-    with pytest.raises(InputError, match="of format 1, but it is of format 99"):
+    write_twice(tmp_path / "later.zarr" / "about/record", {"format": 99}, [])
+    with pytest.raises(InputError, match="has format 99, but this version reads format 2"):
         load(tmp_path / "later.zarr")
     run = exact_run("object", n_draws=3)
     odd = {"x": np.array([[None] * 3] * 4)}

@@ -73,6 +73,14 @@ class WholeEngine:
         """Return the states again."""
         return put_together([unpack(part) for part in parts], self._n_units)
 
+    def parts(self, states: Any) -> list[Any]:
+        """Return the states, a block each, as they are kept in a checkpoint."""
+        return cut(states, self._n_units, self._size)
+
+    def from_parts(self, parts: Sequence[Any]) -> Any:
+        """Return the states again."""
+        return put_together(list(parts), self._n_units)
+
     def in_one_piece(self, states: Any) -> tuple[Engine, Any]:
         """Return the engine of all chains and copies of their states, however they are cut and packed."""
         return self._engine, put_together([unpack(part) for part in self.packed(states)], self._n_units)
@@ -107,6 +115,14 @@ class BlockEngine(WholeEngine):
     def unpacked(self, parts: Sequence[bytes]) -> list[Any]:
         """Return the states again."""
         return [unpack(part) for part in parts]
+
+    def parts(self, states: list[Any]) -> list[Any]:
+        """Return the states, a block each, as they are kept in a checkpoint."""
+        return list(states)
+
+    def from_parts(self, parts: Sequence[Any]) -> list[Any]:
+        """Return the states again."""
+        return list(parts)
 
     def _put_on(self, state: Any, rungs: Any) -> Any:
         n = len(state) if isinstance(state, list) else len(rungs)
@@ -150,6 +166,14 @@ class SpreadEngine(BlockEngine):
     def unpacked(self, parts: Sequence[bytes]) -> list[bytes]:
         """Return the states as they are."""
         return list(parts)
+
+    def parts(self, states: list[bytes]) -> list[Any]:
+        """Return the states, a block each, as they are kept in a checkpoint."""
+        return [unpack(state) for state in states]
+
+    def from_parts(self, parts: Sequence[Any]) -> list[bytes]:
+        """Return the states again."""
+        return [pack(part) for part in parts]
 
     def _put_on(self, state: bytes, rungs: Any) -> bytes:
         return pack(super()._put_on(unpack(state), rungs))

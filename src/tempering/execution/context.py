@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
-from tempering.execution.checkpoint import Folder, as_checkpoint, writing
-from tempering.execution.identity import identity_of
+from tempering.execution.checkpoint import STORE, Folder, as_checkpoint, writing
+from tempering.execution.identity import classes_of, identity_of
 from tempering.execution.interruption import Interruption, listening
 from tempering.execution.journal import Journal, JournalEngine
-from tempering.execution.keeping import STORE, AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
+from tempering.execution.keeping import AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
 from tempering.execution.operations import operations
 from tempering.execution.recipe import Recipe
 from tempering.execution.sum_keeping import SumKeeper, is_of_sums, load_sums
@@ -96,12 +96,19 @@ class Execution:
         """Refuse a checkpoint of another run; return the draws, or the sums, of one that is done."""
         if self.folder is None:
             return None
-        self.folder.identify(identity_of(plan, **arguments))
+        self.folder.classes = classes_of(plan)
+        may_grow = plan.method != "sequential" and arguments.get("keep", "draws") == "draws"
+        self.folder.identify(identity_of(plan, **arguments), "draws" if may_grow else None)
         if is_of_sums(self.folder.path):
             sums, is_whole = load_sums(self.folder.path)
-            return sums if is_whole else None
-        zarr_library()
-        return load_checkpoint(self.folder.path) if is_finished(self.folder.path) else None
+            if is_whole:
+                return sums
+        else:
+            zarr_library()
+            if is_finished(self.folder.path, arguments["draws"] if may_grow else None):
+                return load_checkpoint(self.folder.path)
+        self.folder.check_writable()
+        return None
 
     def finished(self, draws: TemperedDraws) -> TemperedDraws:
         """Write draws that came all at once to the checkpoint, if there is one."""

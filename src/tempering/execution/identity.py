@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tempering.execution.digest import digest
+from tempering.io.encoding import classes_around
 from tempering.randomness import stream
 from tempering.runs.planning import Plan
 from tempering.target import Target
@@ -33,6 +34,20 @@ def identity_of(plan: Plan, **arguments: Any) -> dict[str, str]:
         "rung_moves": plan.rung_moves,
     }
     return known | {name: described(value) for name, value in arguments.items()} | versions()
+
+
+def classes_of(plan: Plan) -> dict[str, type]:
+    """Return the classes of a user's own that states of a model may be made of."""
+    if isinstance(plan.target, Target):
+        return {}
+    import jax
+
+    with jax.enable_x64(True):
+        if plan.engine == "vector":
+            example = jax.eval_shape(plan.target.initial, jax.random.key(plan.seed))
+        else:
+            example = plan.target.initial(stream(plan.seed, 0))
+    return classes_around(plan.target, example)
 
 
 def versions() -> dict[str, str]:

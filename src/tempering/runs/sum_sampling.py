@@ -73,7 +73,7 @@ def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: A
         blocks: SumBlocks = WholeSums(summing, whole)
     else:
         blocks = SumBlocks(summing, begun.sizes, execution.workers)
-    parts, n_done = (blocks.taken(first), 0) if kept is None else (blocks.from_held(kept[1]), kept[2])
+    parts, n_done = (blocks.taken(first), 0) if kept is None else (blocks.from_kept(kept[1]), kept[2])
     return _run(execution, keeper, Standing(blocks, begun, parts, n_done), report)
 
 
