@@ -54,10 +54,22 @@ class DamageError(CheckpointError):
 
 
 class FunctionError(SamplerError):
-    """A user's function that raised an error; ``chain`` and ``position`` say where, ``draws`` are those made before."""
+    """A user's function that raised an error.
 
-    chain: int | None = None
-    position: object = None
+    ``chain`` and ``position`` say where, ``draws`` are those made before; the cause is the error itself.
+    """
+
+    def __init__(self, what: str, chain: int | None = None, position: object = None) -> None:
+        super().__init__(what, chain, position)
+        self.what, self.chain, self.position = what, chain, position
+
+    def __str__(self) -> str:
+        """Say what was raised, and where."""
+        return (
+            f"A function of the target raised {self.what}, in chain {self.chain} at {self.position}. The draws made "
+            "before, if there are any, are the error's `draws`; with a checkpoint they are kept, and tempering.load "
+            "opens them."
+        )
 
 
 class InputError(TemperingError, ValueError):

@@ -40,25 +40,60 @@ class Stopped(BaseException):
     """Raised in place of a kill."""
 
 
-def stop_after(monkeypatch, n_writes):
-    """Let a run write so many files, and then stop it short."""
-    write, left = durable_files.write_atomically, [n_writes]
+def stop_when(monkeypatch, is_time):
+    """Let a run write files until it is time, and then stop it short."""
+    write = durable_files.write_atomically
 
-    def counted(target, *parts, **how):
-        if target.name.startswith(("record", "run.json.copy")):  # copies, and what belongs to the store
-            return write(target, *parts, **how)
-        if left[0] == 0:
+    def watched(target, *parts, **how):
+        belongs_to_store = target.name.startswith(("record", "run.json.copy"))
+        if not belongs_to_store and is_time():
             raise Stopped
-        left[0] -= 1
         return write(target, *parts, **how)
 
-    monkeypatch.setattr(checkpoints, "write_atomically", counted)
-    monkeypatch.setattr(records, "write_atomically", counted)
+    monkeypatch.setattr(checkpoints, "write_atomically", watched)
+    monkeypatch.setattr(records, "write_atomically", watched)
+
+
+def stop_after(monkeypatch, n_writes):
+    """Let a run write so many files, and then stop it short."""
+    left = iter(range(n_writes))
+    stop_when(monkeypatch, lambda: next(left, None) is None)
+
+
+def stop_with_draws(monkeypatch, path, n):
+    """Stop a run short once so many draws of each chain are written."""
+
+    def is_time():
+        return (path / "latest").is_file() and records.read_record(path / "latest")[0]["n_done"] >= n
+
+    stop_when(monkeypatch, is_time)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_run_with_a_checkpoint_is_the_run_without(name, tmp_path):
     assert_same(RUNS[name](), RUNS[name](checkpoint=tmp_path / "run"))
+
+
+def test_a_run_that_is_done_is_continued_for_more_draws(tmp_path, small_chunks):
+    """In one chunk, and in several; the draws are those of the longer run to the bit."""
+    for draws, longer in ((30, 70), (130, 333)):
+        path = tmp_path / str(draws)
+        run(path, draws=draws)
+        assert_same(run(draws=longer), run(path, draws=longer))
+        assert_same(run(draws=longer), tp.load(path))
+        with pytest.raises(CheckpointError, match=f"draws: {longer} there, {draws} here"):
+            run(path, draws=draws)
+
+
+def test_a_continuation_may_be_stopped_too(tmp_path, monkeypatch, small_chunks):
+    kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    run(kept, draws=130)
+    with monkeypatch.context() as patch:
+        stop_with_draws(patch, tmp_path / "run", 200)
+        with pytest.raises(Stopped):
+            run(kept, draws=333)
+    assert tp.load(tmp_path / "run").n_draws >= 200
+    assert_same(run(draws=333), run(kept, draws=333))
 
 
 @pytest.mark.parametrize("n_writes", [1, 2, 4, 6, 9])
@@ -77,9 +112,9 @@ def test_another_executor_may_go_on(tmp_path, monkeypatch, small_chunks):
     monkeypatch.setattr(blocks, "WORK", 5e4)
     name = "vector, simulated"
     with ThreadPoolExecutor(3) as executor:
-        for n_writes, who in ((2, None), (12, executor)):
+        for is_tuned, who in ((False, None), (True, executor)):
             with monkeypatch.context() as patch:
-                stop_after(patch, n_writes)
+                stop_with_draws(patch, tmp_path / "run", 30) if is_tuned else stop_after(patch, 2)
                 with pytest.raises(Stopped):
                     RUNS[name](checkpoint=kept, executor=who)
     assert_same(RUNS[name](), RUNS[name](checkpoint=kept))
@@ -90,7 +125,7 @@ def test_what_was_sampled_before_is_not_sampled_again(tmp_path, monkeypatch):
     target = tp.Target(lambda x: calls.append(1) or skewed(x))
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
     with monkeypatch.context() as patch:
-        stop_after(patch, 10)
+        stop_when(patch, lambda: len(calls) > 700)
         with pytest.raises(Stopped):
             run(kept, target)
     before = len(calls)
@@ -209,7 +244,7 @@ def test_load_opens_what_there_is(tmp_path, monkeypatch, small_chunks):
     with pytest.raises(CheckpointError, match="has not written any draws yet"):
         tp.load(tmp_path / "run")
     with monkeypatch.context() as patch:
-        stop_after(patch, 11)
+        stop_with_draws(patch, tmp_path / "run", 60)
         with pytest.raises(Stopped):
             run(kept)
     some = tp.load(tmp_path / "run")
@@ -222,7 +257,7 @@ def test_load_opens_what_there_is(tmp_path, monkeypatch, small_chunks):
 
 def test_an_unfinished_store_is_not_taken_for_a_run(tmp_path, monkeypatch, small_chunks):
     with monkeypatch.context() as patch:
-        stop_after(patch, 15)
+        stop_with_draws(patch, tmp_path / "run", 60)
         with pytest.raises(Stopped):
             run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
     with pytest.raises(tp.TemperingError, match="still being written"):

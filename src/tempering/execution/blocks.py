@@ -14,6 +14,7 @@ from uuid import uuid4
 import numpy as np
 
 from tempering.engines.trace import Engine, Schedule, Trace
+from tempering.errors import FunctionError
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, run_block
 from tempering.execution.workers import Workers
@@ -156,7 +157,13 @@ class SpreadEngine(BlockEngine):
 
     def run(self, states: list[bytes], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[bytes], Trace]:
         """Advance all blocks by ``n`` iterations, wherever the executor sends them."""
-        done = self._workers.run_recipe(run_block, self._recipe, [(self._size, s, schedule, n, moving) for s in states])
+        blocks = [(self._size, s, schedule, n, moving) for s in states]
+        try:
+            done = self._workers.run_recipe(run_block, self._recipe, blocks, may_abandon=True)
+        except FunctionError as error:  # which counts the chains of its block
+            if error.chain is not None:
+                error.chain += getattr(error, "block", 0) * self._size * self.chains_per_ensemble
+            raise
         return [state for state, _ in done], self._side_by_side([trace for _, trace in done])
 
     def packed(self, states: list[bytes]) -> list[bytes]:

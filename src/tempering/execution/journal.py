@@ -12,12 +12,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from tempering.engines.trace import Schedule, Trace
+from tempering.engines.stopping import AbandonedBlock
+from tempering.engines.trace import Schedule, Trace, joined
 from tempering.errors import CheckpointError, DamageError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.checkpoint import TUNING, Folder
 from tempering.execution.digest import digest
 from tempering.execution.interruption import Interruption
+from tempering.execution.pace import Pace
 from tempering.io.encoding import decode, encode
 from tempering.io.records import read_record
 
@@ -76,11 +78,15 @@ class Journal:
         if self._folder.is_due:
             self.write()
 
-    def write(self) -> None:
-        """Write what is new."""
+    def frozen(self) -> bytes:
+        """Return the states after the last answer as they are now, whatever is done to them from here on."""
+        return encode(self._states(), self._folder.classes)
+
+    def write(self, states: bytes | None = None) -> None:
+        """Write what is new, with the states after it or what they were when they were frozen."""
         if self._new:
-            section = encode((self._new, self._states()), self._folder.classes)
-            self._folder.write_record(f"{TUNING}/{self._n_files:05d}{ENDING}", {"n_calls": len(self._new)}, [section])
+            sections = [encode(self._new, self._folder.classes), self.frozen() if states is None else states]
+            self._folder.write_record(f"{TUNING}/{self._n_files:05d}{ENDING}", {"n_calls": len(self._new)}, sections)
             self._n_files += 1
             self._new = []
 
@@ -99,8 +105,7 @@ class Journal:
         try:
             if file.name != f"{number:05d}{ENDING}":
                 raise DamageError(file.with_name(f"{number:05d}{ENDING}"), "it is missing")
-            _, (section,) = read_record(file)
-            entries, states = _decoded(file, section, self._folder)
+            entries, states = _decoded(file, read_record(file)[1], self._folder)
         except DamageError as damage:
             self._set_aside(number)
             warnings.warn(f"{damage} The run goes on from what comes before it, and does the rest again.", stacklevel=2)
@@ -114,41 +119,72 @@ class Journal:
                 file.replace(file.with_name(file.name + SET_ASIDE))
 
 
-def _decoded(file: Path, section: bytes, folder: Folder) -> Any:
+def _decoded(file: Path, sections: list[bytes], folder: Folder) -> Any:
     try:
-        entries, states = decode(section, folder.classes)
+        entries, states = (decode(section, folder.classes) for section in sections)
         return [(str(call), answer) for call, answer in entries], list(states)
     except (ValueError, TypeError) as error:
         raise DamageError(file, str(error)) from error
 
 
 class JournalEngine:
-    """An engine that answers from a journal as far as it goes, and adds to it from there."""
+    """An engine that answers from a journal as far as it goes, and adds to it from there.
 
-    def __init__(self, engine: WholeEngine, journal: Journal | None, interruption: Interruption, where: str) -> None:
+    Long calls are run in pieces by the clock, and each piece is an answer of its own.
+    """
+
+    def __init__(
+        self, engine: WholeEngine, journal: Journal | None, interruption: Interruption, where: str,
+        pace: Pace | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.n_chains, self.chains_per_ensemble = engine.name, engine.n_chains, engine.chains_per_ensemble
         self.engine = engine
+        self.pace = Pace(is_vector=True) if pace is None else pace
         self._journal, self._interruption, self._where = journal, interruption, where
 
-    def start(self, n_rungs: int) -> Any:
+    def start(self, *arguments: Any) -> Any:
         """Return the states of all chains at their starting points."""
-        return self.engine.start(n_rungs)
+        return self.engine.start(*arguments)
 
     def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
         """Advance all chains by ``n`` iterations, or remember how they did."""
+        traces: list[Trace] = []
+        left = n
+        call = (
+            "" if self._journal is None else digest(*(getattr(schedule, f.name) for f in fields(schedule)), n, moving)
+        )
+        while left > 0:
+            if self._journal is not None and self._journal.is_replaying:
+                trace, parts = self._journal.replay(f"{call} {left}")
+                states = PAST if parts is None else self.engine.from_parts(parts)
+            else:
+                states, trace = self._run_piece(
+                    states, schedule, min(left, self.pace.next(left)), f"{call} {left}", moving=moving
+                )
+            traces.append(trace)
+            left -= trace.rung.shape[1]
+        return states, joined(traces)
+
+    def _run_piece(self, states: Any, schedule: Schedule, n: int, call: str, *, moving: bool) -> tuple[Any, Trace]:
+        """Run and record; whatever ends the run here, what was recorded before is written."""
         journal = self._journal
-        if journal is None:
+        changes = isinstance(states, list) and not isinstance(states[0], bytes)  # as the scalar engine's do, in place
+        kept = journal.frozen() if journal is not None and changes else None
+        try:
             self._interruption.stop_tuning(self._where)
-            return self.engine.run(states, schedule, n, moving=moving)
-        call = digest(*(getattr(schedule, part.name) for part in fields(schedule)), n, moving)
-        if journal.is_replaying:
-            trace, parts = journal.replay(call)
-            return (PAST if parts is None else self.engine.from_parts(parts)), trace
-        if self._interruption.requested:
-            journal.write()
-        self._interruption.stop_tuning(self._where)
-        after, trace = self.engine.run(states, schedule, n, moving=moving)
-        journal.record(call, trace, lambda: self.engine.parts(after))
+            with self.pace.measuring(n):
+                after, trace = self.engine.run(states, schedule, n, moving=moving)
+        except AbandonedBlock:
+            if journal is not None:
+                journal.write(kept)
+            self._interruption.stop_tuning(self._where)
+            raise
+        except BaseException:
+            if journal is not None:
+                journal.write(kept)
+            raise
+        if journal is not None:
+            journal.record(call, trace, lambda: self.engine.parts(after))
         return after, trace
 
     def on_rung(self, states: Any, rung: Any) -> Any:

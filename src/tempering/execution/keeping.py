@@ -56,9 +56,9 @@ class Keeper(ABC):
         """Write what there is, with states as they were."""
 
     @contextmanager
-    def keeping(self, states: Any) -> Iterator[None]:
+    def keeping(self, states: Any, frozen: Any = None) -> Iterator[None]:
         """Hand the draws so far over with an error that stops the run, whatever its class, and write them."""
-        before = self.frozen(states)
+        before = self.frozen(states) if frozen is None else frozen
         try:
             yield
         except Exception as error:
@@ -83,6 +83,8 @@ class KeptInMemory(Keeper):
 
     def so_far(self) -> TemperedDraws:
         """Return the draws there are."""
+        if not self._traces:
+            raise KeyboardInterrupt("Stopped before there were draws to return.")
         return self._as_draws(shortened(joined(self._traces), self._n))
 
     def finish(self, states: Any) -> TemperedDraws:
@@ -134,6 +136,8 @@ class KeptOnDisk(Keeper):
 
     def _save(self, states: bytes) -> None:
         """Write whole chunks, then the states with what is left: only this makes the chunks count."""
+        if not self._new:
+            return
         rest = joined(self._new)
         if self._store is None:
             self._open_store()
@@ -150,6 +154,8 @@ class KeptOnDisk(Keeper):
 
     def so_far(self) -> TemperedDraws:
         """Return the draws there are, on disk and in memory."""
+        if not self._new:
+            raise KeyboardInterrupt("Stopped before there were draws to return.")
         rest = self._as_draws(self._wanted(joined(self._new)))
         if self._n_stored == 0:
             return rest

@@ -13,11 +13,12 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.trace import LONG_BLOCK, QUANTUM, Engine, Trace
+from tempering.engines.trace import Engine, Trace
 from tempering.errors import SamplerError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import Execution, carrying_out
+from tempering.execution.drawing import draw_in_blocks
 from tempering.execution.journal import JournalEngine
 from tempering.execution.keeping import Keeper
 from tempering.io.run_store import draws_in_chunk
@@ -32,9 +33,6 @@ from tempering.runs.preparing import info_of, prepare
 from tempering.runs.sum_checks import check_devices, check_keep, check_sum_every
 from tempering.runs.sum_sampling import Wanted, sample_sums
 from tempering.runs.sums import TemperedSums
-
-LONG_RUN = 100_000  # iterations a chain, from which longer blocks pay for their compilation
-REPORTS = 50  # blocks a run is cut into, at the least, for the bar
 
 
 @overload
@@ -181,22 +179,19 @@ def draw(
     execution: Execution, engine: Any, keeper: Keeper, tuned: Tuned, n: int, report: Any, *, is_powered: bool = False
 ) -> TemperedDraws:
     """Run with everything frozen, block by block, and keep ``n`` draws of every chain."""
-    block = LONG_BLOCK if n >= LONG_RUN else QUANTUM * max(1, n // (REPORTS * QUANTUM))
     schedule = tuned.schedule
     watch = progress_bars.Watch(report, engine.name, schedule.ladder.inverse_temperatures, engine.n_chains)
-    states = tuned.states if keeper.states is None else keeper.states
     report(min(keeper.n_done, n), "")
-    for done in range(keeper.n_done, n, block):
-        with keeper.keeping(states):
-            states, trace = engine.engine.run(states, schedule, block)
-            if is_powered:
-                check_spread(trace, schedule)
-            keeper.add(trace, states)
-        report(min(block, n - done), "")
+
+    def check(trace: Trace) -> None:
+        if is_powered:
+            check_spread(trace, schedule)
+
+    def see(trace: Trace) -> None:
+        report(trace.rung.shape[1] - max(0, keeper.n_done - n), "")
         watch.see(trace.rung, trace.energy)
-        if execution.interruption.requested and done + block < n:
-            return execution.stopped(keeper, states, n)
-    return keeper.finish(states)
+
+    return draw_in_blocks(execution, engine, keeper, tuned.states, schedule, n, check=check, see=see)
 
 
 def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], execution: Execution) -> tuple[JournalEngine, Tuned]:
