@@ -17,7 +17,6 @@ import tempering as tp
 from tempering.errors import CheckpointError
 from tempering.execution import blocks, keeping
 from tempering.execution import checkpoint as checkpoints
-from tempering.execution.checkpoint import _checksum
 from tempering.io import durable_files, records, run_store
 
 TARGET = tp.Target(skewed)
@@ -45,8 +44,8 @@ def stop_when(monkeypatch, is_time):
     write = durable_files.write_atomically
 
     def watched(target, *parts, **how):
-        belongs_to_store = target.name.startswith(("record", "run.json.copy"))
-        if not belongs_to_store and is_time():
+        is_told_once = target.name.startswith(("record", "run.json"))  # what describes a store, or the run
+        if not is_told_once and is_time():
             raise Stopped
         return write(target, *parts, **how)
 
@@ -181,7 +180,38 @@ def test_other_data_in_a_dict_show_in_the_values(tmp_path):
     first = run(tmp_path / "run", tp.Target(density))
     assert_same(first, run(tmp_path / "run", tp.Target(density)))
     data["scale"] = 2.0
-    with pytest.raises(CheckpointError, match="belongs to another run: log densities: "):
+    with pytest.raises(CheckpointError, match=r"log densities: .*; density: data\['scale'\] has changed"):
+        run(tmp_path / "run", tp.Target(density))
+
+
+HELPER = "def shift(x):\n    return x - {}\n"
+
+
+def test_what_the_log_density_does_not_show_at_its_start_is_seen_all_the_same(tmp_path, monkeypatch):
+    """A list, a dict within an object, a module of the user's: each changed where the first points do not look."""
+    edges, tables = [50.0, 60.0], type("Tables", (), {})()
+    tables.far = {"bonus": [0.0, 1.0]}
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "helper_of_run.py").write_text(HELPER.format(0.0))
+    import helper_of_run
+
+    def density(x):
+        far = tables.far["bonus"][1] if x[0] > edges[0] else 0.0
+        return skewed(x) + far + (helper_of_run.shift(0.0) if x[0] > edges[1] else 0.0)
+
+    first = run(tmp_path / "run", tp.Target(density))
+    assert_same(first, run(tmp_path / "run", tp.Target(density)))
+    edges[1] = 61.0
+    with pytest.raises(CheckpointError, match="density: edges has changed"):
+        run(tmp_path / "run", tp.Target(density))
+    edges[1] = 60.0
+    tables.far["bonus"].append(2.0)
+    with pytest.raises(CheckpointError, match=r"Tables\.far\['bonus'\] has changed"):
+        run(tmp_path / "run", tp.Target(density))
+    tables.far["bonus"].pop()
+    run(tmp_path / "run", tp.Target(density))
+    (tmp_path / "helper_of_run.py").write_text(HELPER.format(1.0))
+    with pytest.raises(CheckpointError, match="belongs to another run: target"):
         run(tmp_path / "run", tp.Target(density))
 
 
@@ -189,8 +219,8 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path):
     run(tmp_path / "run")
     identity = json.loads((tmp_path / "run/run.json").read_text())
     (tmp_path / "run/run.json.copy").unlink()
-    other = identity["run"] | {"jax": "0.1"}
-    (tmp_path / "run/run.json").write_text(json.dumps(identity | {"run": other, "checksum": _checksum(other)}))
+    other = checkpoints.Known(identity["run"] | {"jax": "0.1"}).as_json()
+    (tmp_path / "run/run.json").write_text(json.dumps(other))
     with pytest.raises(CheckpointError, match=r"jax: 0\.1 there"):
         run(tmp_path / "run")
     (tmp_path / "run/run.json").write_text(json.dumps(identity | {"format": 99}))

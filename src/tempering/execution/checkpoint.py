@@ -15,9 +15,9 @@ import shutil
 import time
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -67,13 +67,20 @@ class Folder:
         self.seconds_before = 0.0  # spent by calls that were killed
         self.classes: dict[str, type] = {}  # a user's own, of which states may be
         self.why_not_written = ""
+        self._contents: Callable[[], dict[str, str]] = dict
+        self._known = Known({})
         check_ours(self.path)
         self._lock = self._locked()
         try:
-            self.identity: dict[str, str] = read_identity(self.path) or {}
+            self._known = read_known(self.path) or Known({})
         except BaseException:
             self.close()
             raise
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What run it is; empty while it is none yet."""
+        return self._known.run
 
     def _locked(self) -> IO[Any] | None:
         """Take the folder for this process: the system lets go of it when the process ends, however it ends."""
@@ -96,8 +103,18 @@ class Folder:
 
     def close(self) -> None:
         """Let others have the folder."""
-        if self._lock is not None:
-            self._lock.close()
+        try:
+            self._note_changes()
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+
+    def _note_changes(self) -> None:
+        """Note which lists and dicts change as the run goes on: counters and caches, by which no run is known."""
+        known, now = self._known, self._contents()
+        changing = {place for place, found in known.contents.items() if now.get(place, found) != found}
+        if self._lock is not None and changing - set(known.changing):
+            self._write_known(replace(known, changing=tuple(sorted({*known.changing, *changing}))))
 
     @property
     def seconds_spent(self) -> float:
@@ -114,33 +131,41 @@ class Folder:
         if self.why_not_written:
             raise CheckpointError(self.why_not_written)
 
-    def identify(self, identity: Mapping[str, str], may_be_more: str | None = None) -> None:
-        """Refuse a folder of another run; give a new one its identity. One number may be larger than it was."""
+    def identify(
+        self,
+        identity: Mapping[str, str],
+        may_be_more: str | None = None,
+        contents: Callable[[], dict[str, str]] = dict,
+    ) -> None:
+        """Refuse a folder of another run; give a new one its identity. One number may be larger than it was.
+
+        ``contents()`` are digests of the lists and dicts that the user's functions refer to, by place.
+        """
+        here = Known(dict(identity), contents())
+        self._contents = contents
         if not self.identity:
-            self._write_identity(identity)
+            self._write_known(here)
             return
-        names = sorted(set(self.identity) | set(identity))
-        differing = [name for name in names if self.identity.get(name) != identity.get(name)]
-        if differing == [may_be_more] and _is_more(
-            *(known.get(differing[0], "") for known in (self.identity, identity))
-        ):
-            self.check_writable()
-            self._write_identity(identity)
-            return
-        if differing:
-            told = "; ".join(
-                f"{name}: {self.identity.get(name)} there, {identity.get(name)} here" for name in differing
-            )
+        there = self._known
+        names = sorted(set(there.run) | set(here.run))
+        differing = [name for name in names if there.run.get(name) != here.run.get(name)]
+        told = [f"{name}: {there.run.get(name)} there, {here.run.get(name)} here" for name in differing]
+        told += [f"{place} has changed" for place in there.changed_in(here)]
+        if len(told) == 1 and differing == [may_be_more]:
+            if _is_more(*(known.run.get(differing[0], "") for known in (there, here))):
+                self.check_writable()
+                self._write_known(replace(there, run=here.run))
+                return
+        if told:
             raise CheckpointError(
-                f"The checkpoint {self.path} belongs to another run: {told}. Repeat the call it was made by, or choose "
-                "another name."
+                f"The checkpoint {self.path} belongs to another run: {'; '.join(told)}. Repeat the call it was made "
+                "by, or choose another name."
             )
 
-    def _write_identity(self, identity: Mapping[str, str]) -> None:
-        known = {"format": FORMAT, "run": dict(identity), "checksum": _checksum(identity)}
+    def _write_known(self, known: Known) -> None:
         for name in (f"{RUN}.copy", RUN):
-            self.write(name, json.dumps(known, indent=1).encode())
-        self.identity = dict(identity)
+            self.write(name, json.dumps(known.as_json(), indent=1).encode())
+        self._known = known
 
     def write(self, name: str, *parts: bytes) -> None:
         """Write a file beside and rename it when it is whole and on the disk."""
@@ -161,12 +186,39 @@ class Folder:
         self._written = time.monotonic()
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of a run: its arguments, what its functions refer to, and what of that changes as it goes on."""
+
+    run: dict[str, str]
+    contents: dict[str, str] = field(default_factory=dict)
+    changing: tuple[str, ...] = ()
+
+    def changed_in(self, other: Known) -> list[str]:
+        """Return places whose content is another one there, but for those that change anyway."""
+        places = sorted({*self.contents, *other.contents} - {*self.changing, *other.changing})
+        return [place for place in places if self.contents.get(place) != other.contents.get(place)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain data, with a checksum."""
+        found = {"run": self.run, "contents": self.contents, "changing": list(self.changing)}
+        return {"format": FORMAT} | found | {"checksum": _checksum(found)}
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> Known:
+        """Return what plain data say; raise ValueError where the checksum does not match."""
+        parts = {name: found[name] for name in ("run", "contents", "changing")}
+        if _checksum(parts) != found["checksum"]:
+            raise ValueError("checksum")
+        return cls(dict(parts["run"]), dict(parts["contents"]), tuple(parts["changing"]))
+
+
 def _is_more(there: str, here: str) -> bool:
     return there.isdecimal() and here.isdecimal() and int(here) > int(there)
 
 
-def _checksum(identity: Mapping[str, str]) -> int:
-    return zlib.crc32(json.dumps(dict(identity), sort_keys=True).encode())
+def _checksum(found: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(found, sort_keys=True).encode())
 
 
 def check_ours(path: Path) -> None:
@@ -189,28 +241,31 @@ def check_ours(path: Path) -> None:
 
 def read_identity(path: Path) -> dict[str, str] | None:
     """Return what run a folder is a checkpoint of; None if it does not say so yet, or is none."""
-    file = path / RUN
+    known = read_known(path)
+    return None if known is None else known.run
+
+
+def read_known(path: Path) -> Known | None:
+    """Return what is known of the run of a checkpoint, from either copy; None if it does not say so yet."""
     damages = []
-    for place in (file, copy_of(file)):
-        if not place.is_file():
+    for file in (path / RUN, copy_of(path / RUN)):
+        if not file.is_file():
             continue
         try:
-            found = json.loads(place.read_bytes())
-            known, identity = found["format"], dict(found["run"])
-            is_sound = known != FORMAT or found["checksum"] == _checksum(identity)
-        except (ValueError, KeyError, TypeError, OSError):
-            known, identity, is_sound = FORMAT, {}, False
-        if not is_sound:
-            damages.append(DamageError(place, "it does not say which run it belongs to"))
+            found = json.loads(file.read_bytes())
+            version = found["format"]
+            known = Known.of_json(found) if version == FORMAT else None
+        except (ValueError, KeyError, TypeError, AttributeError, OSError):
+            damages.append(DamageError(file, "it does not say which run it belongs to"))
             continue
-        if known != FORMAT:
+        if known is None:
             raise CheckpointError(
-                f"The checkpoint {path} has format {known}, but this version reads format {FORMAT}. Go on with the "
+                f"The checkpoint {path} has format {version}, but this version reads format {FORMAT}. Go on with the "
                 "version that began it, or choose another name."
             )
         for damage in damages:
-            warnings.warn(f"{damage} Its copy, {place.name}, is whole and is used instead.", stacklevel=3)
-        return identity
+            warnings.warn(f"{damage} Its copy, {file.name}, is whole and is used instead.", stacklevel=3)
+        return known
     if damages:
         raise damages[0]
     return None

@@ -14,6 +14,7 @@ import numpy as np
 from tempering.engines.scalar import ScalarEngine
 from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
 from tempering.execution.checkpoint import STORE, Folder, as_checkpoint, writing
+from tempering.execution.digest import contents
 from tempering.execution.identity import classes_of, identity_of
 from tempering.execution.interruption import Interruption, listening
 from tempering.execution.journal import Journal, JournalEngine
@@ -105,14 +106,16 @@ class Execution:
             return None
         self.folder.classes = classes_of(plan)
         may_grow = plan.method != "sequential" and arguments.get("keep", "draws") == "draws"
-        self.folder.identify(identity_of(plan, **arguments), "draws" if may_grow else None)
+        known = identity_of(plan, **arguments)
+        self.folder.identify(known, "draws" if may_grow else None, lambda: contents(plan.target, plan.kernel))
         if is_of_sums(self.folder.path):
             sums, is_whole = load_sums(self.folder.path)
             if is_whole:
                 return sums
         else:
             zarr_library()
-            if is_finished(self.folder.path, arguments["draws"] if may_grow else None):
+            n, may_write = arguments["draws"] if may_grow else None, not self.folder.why_not_written
+            if is_finished(self.folder.path, n, may_write=may_write):
                 return load_checkpoint(self.folder.path)
         self.folder.check_writable()
         return None

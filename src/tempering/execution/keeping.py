@@ -240,11 +240,11 @@ def decoded(path: Path, section: bytes, classes: Any = None) -> Any:
         raise DamageError(path / LATEST, str(error)) from error
 
 
-def is_finished(path: Path, n: int | None = None) -> bool:
+def is_finished(path: Path, n: int | None = None, *, may_write: bool = False) -> bool:
     """Whether all draws are in the store: those it was begun for, or ``n``."""
     if not (path / STORE).is_dir():
         return False
-    store = RunStore(path / STORE, mode="r")
+    store = RunStore(path / STORE, mode="r+" if may_write else "r")
     return store.is_whole and (n is None or store.n_draws >= n)
 
 
