@@ -62,6 +62,7 @@ class FunctionError(SamplerError):
     def __init__(self, what: str, chain: int | None = None, position: object = None) -> None:
         super().__init__(what, chain, position)
         self.what, self.chain, self.position = what, chain, position
+        self.block = 0  # of chains, on workers
 
     def __str__(self) -> str:
         """Say what was raised, and where."""

@@ -162,7 +162,7 @@ class SpreadEngine(BlockEngine):
             done = self._workers.run_recipe(run_block, self._recipe, blocks, may_abandon=True)
         except FunctionError as error:  # which counts the chains of its block
             if error.chain is not None:
-                error.chain += getattr(error, "block", 0) * self._size * self.chains_per_ensemble
+                error.chain += error.block * self._size * self.chains_per_ensemble
             raise
         return [state for state, _ in done], self._side_by_side([trace for _, trace in done])
 

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from tempering.engines.stopping import AbandonedBlock, IsStopped, never
-from tempering.errors import SamplerError, TemperingError
+from tempering.errors import FunctionError, SamplerError, TemperingError
 from tempering.execution.recipe import Packed, Unknown, follow_the_parent
 
 ATTEMPTS = 2
@@ -62,14 +62,16 @@ class Workers:
                     results[i] = future.result()
                     tell()
                     continue
-                if isinstance(error, TemperingError):  # about the target: it would fail anywhere
+                if isinstance(error, TemperingError) and not isinstance(error, FunctionError):  # it would fail anywhere
                     _cancel(futures)
-                    error.block = i  # type: ignore[attr-defined]
                     raise error
                 broken = broken or isinstance(error, BrokenExecutor)
                 failures[i] = failures.get(i, 0) + 1
                 if failures[i] >= ATTEMPTS:
                     _cancel(futures)
+                    if isinstance(error, FunctionError):
+                        error.block = i
+                        raise error
                     raise _failed(i, len(blocks), error) from error
             if broken:
                 self._renew()
