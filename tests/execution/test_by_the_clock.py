@@ -1,6 +1,5 @@
 """Blocks by the clock: soon stopped, written in time, and the same draws to the bit wherever they end."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,14 @@ from tempering.errors import FunctionError
 from tempering.execution import pace as paces
 
 SLOW = Path(__file__).with_name("slow_run.py")
+
+
+@pytest.fixture(autouse=True)
+def heeding_interrupts():
+    """Heed Ctrl-C also where the tests run in the background: a shell has it ignored there, by all children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Erratic(paces.Pace):
@@ -40,7 +47,7 @@ def test_no_bit_depends_on_where_blocks_end(name, monkeypatch, tmp_path):
 def start(*arguments):
     process = subprocess.Popen(
         [sys.executable, str(SLOW), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        start_new_session=True,
     )  # fmt: skip
     assert process.stdout.readline() == "ready\n"
     return process
@@ -208,4 +215,3 @@ def test_the_state_of_a_model_is_told(monkeypatch):
     model = Model(SELECTION.covariates, SELECTION.response)
     with pytest.raises(FunctionError, match="RuntimeError: no way on, in chain 0 at"):
         tp.sample(model, ladder=[1.0, 0.5], draws=64, tune=0, chains=2, rng=1, progress=False)
-    assert os.getpid()

@@ -1,5 +1,6 @@
 """Checkpoints: what they hold, what they refuse, and what happens when the disk is full."""
 
+import errno
 import json
 import os
 import resource
@@ -380,3 +381,86 @@ def test_importing_the_package_asks_for_no_file_locks():
     code = "import sys; sys.modules['fcntl'] = None; import tempering"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_file_is_no_checkpoint(tmp_path):
+    (tmp_path / "notes.txt").write_text("years of work")
+    with pytest.raises(CheckpointError, match=r"A checkpoint is a folder, but .*notes\.txt is a file"):
+        run(tmp_path / "notes.txt")
+    with pytest.raises(tp.TemperingError, match="It is a file, not a folder"):
+        tp.load(tmp_path / "notes.txt")
+
+
+def test_a_finished_run_on_a_disk_that_cannot_be_written_is_returned(tmp_path, monkeypatch):
+    whole = run(tmp_path / "run", draws=64)
+
+    def read_only(file):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(checkpoints, "lock", read_only)
+    assert_same(whole, run(tmp_path / "run", draws=64))
+    with pytest.raises(CheckpointError, match="cannot be written: Read-only file system"):
+        run(tmp_path / "run", draws=128)
+    with pytest.raises(CheckpointError, match="cannot be written: Read-only file system"):
+        run(tmp_path / "other")
+
+
+RACE = """
+import sys
+from tempering.execution.checkpoint import Checkpoint, Folder
+from tempering.errors import CheckpointError
+sys.stdin.readline()
+try:
+    folder = Folder(Checkpoint(sys.argv[1]))
+    folder.identify({"who": sys.argv[2]})
+    print("mine", flush=True)
+except CheckpointError as error:
+    print("Another process" in str(error) or "another run" in str(error), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_of_processes_that_race_for_a_folder_one_gets_it(tmp_path):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    racing = [subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path / "run"), str(i)], **pipes) for i in range(3)]
+    for process in racing:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.stdout.readline().strip() for process in racing]
+    for process in racing:
+        process.communicate("end\n", timeout=60)
+    assert sorted(said) == ["True", "True", "mine"]
+
+
+def test_locks_of_windows_are_used_where_there_are_no_others(tmp_path, monkeypatch):
+    """Stand-ins for the module of Windows: what is asked of it, not what it does."""
+    asked = []
+
+    class Locks:
+        LK_NBLCK = 2
+
+        @staticmethod
+        def locking(handle, mode, n):
+            asked.append((mode, n))
+            if len(asked) > 1:
+                raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", Locks)
+    folder = checkpoints.Folder(tp.Checkpoint(tmp_path / "run"))
+    with pytest.raises(CheckpointError, match="Another process is writing"):
+        run(tmp_path / "run")
+    folder.close()
+    assert asked == [(2, 1), (2, 1)]
+
+
+def test_folders_are_not_synced_on_windows(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("Windows opens no folder")
+
+    monkeypatch.setattr(durable_files.os, "name", "nt")
+    monkeypatch.setattr(durable_files.os, "open", refuse)
+    durable_files.write_atomically(tmp_path / "file", b"text")
+    durable_files.sync_files([tmp_path / "file"])
+    monkeypatch.undo()
+    assert (tmp_path / "file").read_bytes() == b"text"
