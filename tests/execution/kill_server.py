@@ -69,8 +69,13 @@ def dying_in_a_write(way, checkpoint, output, steps):
 
 def signs_of_life(checkpoint):
     """Return what a checkpoint has been written last."""
-    files = [file for file in checkpoint.rglob("*") if file.is_file() and file.name != "lock"]
-    return max(((file.stat().st_mtime_ns, str(file)) for file in files), default=None)
+    found = []
+    for file in checkpoint.rglob("*"):
+        try:
+            found += [(file.stat().st_mtime_ns, str(file))] if file.name != "lock" else []
+        except FileNotFoundError:  # renamed meanwhile
+            continue
+    return max(found, default=None)
 
 
 def phase_of(checkpoint):

@@ -7,7 +7,7 @@ its checksums looked at, when it is first asked for.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import InputError
+from tempering.errors import EstimatorError, InputError
 from tempering.io.durable_files import PARTIAL, sync_folder
 from tempering.io.run_store import ARRAYS, RunStore, check_format, is_store, zarr_library
+from tempering.recorders.quantities import apply
 from tempering.runs.draws import TemperedDraws
 
 BEFORE = ".before"
+LARGE = 2**31  # bytes of values, from which expectations are made piece by piece
+PIECE = 2**27  # bytes of values, about, in memory at a time
 
 
 def save(draws: TemperedDraws, path: str | Path) -> None:
@@ -129,6 +132,28 @@ class StoredDraws(TemperedDraws):
         """Return the shape of a draw of each value, without reading any."""
         return super()._shapes() if self._store is None else self.values.shapes()  # type: ignore[attr-defined]
 
+    def expect(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Estimate the cold expectation of a function of the position, as `TemperedDraws.expect` does.
+
+        Values that are too large to be held in memory are read piece by piece: then the function is called with the
+        draws of one piece at a time, and must treat each draw by itself.
+        """
+        if self._store is None or self.values.nbytes <= LARGE:  # type: ignore[attr-defined]
+            return super().expect(function, *arguments, **options)
+        step = max(1, PIECE * self._length // self.values.nbytes)  # type: ignore[attr-defined]
+        found = []
+        for first in range(0, self._length, -(-step // self._store.chunk) * self._store.chunk):
+            last = min(first + -(-step // self._store.chunk) * self._store.chunk, self._length)
+            values = {name: self.values.piece(name, first, last) for name in self.values}  # type: ignore[attr-defined]
+            part = np.asarray(apply(function, values, self.layout), dtype=float)
+            if part.shape[:2] != (self.n_chains, last - first):
+                raise EstimatorError(
+                    f"The function must return one value (or array) for each draw, leading axes "
+                    f"{(self.n_chains, last - first)}, but it returned shape {part.shape}."
+                )
+            found.append(part)
+        return self.estimate(np.concatenate(found, axis=1), *arguments, **options)
+
     def piece(self, first: int, last: int) -> TemperedDraws:
         """Read some of the draws, and keep none of them."""
         assert self._store is not None
@@ -176,6 +201,12 @@ class StoredValues(Mapping[str, NDArray[Any]]):
 
     def __len__(self) -> int:
         return len(self._store.names)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that all values would take."""
+        sizes = [self._store.root["values"][str(i)] for i in range(len(self))]
+        return sum(array.dtype.itemsize * int(np.prod(array.shape)) for array in sizes)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of a draw of each value."""
