@@ -3,8 +3,8 @@
     python -m benchmarks.sizes [--full] [--json FILE]
 
 200 rungs; 10,000 chains; 1,000 dimensions; 1e9 draws in sums (1e8 without --full); 50 GB of draws on disk asked for an
-expectation. The last are chunks of draws of which many are one file under many names (hard links): they are read, checked
-and summed one by one like others, but need no 50 GB of disk, and come from the system's cache.
+expectation. The last are chunks of draws of which many are one file under many names (hard links): they are read,
+checked and summed one by one like others, but need no 50 GB of disk, and come from the system's cache.
 """
 
 import argparse

@@ -185,6 +185,23 @@ def test_other_data_in_a_dict_show_in_the_values(tmp_path):
         run(tmp_path / "run", tp.Target(density))
 
 
+class Hidden:
+    """Data where no digest looks: in the slots of a class that pretends to be installed."""
+
+    __slots__ = ("edge",)
+
+
+def test_values_at_stored_draws_are_compared(tmp_path, monkeypatch):
+    """The two differ beyond the points near the start alone."""
+    hidden = Hidden()
+    hidden.edge = 9.0
+    target = tp.Target(lambda x: skewed(x) - (5.0 if x[0] > hidden.edge else 0.0))
+    run(tmp_path / "run", target)
+    hidden.edge = 0.5
+    with pytest.raises(CheckpointError, match="the log density at a stored draw is"):
+        run(tmp_path / "run", target)
+
+
 HELPER = "def shift(x):\n    return x - {}\n"
 
 

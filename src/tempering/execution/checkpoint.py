@@ -29,8 +29,11 @@ from tempering.io.records import copy_of, read_record, write_record
 FORMAT = 2
 SECONDS = 60.0
 RUN, LATEST, BEFORE, LOCK = "run.json", "latest", "latest.before", "lock"
-STORE, TUNING = "draws.zarr", "tuning"
-OURS = {RUN, f"{RUN}.copy", LATEST, BEFORE, LOCK, STORE, TUNING}
+STORE, TUNING, PROBES = "draws.zarr", "tuning", "probes"
+OURS = {RUN, f"{RUN}.copy", LATEST, BEFORE, LOCK, STORE, TUNING, PROBES}
+
+
+VALUES = "log densities"
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Folder:
         self._opened = self._written = time.monotonic()
         self.seconds_before = 0.0  # spent by calls that were killed
         self.classes: dict[str, type] = {}  # a user's own, of which states may be
+        self.values_at: Callable[[Any], list[str]] | None = None  # of the target, at flat positions
         self.why_not_written = ""
         self._contents: Callable[[], dict[str, str]] = dict
         self._known = Known({})
@@ -136,10 +140,12 @@ class Folder:
         identity: Mapping[str, str],
         may_be_more: str | None = None,
         contents: Callable[[], dict[str, str]] = dict,
+        agree: Callable[[str, str], bool] | None = None,
     ) -> None:
         """Refuse a folder of another run; give a new one its identity. One number may be larger than it was.
 
-        ``contents()`` are digests of the lists and dicts that the user's functions refer to, by place.
+        ``contents()`` are digests of the lists and dicts that the user's functions refer to, by place; ``agree`` says
+        whether two lists of values of the log density are the same.
         """
         here = Known(dict(identity), contents())
         self._contents = contents
@@ -149,6 +155,8 @@ class Folder:
         there = self._known
         names = sorted(set(there.run) | set(here.run))
         differing = [name for name in names if there.run.get(name) != here.run.get(name)]
+        if VALUES in differing and agree is not None and agree(there.run.get(VALUES, ""), here.run.get(VALUES, "")):
+            differing.remove(VALUES)
         told = [f"{name}: {there.run.get(name)} there, {here.run.get(name)} here" for name in differing]
         told += [f"{place} has changed" for place in there.changed_in(here)]
         if len(told) == 1 and differing == [may_be_more]:

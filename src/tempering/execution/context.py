@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from tempering.engines.scalar import ScalarEngine
 from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
 from tempering.execution.checkpoint import STORE, Folder, as_checkpoint, writing
 from tempering.execution.digest import contents
-from tempering.execution.identity import classes_of, identity_of
+from tempering.execution.identity import agree, classes_of, identity_of, values_at
 from tempering.execution.interruption import Interruption, listening
 from tempering.execution.journal import Journal, JournalEngine
 from tempering.execution.keeping import AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
 from tempering.execution.operations import operations
 from tempering.execution.pace import BLOCK, Pace
+from tempering.execution.probes import check_probes
 from tempering.execution.recipe import Recipe
 from tempering.execution.sum_keeping import SumKeeper, is_of_sums, load_sums
 from tempering.execution.workers import Workers
@@ -107,7 +109,10 @@ class Execution:
         self.folder.classes = classes_of(plan)
         may_grow = plan.method != "sequential" and arguments.get("keep", "draws") == "draws"
         known = identity_of(plan, **arguments)
-        self.folder.identify(known, "draws" if may_grow else None, lambda: contents(plan.target, plan.kernel))
+        self.folder.identify(known, "draws" if may_grow else None, lambda: contents(plan.target, plan.kernel), agree)
+        if plan.layout is not None:
+            self.folder.values_at = partial(values_at, plan)
+            check_probes(self.folder, agree)
         if is_of_sums(self.folder.path):
             sums, is_whole = load_sums(self.folder.path)
             if is_whole:

@@ -16,6 +16,7 @@ from tempering.engines.trace import Trace, joined, shortened
 from tempering.errors import CheckpointError, DamageError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.checkpoint import LATEST, STORE, Folder, read_identity, read_latest, write_latest, writing
+from tempering.execution.probes import write_probes
 from tempering.execution.sum_keeping import is_of_sums
 from tempering.io.encoding import decode, encode
 from tempering.io.run_store import ARRAYS, RunStore, draws_in_chunk
@@ -149,6 +150,7 @@ class KeptOnDisk(Keeper):
         tail = self._as_draws(self._wanted(rest))
         named = {name: getattr(tail, name) for name in ARRAYS} | {"values": dict(tail.values)}
         sections = [encode(named), encode(rest), states]
+        write_probes(self._folder, rest)
         write_latest(self._folder, {"n_done": self.n_done, "n_stored": self._n_stored}, sections)
         self._new = [rest]
 
