@@ -137,7 +137,7 @@ KINDS = {
     "model, unfinished": Kind(drawn(SELECTION, chains=2, draws=96), load, 40),
     "vector, unfinished": Kind(drawn(LOGISTIC, **VECTOR), load, 100),
     "vector, finished": Kind(drawn(LOGISTIC, **VECTOR), load),
-    "sums": Kind(summed, lambda path: {}, 320),
+    "sums": Kind(summed, lambda path: dict.fromkeys(()) if tp.TemperedSums.load(path) else {}, 320),
     "sequential": Kind(drawn(WITH_PRIOR, chains=4, method="sequential", ladder=None, kernel=WALK, draws=2_000), load),
     "treed GP, unfinished": Kind(treed_gp, None, 100),
     "treed GP, saved": Kind(saved_treed_gp, saved_treed_gp),

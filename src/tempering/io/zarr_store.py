@@ -145,7 +145,7 @@ class StoredDraws(TemperedDraws):
         for first in range(0, self._length, -(-step // self._store.chunk) * self._store.chunk):
             last = min(first + -(-step // self._store.chunk) * self._store.chunk, self._length)
             values = {name: self.values.piece(name, first, last) for name in self.values}  # type: ignore[attr-defined]
-            part = np.asarray(apply(function, values, self.layout), dtype=float)
+            part = np.array(apply(function, values, self.layout), dtype=float)  # a copy: no piece is held
             if part.shape[:2] != (self.n_chains, last - first):
                 raise EstimatorError(
                     f"The function must return one value (or array) for each draw, leading axes "
