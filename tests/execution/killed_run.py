@@ -51,7 +51,7 @@ def sum_up(way, checkpoint):
     common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint, "reference": None}
     common |= {"keep": "sums", "quantities": {"x": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)}}
     if way == "sums":
-        sums = tp.sample(tp.Target(traced), chains=600, draws=6_000, tune=500, **common)
+        sums = tp.sample(tp.Target(traced), chains=600, draws=12_000, tune=500, **common)
     else:
         sums = tp.sample(tp.Target(njit(skewed)), chains=3, draws=1_500_000, tune=5_000, **common)
     return sums.sums.totals._asdict() | sums.sums.batches._asdict() | {"exchanges": sums.index.exchanges}

@@ -39,7 +39,7 @@ def test_a_run_that_is_killed_often_ends_as_if_nothing_had_happened(way, tmp_pat
     counts = kill(way, tmp_path, KILLS)
     assert counts["in a write"] == KILLS // 3
     if way != "sequential":  # which writes its draws once, at the end
-        assert counts["drawing"] >= KILLS // 6
+        assert counts["drawing"] >= KILLS // 10
     if os.environ.get("TEMPERING_STORE_KILLS"):
         known = json.loads(STORED.read_text()) if STORED.exists() else {}
         STORED.write_text(json.dumps(known | {way: counts}, indent=1, sort_keys=True) + "\n")
