@@ -32,9 +32,9 @@ class Erratic(paces.Pace):
 
     rng = np.random.default_rng(8)
 
-    def next(self, left, most=None):
+    def next(self, left, most=None, *, is_long=False):
         n = int(self.rng.integers(1, 40))
-        return min(left, n)
+        return 32 * (1 + n // 20) if self.is_vector else min(left, n)
 
 
 @pytest.mark.parametrize("name", ["python, simulated, model", "numba, simulated", "vector, simulated"])

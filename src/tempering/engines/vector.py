@@ -100,12 +100,12 @@ class VectorEngine:
         return lockstep.Ensemble(rows, jnp.tile(jnp.arange(n_rungs, dtype=jnp.int32), (n, 1)))
 
     def run(self, states: States, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[States, Trace]:
-        """Advance all chains by ``n`` iterations in compiled blocks of one size.
+        """Advance all chains by ``n`` iterations, a multiple of the quantum, in compiled blocks of one size.
 
-        One length means one compilation; only runs long enough to pay for a second get longer blocks, and only chains
-        too slow to wait for a whole block get blocks of one iteration. The draws are the same to the bit.
+        One length means one compilation; only runs long enough to pay for a second get longer blocks.
         """
-        block = LONG_BLOCK if n % LONG_BLOCK == 0 else QUANTUM if n % QUANTUM == 0 else 1
+        block = LONG_BLOCK if n % LONG_BLOCK == 0 else QUANTUM
+        assert n % block == 0, "engines run whole blocks"
         blocks = []
         with jax.enable_x64(True):
             path = self.path(schedule)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tempering.engines.stopping import AbandonedBlock
-from tempering.engines.trace import Schedule, Trace, joined
+from tempering.engines.trace import LONG_BLOCK, Schedule, Trace, joined
 from tempering.errors import CheckpointError, DamageError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.checkpoint import TUNING, Folder
@@ -158,9 +158,8 @@ class JournalEngine:
                 trace, parts = self._journal.replay(f"{call} {left}")
                 states = PAST if parts is None else self.engine.from_parts(parts)
             else:
-                states, trace = self._run_piece(
-                    states, schedule, min(left, self.pace.next(left)), f"{call} {left}", moving=moving
-                )
+                piece = min(left, self.pace.next(left, is_long=n % LONG_BLOCK == 0))
+                states, trace = self._run_piece(states, schedule, piece, f"{call} {left}", moving=moving)
             traces.append(trace)
             left -= trace.rung.shape[1]
         return states, joined(traces)

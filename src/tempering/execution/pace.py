@@ -24,19 +24,19 @@ class Pace:
     Parameters
     ----------
     is_vector : bool
-        The vector engine has programs for 1, 32 and 4096 iterations; the scalar engine runs any number.
+        The vector engine has one program for 32 iterations and one for 4096, which may round differently: which of
+        them runs must not depend on the clock. The scalar engine runs any number.
     seconds : float
         How long a block should take; less where a checkpoint is to be written more often.
     """
 
     def __init__(self, is_vector: bool, seconds: float = BLOCK) -> None:
         self.is_vector = is_vector
-        self._quantum = QUANTUM if is_vector else 1
         self._target = min(max(seconds, LEAST), BLOCK)
         self._per_iteration = 0.0
-        self._last = self._quantum
+        self._last = QUANTUM if is_vector else 1
 
-    def next(self, left: int, most: int | None = None) -> int:
+    def next(self, left: int, most: int | None = None, *, is_long: bool = False) -> int:
         """Return the iterations of the next block, of so many that are left; vectors may make some more than that.
 
         Examples
@@ -49,12 +49,13 @@ class Pace:
         >>> pace.took(2, 8.0), pace.next(100)
         (None, 1)
         """
+        quantum = (LONG_BLOCK if is_long else QUANTUM) if self.is_vector else 1
         wanted = self._last if self._per_iteration == 0 else min(2 * self._last, self._target / self._per_iteration)
-        if self._per_iteration * self._quantum > 2 * BLOCK:  # so slow that a program of single iterations is worth it
-            return max(1, min(left, int(wanted)))
-        whole = -(-left // self._quantum) * self._quantum
-        n = min(whole, wanted if most is None else min(wanted, most))
-        return max(self._quantum, int(n) // self._quantum * self._quantum)
+        whole = -(-left // quantum) * quantum
+        n = max(quantum, int(min(whole, wanted if most is None else min(wanted, most))) // quantum * quantum)
+        if self.is_vector and not is_long and n % LONG_BLOCK == 0:
+            n -= QUANTUM  # or the other program would run it
+        return n
 
     def took(self, n: int, seconds: float) -> None:
         """Take note of how long a block took."""
