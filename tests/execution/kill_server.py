@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 import warnings
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def forked(action):
     try:
         action()
         status = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stderr.flush()
         os._exit(status)

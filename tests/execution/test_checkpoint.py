@@ -134,7 +134,7 @@ def test_what_was_sampled_before_is_not_sampled_again(tmp_path, monkeypatch):
     assert len(calls) - before < 0.7 * whole
     done = len(calls)
     run(kept, target)
-    assert len(calls) - done < 10  # starting points only
+    assert len(calls) - done < 50  # starting points, and the values at stored draws
 
 
 def test_the_seed_of_a_run_without_one_is_remembered(tmp_path, monkeypatch):
