@@ -38,5 +38,40 @@ class CheckpointError(SamplerError):
     """A checkpoint of another run, or one that cannot be read or written."""
 
 
+class DamageError(CheckpointError):
+    """A file that is not what was written: bits have changed, or it is cut short, or missing.
+
+    ``file`` is its path; ``draws`` are those that can still be read, if there are any. Nothing was changed on disk.
+    """
+
+    def __init__(self, file: object, why: str = "", what_is_left: str = "") -> None:
+        super().__init__(file, why, what_is_left)
+        self.file, self.why, self.what_is_left = file, why, what_is_left
+
+    def __str__(self) -> str:
+        """Say which file it is, what is wrong with it, and what can still be read."""
+        return " ".join(part for part in (f"{self.file} is damaged: {self.why}.", self.what_is_left) if part)
+
+
+class FunctionError(SamplerError):
+    """A user's function that raised an error.
+
+    ``chain`` and ``position`` say where, ``draws`` are those made before; the cause is the error itself.
+    """
+
+    def __init__(self, what: str, chain: int | None = None, position: object = None) -> None:
+        super().__init__(what, chain, position)
+        self.what, self.chain, self.position = what, chain, position
+        self.block = 0  # of chains, on workers
+
+    def __str__(self) -> str:
+        """Say what was raised, and where."""
+        return (
+            f"A function of the target raised {self.what}, in chain {self.chain} at {self.position}. The draws made "
+            "before, if there are any, are the error's `draws`; with a checkpoint they are kept, and tempering.load "
+            "opens them."
+        )
+
+
 class InputError(TemperingError, ValueError):
     """Bad input from a file or a command line: one line, with the place."""

@@ -29,17 +29,17 @@ def traced(x):
 def sample(way, checkpoint):
     common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint, "reference": None}
     if way == "vector":
-        return tp.sample(tp.Target(traced), chains=40, draws=30_000, tune=3_000, **common)
+        return tp.sample(tp.Target(traced), chains=40, draws=6_000, tune=1_500, **common)
     if way == "parallel":
-        return tp.sample(tp.Target(traced), chains=4, draws=20_000, tune=3_000, method="parallel", **common)
+        return tp.sample(tp.Target(traced), chains=4, draws=4_000, tune=1_500, method="parallel", **common)
     if way == "numba":
-        return tp.sample(tp.Target(njit(skewed)), chains=3, draws=40_000, tune=10_000, **common)
+        return tp.sample(tp.Target(njit(skewed)), chains=3, draws=16_000, tune=5_000, **common)
     if way == "model":
         model = tp.problems.variable_selection()
-        return tp.sample(model, chains=2, ladder=[1, 0.5], draws=3_000, tune=500, **(common | {"initial": None}))
+        return tp.sample(model, chains=2, ladder=[1, 0.5], draws=1_500, tune=300, **(common | {"initial": None}))
     if way == "sequential":
-        return tp.sample(tp.Target(traced), chains=8, draws=60_000, method="sequential", **common)
-    return tp.sample(tp.Target(skewed), chains=2, draws=6_000, tune=1_500, engine="scalar", **common)
+        return tp.sample(tp.Target(traced), chains=8, draws=20_000, method="sequential", **common)
+    return tp.sample(tp.Target(skewed), chains=2, draws=4_000, tune=1_000, engine="scalar", **common)
 
 
 def arrays_of(run):
@@ -51,16 +51,16 @@ def sum_up(way, checkpoint):
     common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint, "reference": None}
     common |= {"keep": "sums", "quantities": {"x": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)}}
     if way == "sums":
-        sums = tp.sample(tp.Target(traced), chains=600, draws=20_000, tune=1_000, **common)
+        sums = tp.sample(tp.Target(traced), chains=600, draws=12_000, tune=500, **common)
     else:
-        sums = tp.sample(tp.Target(njit(skewed)), chains=3, draws=5_000_000, tune=10_000, **common)
+        sums = tp.sample(tp.Target(njit(skewed)), chains=3, draws=1_500_000, tune=5_000, **common)
     return sums.sums.totals._asdict() | sums.sums.batches._asdict() | {"exchanges": sums.index.exchanges}
 
 
 def fit_treed_gp(checkpoint):
     x = np.linspace(0.0, 1.0, 25)[:, None]
     y = np.sin(6 * x[:, 0]) + np.where(x[:, 0] > 0.5, 2.0, 0.0)
-    model = tp.models.TreedGP(ladder="tuned", draws=6_000, tune=3_000, random_state=1)
+    model = tp.models.TreedGP(ladder="tuned", draws=3_000, tune=1_000, random_state=1)
     model.fit(x, y, X_predict=x, checkpoint=checkpoint)
     return {"mean": model.predict(x), "running": model.running_prediction_, "leaves": model.leaf_probabilities_}
 
@@ -69,7 +69,7 @@ def fit_recapture(checkpoint):
     from tempering.data import SYNTHETIC_COUNTS, path_of
     from tempering.models.recapture import read
 
-    study = tp.models.MarkRecapture(method="simulated", draws=2_000, tune=300, chains=4, ladder=[1.0, 0.5, 0.2, 0.1])
+    study = tp.models.MarkRecapture(method="simulated", draws=600, tune=160, chains=4, ladder=[1.0, 0.5, 0.2, 0.1])
     data = read(path_of(SYNTHETIC_COUNTS), "counts")
     return arrays_of(study.fit(data, rng=1, checkpoint=checkpoint, progress=False).draws)
 

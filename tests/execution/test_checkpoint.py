@@ -1,5 +1,6 @@
 """Checkpoints: what they hold, what they refuse, and what happens when the disk is full."""
 
+import errno
 import json
 import os
 import resource
@@ -17,7 +18,7 @@ import tempering as tp
 from tempering.errors import CheckpointError
 from tempering.execution import blocks, keeping
 from tempering.execution import checkpoint as checkpoints
-from tempering.io import run_store
+from tempering.io import durable_files, records, run_store
 
 TARGET = tp.Target(skewed)
 LONGER = [pytest.param(name, marks=pytest.mark.long) for name in ("vector, parallel", "vector, model")]
@@ -35,26 +36,64 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(run_store, "CHUNK", 200)  # 50 draws of 2 chains in 2 dimensions
 
 
-class Stopped(Exception):
+class Stopped(BaseException):
     """Raised in place of a kill."""
+
+
+def stop_when(monkeypatch, is_time):
+    """Let a run write files until it is time, and then stop it short."""
+    write = durable_files.write_atomically
+
+    def watched(target, *parts, **how):
+        is_told_once = target.name.startswith(("record", "run.json"))  # what describes a store, or the run
+        if not is_told_once and is_time():
+            raise Stopped
+        return write(target, *parts, **how)
+
+    monkeypatch.setattr(checkpoints, "write_atomically", watched)
+    monkeypatch.setattr(records, "write_atomically", watched)
 
 
 def stop_after(monkeypatch, n_writes):
     """Let a run write so many files, and then stop it short."""
-    write, left = checkpoints.write_atomically, [n_writes]
+    left = iter(range(n_writes))
+    stop_when(monkeypatch, lambda: next(left, None) is None)
 
-    def counted(target, *parts):
-        if left[0] == 0:
-            raise Stopped
-        left[0] -= 1
-        write(target, *parts)
 
-    monkeypatch.setattr(checkpoints, "write_atomically", counted)
+def stop_with_draws(monkeypatch, path, n):
+    """Stop a run short once so many draws of each chain are written."""
+
+    def is_time():
+        return (path / "latest").is_file() and records.read_record(path / "latest")[0]["n_done"] >= n
+
+    stop_when(monkeypatch, is_time)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_run_with_a_checkpoint_is_the_run_without(name, tmp_path):
     assert_same(RUNS[name](), RUNS[name](checkpoint=tmp_path / "run"))
+
+
+def test_a_run_that_is_done_is_continued_for_more_draws(tmp_path, small_chunks):
+    """In one chunk, and in several; the draws are those of the longer run to the bit."""
+    for draws, longer in ((30, 70), (130, 333)):
+        path = tmp_path / str(draws)
+        run(path, draws=draws)
+        assert_same(run(draws=longer), run(path, draws=longer))
+        assert_same(run(draws=longer), tp.load(path))
+        with pytest.raises(CheckpointError, match=f"draws: {longer} there, {draws} here"):
+            run(path, draws=draws)
+
+
+def test_a_continuation_may_be_stopped_too(tmp_path, monkeypatch, small_chunks):
+    kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
+    run(kept, draws=130)
+    with monkeypatch.context() as patch:
+        stop_with_draws(patch, tmp_path / "run", 200)
+        with pytest.raises(Stopped):
+            run(kept, draws=333)
+    assert tp.load(tmp_path / "run").n_draws >= 200
+    assert_same(run(draws=333), run(kept, draws=333))
 
 
 @pytest.mark.parametrize("n_writes", [1, 2, 4, 6, 9])
@@ -73,9 +112,9 @@ def test_another_executor_may_go_on(tmp_path, monkeypatch, small_chunks):
     monkeypatch.setattr(blocks, "WORK", 5e4)
     name = "vector, simulated"
     with ThreadPoolExecutor(3) as executor:
-        for n_writes, who in ((2, None), (12, executor)):
+        for is_tuned, who in ((False, None), (True, executor)):
             with monkeypatch.context() as patch:
-                stop_after(patch, n_writes)
+                stop_with_draws(patch, tmp_path / "run", 30) if is_tuned else stop_after(patch, 2)
                 with pytest.raises(Stopped):
                     RUNS[name](checkpoint=kept, executor=who)
     assert_same(RUNS[name](), RUNS[name](checkpoint=kept))
@@ -86,7 +125,7 @@ def test_what_was_sampled_before_is_not_sampled_again(tmp_path, monkeypatch):
     target = tp.Target(lambda x: calls.append(1) or skewed(x))
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
     with monkeypatch.context() as patch:
-        stop_after(patch, 10)
+        stop_when(patch, lambda: len(calls) > 700)
         with pytest.raises(Stopped):
             run(kept, target)
     before = len(calls)
@@ -95,7 +134,7 @@ def test_what_was_sampled_before_is_not_sampled_again(tmp_path, monkeypatch):
     assert len(calls) - before < 0.7 * whole
     done = len(calls)
     run(kept, target)
-    assert len(calls) - done < 10  # starting points only
+    assert len(calls) - done < 50  # starting points, and the values at stored draws
 
 
 def test_the_seed_of_a_run_without_one_is_remembered(tmp_path, monkeypatch):
@@ -112,7 +151,7 @@ CHANGES = {
     "target": {"target": tp.Target(lambda x: skewed(x) - 0.5 * x[0] ** 2)},
     "seed": {"rng": 5},
     "ladder": {"ladder": [1.0, 0.4]},
-    "draws": {"draws": 640},
+    "draws": {"draws": 160},
     "tune": {"tune": 128},
     "chains": {"chains": 3},
     "method": {"method": "parallel"},
@@ -128,7 +167,7 @@ def test_a_checkpoint_of_another_run_is_refused_with_what_differs(what, tmp_path
         stop_after(patch, 3)
         with pytest.raises(Stopped):
             run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
-    with pytest.raises(CheckpointError, match=f"of another: .*{what}: .* there, .* here"):
+    with pytest.raises(CheckpointError, match=f"belongs to another run: .*{what}: .* there, .* here"):
         run(tmp_path / "run", **CHANGES[what])
 
 
@@ -142,21 +181,71 @@ def test_other_data_in_a_dict_show_in_the_values(tmp_path):
     first = run(tmp_path / "run", tp.Target(density))
     assert_same(first, run(tmp_path / "run", tp.Target(density)))
     data["scale"] = 2.0
-    with pytest.raises(CheckpointError, match="of another: log densities: "):
+    with pytest.raises(CheckpointError, match=r"log densities: .*; density: data\['scale'\] has changed"):
+        run(tmp_path / "run", tp.Target(density))
+
+
+class Hidden:
+    """Data where no digest looks: in the slots of a class that pretends to be installed."""
+
+    __slots__ = ("edge",)
+
+
+def test_values_at_stored_draws_are_compared(tmp_path, monkeypatch):
+    """The two differ beyond the points near the start alone."""
+    hidden = Hidden()
+    hidden.edge = 9.0
+    target = tp.Target(lambda x: skewed(x) - (5.0 if x[0] > hidden.edge else 0.0))
+    run(tmp_path / "run", target)
+    hidden.edge = 0.5
+    with pytest.raises(CheckpointError, match="the log density at a stored draw is"):
+        run(tmp_path / "run", target)
+
+
+HELPER = "def shift(x):\n    return x - {}\n"
+
+
+def test_what_the_log_density_does_not_show_at_its_start_is_seen_all_the_same(tmp_path, monkeypatch):
+    """A list, a dict within an object, a module of the user's: each changed where the first points do not look."""
+    edges, tables = [50.0, 60.0], type("Tables", (), {})()
+    tables.far = {"bonus": [0.0, 1.0]}
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "helper_of_run.py").write_text(HELPER.format(0.0))
+    import helper_of_run
+
+    def density(x):
+        far = tables.far["bonus"][1] if x[0] > edges[0] else 0.0
+        return skewed(x) + far + (helper_of_run.shift(0.0) if x[0] > edges[1] else 0.0)
+
+    first = run(tmp_path / "run", tp.Target(density))
+    assert_same(first, run(tmp_path / "run", tp.Target(density)))
+    edges[1] = 61.0
+    with pytest.raises(CheckpointError, match="density: edges has changed"):
+        run(tmp_path / "run", tp.Target(density))
+    edges[1] = 60.0
+    tables.far["bonus"].append(2.0)
+    with pytest.raises(CheckpointError, match=r"Tables\.far\['bonus'\] has changed"):
+        run(tmp_path / "run", tp.Target(density))
+    tables.far["bonus"].pop()
+    run(tmp_path / "run", tp.Target(density))
+    (tmp_path / "helper_of_run.py").write_text(HELPER.format(1.0))
+    with pytest.raises(CheckpointError, match="belongs to another run: target"):
         run(tmp_path / "run", tp.Target(density))
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path):
     run(tmp_path / "run")
     identity = json.loads((tmp_path / "run/run.json").read_text())
-    (tmp_path / "run/run.json").write_text(json.dumps(identity | {"run": identity["run"] | {"jax": "0.1"}}))
+    (tmp_path / "run/run.json.copy").unlink()
+    other = checkpoints.Known(identity["run"] | {"jax": "0.1"}).as_json()
+    (tmp_path / "run/run.json").write_text(json.dumps(other))
     with pytest.raises(CheckpointError, match=r"jax: 0\.1 there"):
         run(tmp_path / "run")
     (tmp_path / "run/run.json").write_text(json.dumps(identity | {"format": 99}))
-    with pytest.raises(CheckpointError, match="of format 1, but it is of format 99"):
+    with pytest.raises(CheckpointError, match="has format 99, but this version reads format 2"):
         run(tmp_path / "run")
     (tmp_path / "run/run.json").write_text("{")
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="does not say which run it belongs to"):
         run(tmp_path / "run")
 
 
@@ -169,7 +258,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 
 def test_two_runs_cannot_share_a_checkpoint(tmp_path):
     folder = checkpoints.Folder(tp.Checkpoint(tmp_path / "run"))
-    with pytest.raises(CheckpointError, match="another process is writing"):
+    with pytest.raises(CheckpointError, match="Another process is writing"):
         run(tmp_path / "run")
     folder.close()
     assert run(tmp_path / "run").n_draws == 320
@@ -200,10 +289,10 @@ def test_load_opens_what_there_is(tmp_path, monkeypatch, small_chunks):
         stop_after(patch, 2)
         with pytest.raises(Stopped):
             run(kept)
-    with pytest.raises(CheckpointError, match="has not written any yet"):
+    with pytest.raises(CheckpointError, match="has not written any draws yet"):
         tp.load(tmp_path / "run")
     with monkeypatch.context() as patch:
-        stop_after(patch, 11)
+        stop_with_draws(patch, tmp_path / "run", 60)
         with pytest.raises(Stopped):
             run(kept)
     some = tp.load(tmp_path / "run")
@@ -216,7 +305,7 @@ def test_load_opens_what_there_is(tmp_path, monkeypatch, small_chunks):
 
 def test_an_unfinished_store_is_not_taken_for_a_run(tmp_path, monkeypatch, small_chunks):
     with monkeypatch.context() as patch:
-        stop_after(patch, 15)
+        stop_with_draws(patch, tmp_path / "run", 60)
         with pytest.raises(Stopped):
             run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
     with pytest.raises(tp.TemperingError, match="still being written"):
@@ -305,15 +394,90 @@ def test_deleting_a_checkpoint_deletes_nothing_else(tmp_path):
         checkpoints.remove(tmp_path)
 
 
-def test_a_system_without_file_locks_is_told_so(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    with pytest.raises(CheckpointError, match=r"needs file locks .* leave checkpoint= out"):
-        run(tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-    assert run().n_draws == 320  # everything else does without
-
-
 def test_importing_the_package_asks_for_no_file_locks():
     code = "import sys; sys.modules['fcntl'] = None; import tempering"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_file_is_no_checkpoint(tmp_path):
+    (tmp_path / "notes.txt").write_text("years of work")
+    with pytest.raises(CheckpointError, match=r"A checkpoint is a folder, but .*notes\.txt is a file"):
+        run(tmp_path / "notes.txt")
+    with pytest.raises(tp.TemperingError, match="It is a file, not a folder"):
+        tp.load(tmp_path / "notes.txt")
+
+
+def test_a_finished_run_on_a_disk_that_cannot_be_written_is_returned(tmp_path, monkeypatch):
+    whole = run(tmp_path / "run", draws=64)
+
+    def read_only(file):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(checkpoints, "lock", read_only)
+    assert_same(whole, run(tmp_path / "run", draws=64))
+    with pytest.raises(CheckpointError, match="cannot be written: Read-only file system"):
+        run(tmp_path / "run", draws=128)
+    with pytest.raises(CheckpointError, match="cannot be written: Read-only file system"):
+        run(tmp_path / "other")
+
+
+RACE = """
+import sys
+from tempering.execution.checkpoint import Checkpoint, Folder
+from tempering.errors import CheckpointError
+sys.stdin.readline()
+try:
+    folder = Folder(Checkpoint(sys.argv[1]))
+    folder.identify({"who": sys.argv[2]})
+    print("mine", flush=True)
+except CheckpointError as error:
+    print("Another process" in str(error) or "another run" in str(error), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_of_processes_that_race_for_a_folder_one_gets_it(tmp_path):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    racing = [subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path / "run"), str(i)], **pipes) for i in range(3)]
+    for process in racing:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.stdout.readline().strip() for process in racing]
+    for process in racing:
+        process.communicate("end\n", timeout=60)
+    assert sorted(said) == ["True", "True", "mine"]
+
+
+def test_locks_of_windows_are_used_where_there_are_no_others(tmp_path, monkeypatch):
+    """Stand-ins for the module of Windows: what is asked of it, not what it does."""
+    asked = []
+
+    class Locks:
+        LK_NBLCK = 2
+
+        @staticmethod
+        def locking(handle, mode, n):
+            asked.append((mode, n))
+            if len(asked) > 1:
+                raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", Locks)
+    folder = checkpoints.Folder(tp.Checkpoint(tmp_path / "run"))
+    with pytest.raises(CheckpointError, match="Another process is writing"):
+        run(tmp_path / "run")
+    folder.close()
+    assert asked == [(2, 1), (2, 1)]
+
+
+def test_folders_are_not_synced_on_windows(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("Windows opens no folder")
+
+    monkeypatch.setattr(durable_files.os, "name", "nt")
+    monkeypatch.setattr(durable_files.os, "open", refuse)
+    durable_files.write_atomically(tmp_path / "file", b"text")
+    durable_files.sync_files([tmp_path / "file"])
+    monkeypatch.undo()
+    assert (tmp_path / "file").read_bytes() == b"text"

@@ -84,7 +84,7 @@ def test_a_block_that_kills_every_worker_stops_the_run_with_the_draws_so_far(tmp
     assert isinstance(stopped.value.__cause__, BrokenExecutor)
     whole = run(Walker())
     n = stopped.value.draws.n_draws
-    assert n == 96
+    assert 0 < n < 192
     np.testing.assert_array_equal(stopped.value.draws.energy, whole.energy[:, :n])
     np.testing.assert_array_equal(tp.load(tmp_path / "run").energy, whole.energy[:, :n])  # kept on disk too
 
@@ -93,11 +93,14 @@ def test_what_a_block_raises_is_the_cause():
     with ThreadPoolExecutor(2) as executor, pytest.raises(SamplerError, match="ZeroDivisionError: nothing") as stopped:
         run(Walker(raises_at=330), executor=executor)
     assert isinstance(stopped.value.__cause__, ZeroDivisionError)
-    assert stopped.value.draws.n_draws == 96
+    assert 0 < stopped.value.draws.n_draws < 192
 
 
 def test_a_run_that_fails_while_tuning_has_no_draws():
-    with ThreadPoolExecutor(2) as executor, pytest.raises(SamplerError, match="block 1 of 3 failed") as stopped:
+    with (
+        ThreadPoolExecutor(2) as executor,
+        pytest.raises(SamplerError, match=r"ZeroDivisionError: nothing .* in chain \d at") as stopped,
+    ):
         run(Walker(raises_at=10), executor=executor)
     assert stopped.value.draws is None
 

@@ -187,7 +187,7 @@ def test_a_checkpoint_of_other_sums_is_refused(change, match, tmp_path):
 
 def test_a_checkpoint_of_sums_is_no_store_of_draws(tmp_path):
     summed("python, parallel", checkpoint=tmp_path / "sums")
-    with pytest.raises(CheckpointError, match=r"its run keeps sums\. Write TemperedSums\.load"):
+    with pytest.raises(CheckpointError, match=r"keeps sums, not draws\. Write TemperedSums\.load"):
         tp.load(tmp_path / "sums")
     RUNS["python, parallel"](checkpoint=tmp_path / "draws")
     with pytest.raises(CheckpointError, match="must be the checkpoint of a run with keep='sums'"):

@@ -11,6 +11,7 @@ from exact_runs import exact_run
 
 import tempering as tp
 from tempering.errors import InputError
+from tempering.io.records import write_twice
 from tempering.io.run_store import ARRAYS
 from tempering.io.zarr_store import load, save
 from tempering.target.layout import Layout
@@ -202,11 +203,32 @@ def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="must be a run written by save"):
         load(tmp_path / "other.zarr")
     save(exact_run("later"), tmp_path / "later.zarr")
-    zarr.open_group(tmp_path / "later.zarr", mode="a").attrs["tempering_format"] = 99
-    with pytest.raises(InputError, match="of format 1, but it is of format 99"):
+    write_twice(tmp_path / "later.zarr" / "about/record", {"format": 99}, [])
+    with pytest.raises(InputError, match="has format 99, but this version reads format 2"):
         load(tmp_path / "later.zarr")
     run = exact_run("object", n_draws=3)
     odd = {"x": np.array([[None] * 3] * 4)}
     bad = tp.TemperedDraws(odd, run.rung, run.energy, run.ladder, run.log_pseudo_prior, run.proposed, run.acceptance)
     with pytest.raises(InputError, match="must be numbers to be kept, but 'x' has type object"):
         save(bad, tmp_path / "object.zarr")
+
+
+def test_values_too_large_for_memory_are_asked_piece_by_piece(tmp_path, monkeypatch):
+    run = exact_run("pieces", position={"a": 0.0, "b": np.zeros(1)})
+    monkeypatch.setattr("tempering.io.run_store.CHUNK", 100)
+    save(run, tmp_path / "run.zarr")
+    known = load(tmp_path / "run.zarr").expect(lambda a, b: a + b.sum(axis=-1))
+    monkeypatch.setattr("tempering.io.zarr_store.LARGE", 0)
+    monkeypatch.setattr("tempering.io.zarr_store.PIECE", 1000)
+    back, sizes = load(tmp_path / "run.zarr"), []
+
+    def function(a, b):
+        sizes.append(a.shape[1])
+        return a + b.sum(axis=-1)
+
+    assert back.expect(function) == known
+    assert len(sizes) > 10
+    assert sum(sizes) == run.n_draws
+    assert back.values._read == {}
+    with pytest.raises(tp.TemperingError, match="one value"):
+        back.expect(lambda a, b: a.sum(axis=1))

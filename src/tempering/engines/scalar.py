@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 from tempering.compiling.functions import bind, compiled
 from tempering.engines import loops
 from tempering.engines.scalar_pieces import Pieces, quiet, raise_not_finite
+from tempering.engines.stopping import AbandonedBlock, IsStopped, never, watched
+from tempering.engines.told import function_error
 from tempering.engines.trace import Places, Schedule, Trace
+from tempering.errors import TemperingError
 from tempering.kernels.scalar import stacked_references
 from tempering.path import Path
 from tempering.randomness import stream
@@ -77,6 +80,12 @@ class ScalarEngine:
         self._fast: Any = None
         self._compiling = Lock()
         self._threads = ThreadPoolExecutor(os.cpu_count()) if pieces.is_compiled and n_chains > 1 else None
+        self.is_stopped: IsStopped = never
+        functions = pieces.functions if pieces.is_compiled else tuple(map(self._watched, pieces.functions))
+        self._functions: tuple[Any, ...] = functions
+
+    def _watched(self, function: Any) -> Any:
+        return watched(function, lambda: self.is_stopped())
 
     def start(self, path: Path) -> list[Any]:
         """Draw the starting particles; every chain starts on the target's rung, every ensemble on its own."""
@@ -102,7 +111,14 @@ class ScalarEngine:
 
         def advance(i: int, state: Any) -> Any:
             rows = slice(i * m, (i + 1) * m) if self._is_parallel else i
-            return one(state, tuple(part[rows] for part in outputs), schedule, settings, moving)
+            if self.is_stopped():
+                raise AbandonedBlock
+            try:
+                return one(state, tuple(part[rows] for part in outputs), schedule, settings, moving)
+            except TemperingError:
+                raise
+            except Exception as error:
+                raise function_error(error, i * m, state, self._pieces.positions) from error
 
         run_all = map if self._threads is None else self._threads.map
         return list(run_all(advance, range(len(states)), states)), Trace(*outputs)
@@ -138,7 +154,7 @@ class ScalarEngine:
     def _run_chain(self, chain: Chain, out: Any, schedule: Schedule, settings: Any, moving: bool) -> Chain:
         path, log_p = schedule.path, np.array(schedule.log_pseudo_prior)
         arguments = (
-            chain.rng, *self._pieces.functions, self._references(path), chain.particle, settings, chain.rung,
+            chain.rng, *self._functions, self._references(path), chain.particle, settings, chain.rung,
             chain.direction, np.array(path.coefficients), log_p, moving, out,
         )  # fmt: skip
         particle, rung, direction, done = self._call(arguments)
@@ -152,7 +168,7 @@ class ScalarEngine:
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
         scratch = (np.empty((m, out[1].shape[2])), np.empty(m, dtype=np.int64))
         arguments = (
-            ensemble.rng, *self._pieces.functions, self._references(path), ensemble.particles, settings, rung, replica,
+            ensemble.rng, *self._functions, self._references(path), ensemble.particles, settings, rung, replica,
             np.array(path.coefficients), ensemble.iteration, moving, (*out, *scratch),
         )  # fmt: skip
         done, culprit = self._call(arguments)

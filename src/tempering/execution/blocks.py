@@ -15,6 +15,7 @@ import numpy as np
 
 from tempering.engines.streams import key_of, words_of
 from tempering.engines.trace import Engine, Places, Schedule, Trace
+from tempering.errors import FunctionError
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, run_block
 from tempering.execution.workers import Workers
@@ -79,6 +80,14 @@ class WholeEngine:
         """Return the states again."""
         return put_together([unpack(part) for part in parts], self._n_units)
 
+    def parts(self, states: Any) -> list[Any]:
+        """Return the states, a block each, as they are kept in a checkpoint."""
+        return cut(states, self._n_units, self._size)
+
+    def from_parts(self, parts: Sequence[Any]) -> Any:
+        """Return the states again."""
+        return put_together(list(parts), self._n_units)
+
     def in_one_piece(self, states: Any) -> tuple[Engine, Any]:
         """Return the engine of all chains and copies of their states, however they are cut and packed."""
         return self._engine, put_together([unpack(part) for part in self.packed(states)], self._n_units)
@@ -121,6 +130,14 @@ class BlockEngine(WholeEngine):
         """Return the states again."""
         return [unpack(part) for part in parts]
 
+    def parts(self, states: list[Any]) -> list[Any]:
+        """Return the states, a block each, as they are kept in a checkpoint."""
+        return list(states)
+
+    def from_parts(self, parts: Sequence[Any]) -> list[Any]:
+        """Return the states again."""
+        return list(parts)
+
     def _put_on(self, state: Any, rungs: Any, places: Places | None) -> Any:
         n = len(state) if isinstance(state, list) else len(rungs)
         return self._engine.on_rung(state, rungs[:n], None if places is None else places.of(slice(0, n)))
@@ -153,7 +170,13 @@ class SpreadEngine(BlockEngine):
 
     def run(self, states: list[bytes], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[bytes], Trace]:
         """Advance all blocks by ``n`` iterations, wherever the executor sends them."""
-        done = self._workers.run_recipe(run_block, self._recipe, [(self._size, s, schedule, n, moving) for s in states])
+        blocks = [(self._size, s, schedule, n, moving) for s in states]
+        try:
+            done = self._workers.run_recipe(run_block, self._recipe, blocks, may_abandon=True)
+        except FunctionError as error:  # which counts the chains of its block
+            if error.chain is not None:
+                error.chain += error.block * self._size * self.chains_per_ensemble
+            raise
         return [state for state, _ in done], self._side_by_side([trace for _, trace in done])
 
     def packed(self, states: list[bytes]) -> list[bytes]:
@@ -170,6 +193,14 @@ class SpreadEngine(BlockEngine):
 
     def _put_on(self, state: bytes, rungs: Any, places: Places | None) -> bytes:
         return pack(super()._put_on(unpack(state), rungs, places))
+
+    def parts(self, states: list[bytes]) -> list[Any]:
+        """Return the states, a block each, as they are kept in a checkpoint."""
+        return [unpack(state) for state in states]
+
+    def from_parts(self, parts: Sequence[Any]) -> list[bytes]:
+        """Return the states again."""
+        return [pack(part) for part in parts]
 
 
 def rows_of_blocks(n: int, size: int, *, is_padded: bool) -> list[Any]:

@@ -1,27 +1,39 @@
 """A checkpoint: a folder with what a run has done, from which the same call goes on.
 
 ``run.json`` says what run it is, ``tuning/`` holds the engine's answers while tuning, ``draws.zarr`` whole chunks of
-draws, and ``latest`` the states after the last draw kept, with the draws that fill no chunk yet. Every file is
-written beside and renamed when whole: there is no moment at which a kill leaves half a checkpoint.
+draws, and ``latest`` the states after the last draw kept, with the draws that fill no chunk yet; ``latest.before`` is
+the one before it. Every file is written beside and renamed when whole, so that there is no moment at which a kill
+leaves half a checkpoint; and every file has checksums, so that what a disk has damaged is found, never read. The files
+hold arrays and JSON, nothing that runs when it is read.
 """
 
 from __future__ import annotations
 
+import errno
 import json
-import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from tempering.errors import CheckpointError
+from tempering.errors import CheckpointError, DamageError
+from tempering.execution.locks import HeldElsewhereError, lock
+from tempering.io.durable_files import PARTIAL, write_atomically
+from tempering.io.records import copy_of, read_record, write_record
 
-FORMAT = 1
+FORMAT = 2
 SECONDS = 60.0
-LATEST = "latest"
+RUN, LATEST, BEFORE, LOCK = "run.json", "latest", "latest.before", "lock"
+STORE, TUNING, PROBES = "draws.zarr", "tuning", "probes"
+OURS = {RUN, f"{RUN}.copy", LATEST, BEFORE, LOCK, STORE, TUNING, PROBES}
+
+
+VALUES = "log densities"
 
 
 @dataclass(frozen=True)
@@ -46,39 +58,67 @@ class Checkpoint:
 
 
 class Folder:
-    """A checkpoint's folder, held by one process at a time."""
+    """A checkpoint's folder, held by one process at a time.
+
+    Where the disk can only be read, so can the folder: a run that is done is returned, any other is refused.
+    """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.path = Path(checkpoint.path)
         self.seconds = checkpoint.seconds
         self._opened = self._written = time.monotonic()
         self.seconds_before = 0.0  # spent by calls that were killed
-        found = read_identity(self.path)
-        if found is None and self.path.exists() and any(self.path.iterdir()):
-            raise CheckpointError(
-                f"A checkpoint must be a folder of its own, but {self.path} holds something else. Choose another name."
-            )
-        self.identity: dict[str, str] = {} if found is None else found
-        self._lock = self._locked(_locks())
-
-    def _locked(self, locks: Any) -> IO[str]:
-        """Take the folder for this process: the system lets go of it when the process ends, however it ends."""
-        with writing(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / "lock").open("w")
+        self.classes: dict[str, type] = {}  # a user's own, of which states may be
+        self.values_at: Callable[[Any], list[str]] | None = None  # of the target, at flat positions
+        self.why_not_written = ""
+        self._contents: Callable[[], dict[str, str]] = dict
+        self._known = Known({})
+        check_ours(self.path)
+        self._lock = self._locked()
         try:
-            locks.flock(file, locks.LOCK_EX | locks.LOCK_NB)
-        except OSError as error:
-            file.close()
+            self._known = read_known(self.path) or Known({})
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What run it is; empty while it is none yet."""
+        return self._known.run
+
+    def _locked(self) -> IO[Any] | None:
+        """Take the folder for this process: the system lets go of it when the process ends, however it ends."""
+        try:
+            with writing(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+                return lock(self.path / LOCK)
+        except HeldElsewhereError as error:
             raise CheckpointError(
-                f"A checkpoint must belong to one run, but another process is writing {self.path}. Wait for it, or "
-                "choose another name."
+                f"Another process is writing the checkpoint {self.path}. Wait until it ends, or choose another name."
             ) from error
-        return file
+        except CheckpointError as error:
+            reason = error.__cause__
+            if not isinstance(reason, OSError) or reason.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            if not (self.path / RUN).is_file():
+                raise
+            self.why_not_written = str(error)
+            return None
 
     def close(self) -> None:
         """Let others have the folder."""
-        self._lock.close()
+        try:
+            self._note_changes()
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+
+    def _note_changes(self) -> None:
+        """Note which lists and dicts change as the run goes on: counters and caches, by which no run is known."""
+        known, now = self._known, self._contents()
+        changing = {place for place, found in known.contents.items() if now.get(place, found) != found}
+        if self._lock is not None and changing - set(known.changing):
+            self._write_known(replace(known, changing=tuple(sorted({*known.changing, *changing}))))
 
     @property
     def seconds_spent(self) -> float:
@@ -90,22 +130,50 @@ class Folder:
         """Whether it is time to write again."""
         return time.monotonic() - self._written >= self.seconds
 
-    def identify(self, identity: Mapping[str, str]) -> None:
-        """Refuse a folder of another run; give a new one its identity."""
+    def check_writable(self) -> None:
+        """Refuse to go on with a run where nothing can be written."""
+        if self.why_not_written:
+            raise CheckpointError(self.why_not_written)
+
+    def identify(
+        self,
+        identity: Mapping[str, str],
+        may_be_more: str | None = None,
+        contents: Callable[[], dict[str, str]] = dict,
+        agree: Callable[[str, str], bool] | None = None,
+    ) -> None:
+        """Refuse a folder of another run; give a new one its identity. One number may be larger than it was.
+
+        ``contents()`` are digests of the lists and dicts that the user's functions refer to, by place; ``agree`` says
+        whether two lists of values of the log density are the same.
+        """
+        here = Known(dict(identity), contents())
+        self._contents = contents
         if not self.identity:
-            self.write("run.json", json.dumps({"format": FORMAT, "run": dict(identity)}, indent=1).encode())
-            self.identity = dict(identity)
+            self._write_known(here)
             return
-        names = sorted(set(self.identity) | set(identity))
-        differing = [name for name in names if self.identity.get(name) != identity.get(name)]
-        if differing:
-            told = "; ".join(
-                f"{name}: {self.identity.get(name)} there, {identity.get(name)} here" for name in differing
-            )
+        there = self._known
+        names = sorted(set(there.run) | set(here.run))
+        differing = [name for name in names if there.run.get(name) != here.run.get(name)]
+        if VALUES in differing and agree is not None and agree(there.run.get(VALUES, ""), here.run.get(VALUES, "")):
+            differing.remove(VALUES)
+        told = [f"{name}: {there.run.get(name)} there, {here.run.get(name)} here" for name in differing]
+        told += [f"{place} has changed" for place in there.changed_in(here)]
+        if len(told) == 1 and differing == [may_be_more]:
+            if _is_more(*(known.run.get(differing[0], "") for known in (there, here))):
+                self.check_writable()
+                self._write_known(replace(there, run=here.run))
+                return
+        if told:
             raise CheckpointError(
-                f"{self.path} must be a checkpoint of this very run, but it is of another: {told}. Repeat the call it "
-                "was made by, or choose another name."
+                f"The checkpoint {self.path} belongs to another run: {'; '.join(told)}. Repeat the call it was made "
+                "by, or choose another name."
             )
+
+    def _write_known(self, known: Known) -> None:
+        for name in (f"{RUN}.copy", RUN):
+            self.write(name, json.dumps(known.as_json(), indent=1).encode())
+        self._known = known
 
     def write(self, name: str, *parts: bytes) -> None:
         """Write a file beside and rename it when it is whole and on the disk."""
@@ -115,76 +183,131 @@ class Folder:
             write_atomically(target, *parts)
         self._written = time.monotonic()
 
+    def write_record(
+        self, name: str, header: Mapping[str, Any], sections: Sequence[bytes], before: str | None = None
+    ) -> None:
+        """Write a record; the one it replaces is kept under another name, if one is given."""
+        target = self.path / name
+        with writing(self.path):
+            target.parent.mkdir(exist_ok=True)
+            write_record(target, header, sections, None if before is None else self.path / before)
+        self._written = time.monotonic()
 
-def _locks() -> Any:
-    """Return the system's file locks, or say that there are none."""
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a run: its arguments, what its functions refer to, and what of that changes as it goes on."""
+
+    run: dict[str, str]
+    contents: dict[str, str] = field(default_factory=dict)
+    changing: tuple[str, ...] = ()
+
+    def changed_in(self, other: Known) -> list[str]:
+        """Return places whose content is another one there, but for those that change anyway."""
+        places = sorted({*self.contents, *other.contents} - {*self.changing, *other.changing})
+        return [place for place in places if self.contents.get(place) != other.contents.get(place)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain data, with a checksum."""
+        found = {"run": self.run, "contents": self.contents, "changing": list(self.changing)}
+        return {"format": FORMAT} | found | {"checksum": _checksum(found)}
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> Known:
+        """Return what plain data say; raise ValueError where the checksum does not match."""
+        parts = {name: found[name] for name in ("run", "contents", "changing")}
+        if _checksum(parts) != found["checksum"]:
+            raise ValueError("checksum")
+        return cls(dict(parts["run"]), dict(parts["contents"]), tuple(parts["changing"]))
+
+
+def _is_more(there: str, here: str) -> bool:
+    return there.isdecimal() and here.isdecimal() and int(here) > int(there)
+
+
+def _checksum(found: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(found, sort_keys=True).encode())
+
+
+def check_ours(path: Path) -> None:
+    """Refuse a file, and a folder that holds something else than a checkpoint."""
+    if path.exists() and not path.is_dir():
+        raise CheckpointError(f"A checkpoint is a folder, but {path} is a file. Choose another name.")
     try:
-        import fcntl
-    except ImportError as error:
+        names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    except OSError as error:
+        raise CheckpointError(f"The folder {path} cannot be opened: {error.strerror or error}.") from error
+    if names and not names & OURS and not all(name.endswith(PARTIAL) for name in names):
         raise CheckpointError(
-            "A checkpoint needs file locks that the system takes back from a killed process (POSIX, the module fcntl), "
-            "but this system has none. Run on Linux or macOS (on Windows: in WSL), or leave checkpoint= out."
-        ) from error
-    return fcntl
+            f"A checkpoint needs a folder of its own, but {path} holds something else. Choose another name."
+        )
+    if names & {LATEST, BEFORE, STORE, TUNING} and not names & {RUN, f"{RUN}.copy"}:
+        raise DamageError(
+            path / RUN, "it is missing, and so is its copy", "Nothing was changed; put one of them back from a backup."
+        )
 
 
 def read_identity(path: Path) -> dict[str, str] | None:
-    """Return what run a folder is a checkpoint of; None if it is none."""
-    file = path / "run.json"
-    if not file.is_file():
-        leftover = {"lock"} | {entry.name for entry in path.glob("*.partial")} if path.is_dir() else set()
-        if path.is_dir() and {entry.name for entry in path.iterdir()} <= leftover:  # killed before it had a name
-            return {}
-        return None
-    try:
-        found = json.loads(file.read_text())
-        known, identity = found["format"], found["run"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{file} must say what run it is of, but it cannot be read: {error}.") from error
-    if known != FORMAT:
-        raise CheckpointError(f"{path} must be of format {FORMAT}, but it is of format {known}. Start a new one.")
-    return dict(identity)
+    """Return what run a folder is a checkpoint of; None if it does not say so yet, or is none."""
+    known = read_known(path)
+    return None if known is None else known.run
+
+
+def read_known(path: Path) -> Known | None:
+    """Return what is known of the run of a checkpoint, from either copy; None if it does not say so yet."""
+    damages = []
+    for file in (path / RUN, copy_of(path / RUN)):
+        if not file.is_file():
+            continue
+        try:
+            found = json.loads(file.read_bytes())
+            version = found["format"]
+            known = Known.of_json(found) if version == FORMAT else None
+        except (ValueError, KeyError, TypeError, AttributeError, OSError):
+            damages.append(DamageError(file, "it does not say which run it belongs to"))
+            continue
+        if known is None:
+            raise CheckpointError(
+                f"The checkpoint {path} has format {version}, but this version reads format {FORMAT}. Go on with the "
+                "version that began it, or choose another name."
+            )
+        for damage in damages:
+            warnings.warn(f"{damage} Its copy, {file.name}, is whole and is used instead.", stacklevel=3)
+        return known
+    if damages:
+        raise damages[0]
+    return None
 
 
 def write_latest(folder: Folder, header: Mapping[str, Any], sections: Sequence[bytes]) -> None:
-    """Write how far a run has come: a line that says so, with the time it took, and what it goes on from."""
-    known = {"seconds": folder.seconds_spent, "lengths": [len(section) for section in sections]}
-    folder.write(LATEST, json.dumps(dict(header) | known).encode() + b"\n", *sections)
+    """Write how far a run has come: a header that says so, with the time it took, and what it goes on from."""
+    folder.write_record(LATEST, dict(header) | {"seconds": folder.seconds_spent}, sections, BEFORE)
 
 
 def read_latest(path: Path) -> tuple[dict[str, Any] | None, list[bytes]]:
-    """Return the header and the sections of what was written last; None if nothing was."""
-    file = path / LATEST
-    if not file.is_file():
+    """Return the header and the sections of what was written last, or, where that is damaged, of what came before it.
+
+    None if nothing was written.
+    """
+    latest, before = path / LATEST, path / BEFORE
+    if not latest.is_file() and not before.is_file():
         return None, []
-    with file.open("rb") as source:
-        header = json.loads(source.readline())
-        return header, [source.read(length) for length in header["lengths"]]
-
-
-def write_atomically(target: Path, *parts: bytes) -> None:
-    """Write a file beside, see it to the disk, and rename it."""
-    partial = target.with_name(target.name + ".partial")
     try:
-        with partial.open("wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
+        return read_record(latest)
+    except DamageError as damage:
+        try:
+            found = read_record(before)
+        except DamageError:
+            raise DamageError(damage.file, damage.why, _without_latest(path)) from damage
+        warnings.warn(f"{damage} The run goes on from the record before it, {before.name}.", stacklevel=3)
+        return found
 
 
-def sync_folder(path: Path) -> None:
-    """See a folder's names to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _without_latest(path: Path) -> str:
+    return (
+        f"There is no record before it. Nothing was changed. Whole chunks of draws are in {path / STORE}; to draw "
+        f"again from the end of tuning, delete {LATEST}, {BEFORE} and {STORE} there and repeat the call."
+    )
 
 
 @contextmanager
@@ -194,17 +317,29 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(
-            f"A checkpoint must be written to {path}, but: {error.strerror or error}. What was written before is "
-            "whole: make room, and the same call goes on from there."
+            f"The checkpoint {path} cannot be written: {error.strerror or error}. What was written before is whole: "
+            "make room, and the same call goes on from there."
         ) from error
 
 
 def remove(path: str | Path) -> None:
     """Delete a checkpoint, and nothing else."""
     folder = Path(path)
-    if read_identity(folder) is None:
-        raise CheckpointError(f"{folder} must be a checkpoint, but it is none: nothing was deleted.")
+    if not folder.is_dir() or read_identity(folder) is None:
+        raise CheckpointError(f"{folder} is not a checkpoint: nothing was deleted.")
     shutil.rmtree(folder)
+
+
+def repair(path: str | Path) -> None:
+    """Write those damaged files of a checkpoint or a saved run again whose content is known from elsewhere in it.
+
+    What cannot be mended is told as a `tempering.errors.DamageError`.
+    """
+    from tempering.io.run_store import RunStore
+
+    folder = Path(path)
+    store = folder / STORE if (folder / STORE).is_dir() else folder
+    RunStore(store, mode="r+")
 
 
 def as_checkpoint(value: str | Path | Checkpoint) -> Checkpoint:

@@ -7,17 +7,22 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tempering.engines.scalar import ScalarEngine
 from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
-from tempering.execution.checkpoint import Folder, as_checkpoint, writing
-from tempering.execution.identity import identity_of
+from tempering.execution.checkpoint import STORE, Folder, as_checkpoint, writing
+from tempering.execution.digest import contents
+from tempering.execution.identity import agree, classes_of, identity_of, values_at
 from tempering.execution.interruption import Interruption, listening
 from tempering.execution.journal import Journal, JournalEngine
-from tempering.execution.keeping import STORE, AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
+from tempering.execution.keeping import AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
 from tempering.execution.operations import operations
+from tempering.execution.pace import BLOCK, Pace
+from tempering.execution.probes import check_probes
 from tempering.execution.recipe import Recipe
 from tempering.execution.sum_keeping import SumKeeper, is_of_sums, load_sums
 from tempering.execution.workers import Workers
@@ -51,7 +56,9 @@ class Execution:
 
     def engine(self, recipe: Recipe, n_chains: int) -> JournalEngine:
         """Build the engine of a run: chains in blocks, answers from the journal as far as it goes."""
-        return JournalEngine(self._blocks(recipe, n_chains), self.journal, self.interruption, self.how_to_go_on)
+        pace = Pace(recipe.engine == "vector", BLOCK if self.folder is None else self.folder.seconds)
+        engine = self._blocks(recipe, n_chains)
+        return JournalEngine(engine, self.journal, self.interruption, self.how_to_go_on, pace)
 
     def part_size(self, recipe: Recipe, engine: Any, n_units: int, *, on_devices: bool) -> int:
         """Return how many chains (or ensembles) of an engine are summed together: as many as run at once."""
@@ -62,8 +69,11 @@ class Execution:
 
     def _blocks(self, recipe: Recipe, n_chains: int) -> WholeEngine:
         whole = recipe.build(n_chains)
+        if isinstance(whole, ScalarEngine):
+            whole.is_stopped = self.interruption.is_requested
         size = block_size(recipe.engine, n_chains, whole.chains_per_ensemble, operations(recipe))
         if self.workers is not None:
+            self.workers.is_stopped = self.interruption.is_requested
             return SpreadEngine(whole, recipe, n_chains, size, self.workers)
         if recipe.engine == "scalar" or size >= n_chains or not _on_processor():
             return WholeEngine(whole, n_chains, size)
@@ -96,12 +106,24 @@ class Execution:
         """Refuse a checkpoint of another run; return the draws, or the sums, of one that is done."""
         if self.folder is None:
             return None
-        self.folder.identify(identity_of(plan, **arguments))
+        self.folder.classes = classes_of(plan)
+        may_grow = plan.method != "sequential" and arguments.get("keep", "draws") == "draws"
+        known = identity_of(plan, **arguments)
+        self.folder.identify(known, "draws" if may_grow else None, lambda: contents(plan.target, plan.kernel), agree)
+        if plan.layout is not None:
+            self.folder.values_at = partial(values_at, plan)
+            check_probes(self.folder, agree)
         if is_of_sums(self.folder.path):
             sums, is_whole = load_sums(self.folder.path)
-            return sums if is_whole else None
-        zarr_library()
-        return load_checkpoint(self.folder.path) if is_finished(self.folder.path) else None
+            if is_whole:
+                return sums
+        else:
+            zarr_library()
+            n, may_write = arguments["draws"] if may_grow else None, not self.folder.why_not_written
+            if is_finished(self.folder.path, n, may_write=may_write):
+                return load_checkpoint(self.folder.path)
+        self.folder.check_writable()
+        return None
 
     def finished(self, draws: TemperedDraws) -> TemperedDraws:
         """Write draws that came all at once to the checkpoint, if there is one."""
@@ -110,15 +132,19 @@ class Execution:
                 save(draws, self.folder.path / STORE)
         return draws
 
-    def stopped(self, keeper: Keeper, states: Any, n: int) -> TemperedDraws:
+    def stopped(self, keeper: Keeper, n: int) -> TemperedDraws:
         """Return what there is after a Ctrl-C, and say so."""
-        keeper.save(states)
         self.warn_of_stop(keeper.n_done, n)
         return keeper.so_far()
 
     def warn_of_stop(self, n_done: int, n: int) -> None:
-        """Say how far a run has come that was ended by Ctrl-C, and how to go on."""
-        warnings.warn(f"Stopped by Ctrl-C after {n_done} of {n} draws a chain. {self.how_to_go_on}", stacklevel=4)
+        """Say how far a run has come that was ended by Ctrl-C, and how to go on; end the program where it was told to.
+
+        A scheduler that wants its machine back sends SIGTERM: once the checkpoint is written, the process ends.
+        """
+        by = self.interruption.by
+        warnings.warn(f"Stopped by {by} after {n_done} of {n} draws a chain. {self.how_to_go_on}", stacklevel=4)
+        self.interruption.end_program()
 
 
 def _on_processor() -> bool:
@@ -135,7 +161,7 @@ def carrying_out(executor: Executor | None, checkpoint: Any) -> Iterator[Executi
     workers = None
     try:
         workers = None if executor is None else Workers(executor)
-        with listening() as interruption:
+        with listening(also_to_terminate=folder is not None) as interruption:
             yield Execution(interruption, workers, folder, None if folder is None else Journal(folder))
     finally:
         if workers is not None:

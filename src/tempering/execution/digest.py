@@ -1,9 +1,9 @@
 """Digests that are the same in another process: of functions with all they refer to, of arrays, of plain values.
 
 A function of the user's is known by its byte code, its constants, and what it closes over or names, all the way
-down. Anything that comes from an installed package is known by its name: versions are compared elsewhere. Lists and
-dicts that functions or objects refer to are passed over: they may be counters and caches, which change as a run goes
-on. What is in them shows in the values of the log density, which are compared too.
+down; a module of the user's by its source. Anything that comes from an installed package is known by its name: versions
+are compared elsewhere. Lists, dicts and sets that functions or objects refer to may be data, or counters and caches
+which change as a run goes on: `contents` tells of each of them by itself.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import hashlib
 import sys
 import sysconfig
 import types
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,14 +37,24 @@ def digest(*values: Any) -> str:
     return walker.hash.hexdigest()[:16]
 
 
+def contents(*values: Any) -> dict[str, str]:
+    """Return digests of the lists, sets and entries of dicts that functions and objects refer to, by place."""
+    walker = _Walker()
+    walker.add(values)
+    return walker.contents
+
+
 class _Walker:
     """Feeds a hash with what a value is made of; a value seen before counts by its turn."""
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
+        self.contents: dict[str, str] = {}  # of what may change, by place
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []  # so that no number of _seen is given away again
         self._n_above = 0  # functions and objects that the present value is part of
+        self._place: list[str] = []
+        self._opened: set[int] = set()
 
     def add(self, value: Any) -> None:
         if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
@@ -60,6 +72,7 @@ class _Walker:
     def _add_compound(self, value: Any) -> None:
         if self._n_above and isinstance(value, list | dict | set):
             self._feed("may change")
+            self._add_contents(value)
         elif isinstance(value, Mapping):
             self._feed("mapping", len(value))
             self._add_all(part for item in value.items() for part in item)
@@ -87,6 +100,41 @@ class _Walker:
                 self._add_object(value)
             self._n_above -= 1
 
+    def _add_contents(self, value: Any) -> None:
+        """Tell of each entry of a dict, or of a whole list or set, apart from the rest."""
+        if id(value) in self._opened:
+            return
+        self._opened.add(id(value))
+        if isinstance(value, dict):
+            for key, part in value.items():
+                with self._at(f"[{key!r}]"):
+                    self._add_content(value, part)
+        else:
+            self._add_content(value, tuple(value) if isinstance(value, list) else frozenset(value))
+
+    def _add_content(self, holder: Any, part: Any) -> None:
+        inner = _Walker()
+        inner._place, inner._opened = self._place, self._opened
+        inner._seen, inner._alive = {id(holder): 0}, [holder]  # a value may hold itself
+        inner.add(part)
+        self.contents |= inner.contents
+        first = max((i for i, place in enumerate(self._place) if not place.startswith("[")), default=0)
+        name = "".join(self._place[first:])
+        while name in self.contents:
+            name += "'"
+        self.contents[name] = inner.hash.hexdigest()[:16]
+
+    @contextmanager
+    def _at(self, place: str) -> Iterator[None]:
+        self._place.append(place)
+        yield
+        self._place.pop()
+
+    def _add_named(self, names: Any, scope: Mapping[str, Any], before: str = "") -> None:
+        for name in names:
+            with self._at(f"{before}{name}"):
+                self.add(scope[name])
+
     def _add_all(self, values: Any) -> None:
         for value in values:
             self.add(value)
@@ -100,9 +148,11 @@ class _Walker:
             self.add(function.__code__)
         else:
             self.add(function.__code__)
-            self._add_all(function.__globals__[name] for name in _names(function.__code__, function.__globals__))
+            scope = function.__globals__
+            self._add_named(_names(function.__code__, scope), scope, f"{function.__name__}: ")
         self._add_all((function.__defaults__, function.__kwdefaults__))
-        self._add_all(_content(cell) for cell in function.__closure__ or ())
+        cells = dict(zip(function.__code__.co_freevars, map(_content, function.__closure__ or ()), strict=False))
+        self._add_named(cells, cells, f"{function.__name__}: ")
         return None
 
     def _add_class(self, kind: type) -> None:
@@ -122,14 +172,41 @@ class _Walker:
             return self.add(_as_numpy(value))
         kind = type(value)
         self._feed("object", kind.__module__, kind.__qualname__)
-        if isinstance(value, types.ModuleType | types.BuiltinFunctionType | np.ufunc):
+        if isinstance(value, types.ModuleType):
+            return self._add_module(value)
+        if isinstance(value, types.BuiltinFunctionType | np.ufunc):
             return self._feed(getattr(value, "__name__", ""))
         if is_dataclass(value):
-            return self._add_all(getattr(value, f.name, None) for f in fields(value) if f.compare)
+            found = {f.name: getattr(value, f.name, None) for f in fields(value) if f.compare}
+            return self._add_named(found, found, f"{kind.__name__}.")
         if not _is_installed(kind.__module__) or kind.__module__.startswith("tempering."):
             self.add(kind)
-            self._add_all(item for item in getattr(value, "__dict__", {}).items() if _is_told_of(*item))
+            found = {name: part for name, part in getattr(value, "__dict__", {}).items() if _is_told_of(name, part)}
+            self._feed(sorted(map(str, found)))
+            return self._add_named(sorted(found, key=str), found, f"{kind.__name__}.")
+        if hasattr(value, "__array__"):  # a table of pandas, say
+            self._add_table(value)
         return None
+
+    def _add_module(self, module: types.ModuleType) -> None:
+        """Know a module of the user's by its source, and by those of the modules that it uses."""
+        self._feed(module.__name__)
+        file = getattr(module, "__file__", None)
+        if _is_installed(module.__name__) or file is None:
+            return
+        try:
+            self._feed(hashlib.sha256(Path(file).read_bytes()).hexdigest())
+        except OSError:
+            self._feed("no source")
+        used = [part for part in vars(module).values() if isinstance(part, types.ModuleType)]
+        self._add_all(sorted(used, key=lambda part: part.__name__))
+
+    def _add_table(self, value: Any) -> None:
+        try:
+            array = np.asarray(value)
+        except Exception:  # whatever the object thinks of being an array
+            return
+        self.add(array if array.dtype != object else tuple(array.ravel().tolist()))
 
     def _feed(self, *parts: Any) -> None:
         self.hash.update(repr(parts).encode())

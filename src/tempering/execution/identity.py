@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from platform import python_version
 from typing import Any
@@ -10,11 +12,14 @@ import numpy as np
 
 from tempering.compiling.programs import jitted
 from tempering.execution.digest import digest
+from tempering.io.encoding import classes_around
 from tempering.randomness import stream
 from tempering.runs.planning import Plan
 from tempering.target import Target
 
 STEPS = (0.0, 0.03, -0.11)  # from the start, relative and absolute
+MOST_SECONDS = 1.0  # spent on evaluating a target before a run, where one call does not take longer
+NEAR = 1e-8  # relative
 PACKAGES = ("tempering", "jax", "jaxlib", "numba", "numpy", "scipy")
 
 
@@ -36,6 +41,20 @@ def identity_of(plan: Plan, **arguments: Any) -> dict[str, str]:
     return known | {name: described(value) for name, value in arguments.items()} | versions()
 
 
+def classes_of(plan: Plan) -> dict[str, type]:
+    """Return the classes of a user's own that states of a model may be made of."""
+    if isinstance(plan.target, Target):
+        return {}
+    import jax
+
+    with jax.enable_x64(True):
+        if plan.engine == "vector":
+            example = jax.eval_shape(plan.target.initial, jax.random.key(plan.seed))
+        else:
+            example = plan.target.initial(stream(plan.seed, 0))
+    return classes_around(plan.target, example)
+
+
 def versions() -> dict[str, str]:
     """Return the versions of all that computes."""
     return {name: version(name) for name in PACKAGES} | {"python": python_version()}
@@ -50,26 +69,63 @@ def _log_densities(plan: Plan) -> str:
     """Evaluate the target at some points: data that sit deep inside other libraries' objects show in its values."""
     import jax
 
-    is_traced = plan.engine == "vector"  # operation by operation, JAX would compile more
-    with jax.enable_x64(True), np.errstate(all="ignore"):
+    with jax.enable_x64(True):
         if isinstance(plan.target, Target):
             assert plan.layout is not None
             start = plan.layout.flatten(plan.example)
-            points = [plan.layout.unflatten(start * (1 + step) + step) for step in STEPS]
-            functions = [
-                jitted(f, is_brief=True) if is_traced else f
-                for f in (plan.target.base, plan.target.energy)
-                if f is not None
-            ]
-            return " ".join(_value(f, point) for f in functions for point in points)
+            return " ".join(values_at(plan, [start * (1 + step) + step for step in STEPS]))
         seeds = [plan.seed, plan.seed + 1]
         streams = [jax.random.key(s) if plan.engine == "vector" else stream(s, 0) for s in seeds]
-        return " ".join(_value(plan.target.energy, plan.target.initial(rng)) for rng in streams)
+        return " ".join(_values(plan.target.energy, (plan.target.initial(rng) for rng in streams)))
+
+
+def values_at(plan: Plan, points: Iterable[Any]) -> list[str]:
+    """Return the values of the target's functions at flat positions, of as many as can be had in a second or two."""
+    layout = plan.layout
+    assert layout is not None
+    is_traced = plan.engine == "vector"  # operation by operation, JAX would compile more
+    own = [f for f in (plan.target.base, plan.target.energy) if f is not None]
+    functions = [jitted(f, is_brief=True) if is_traced else f for f in own]
+    return _values(lambda point: [_value(f, point) for f in functions], map(layout.unflatten, points))
+
+
+def agree(there: str, here: str) -> bool:
+    """Whether values are the same, as far as both have been evaluated, to the rounding of another machine."""
+    return all(_are_near(one, two) for one, two in zip(there.split(), here.split(), strict=False))
+
+
+def _are_near(one: str, two: str) -> bool:
+    try:
+        return one == two or bool(np.isclose(float(one), float(two), rtol=NEAR, atol=0.0))
+    except ValueError:  # the name of an error
+        return False
+
+
+def _values(function: Callable[[Any], Any], points: Iterable[Any]) -> list[str]:
+    """Evaluate a function at one point after the other, and stop where that takes too long."""
+    import jax
+
+    found: list[str] = []
+    started = time.monotonic()
+    for point in points:
+        with jax.enable_x64(True), np.errstate(all="ignore"):
+            value = function(point)
+        found += value if isinstance(value, list) else [_written(value)]
+        if time.monotonic() - started > MOST_SECONDS:
+            break
+    return found
 
 
 def _value(function: Any, point: Any) -> str:
-    """Return ten digits: code that was compiled elsewhere need not round in the same way."""
     try:
-        return f"{float(np.asarray(function(point)).squeeze()):.10g}"
+        return _written(function(point))
     except Exception as error:  # away from the start a density may fail in any way of its own
+        return type(error).__name__
+
+
+def _written(value: Any) -> str:
+    """Return ten digits: eager evaluation need not round as compiled code does."""
+    try:
+        return f"{float(np.asarray(value).squeeze()):.10g}"
+    except (TypeError, ValueError) as error:
         return type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,16 +13,15 @@ from typing import Any
 import numpy as np
 
 from tempering.engines.trace import Trace, joined, shortened
-from tempering.errors import CheckpointError, SamplerError
+from tempering.errors import CheckpointError, DamageError
 from tempering.execution.blocks import WholeEngine
-from tempering.execution.checkpoint import Folder, read_latest, write_latest, writing
-from tempering.execution.pickling import pack, unpack
+from tempering.execution.checkpoint import LATEST, STORE, Folder, read_identity, read_latest, write_latest, writing
+from tempering.execution.probes import write_probes
 from tempering.execution.sum_keeping import is_of_sums
-from tempering.io.run_store import ARRAYS, RunStore, draws_in_chunk, zarr_library
-from tempering.io.zarr_store import load, open_draws, rows_of
+from tempering.io.encoding import decode, encode
+from tempering.io.run_store import ARRAYS, RunStore, draws_in_chunk
+from tempering.io.zarr_store import BEFORE, load, open_draws, rows_of
 from tempering.runs.draws import TemperedDraws
-
-STORE = "draws.zarr"
 
 AsDraws = Callable[[Trace], TemperedDraws]
 
@@ -49,16 +49,24 @@ class Keeper(ABC):
     def save(self, states: Any) -> None:  # noqa: B027 - there is nothing to do in memory
         """Write what there is, where it is kept on disk."""
 
+    def frozen(self, states: Any) -> Any:
+        """Return states as they are now, however they are changed in place, where they may have to be written."""
+        return None
+
+    def save_frozen(self, frozen: Any) -> None:  # noqa: B027 - there is nothing to do in memory
+        """Write what there is, with states as they were."""
+
     @contextmanager
-    def keeping(self, states: Any) -> Iterator[None]:
-        """Hand the draws so far over with an error that stops the run, and write them."""
+    def keeping(self, states: Any, frozen: Any = None) -> Iterator[None]:
+        """Hand the draws so far over with an error that stops the run, whatever its class, and write them."""
+        before = self.frozen(states) if frozen is None else frozen
         try:
             yield
-        except SamplerError as error:
+        except Exception as error:
             if self.n_done:
-                error.draws = self.so_far()
+                error.draws = self.so_far()  # type: ignore[attr-defined]
                 if not isinstance(error, CheckpointError):
-                    self.save(states)
+                    self.save_frozen(before)
             raise
 
 
@@ -82,6 +90,8 @@ class KeptInMemory(Keeper):
 
     def so_far(self) -> TemperedDraws:
         """Return the draws there are."""
+        if not self._traces:
+            raise KeyboardInterrupt("Stopped before there were draws to return.")
         return self._as_draws(shortened(joined(self._traces), self._n))
 
     def finish(self, states: Any) -> TemperedDraws:
@@ -90,7 +100,10 @@ class KeptInMemory(Keeper):
 
 
 class KeptOnDisk(Keeper):
-    """Draws in a checkpoint: whole chunks in a store, the rest beside the states that belong to them."""
+    """Draws in a checkpoint: whole chunks in a store, the rest beside the states that belong to them.
+
+    Engines make whole blocks: what they made beyond the draws asked for is kept too, for a run that is gone on with.
+    """
 
     def __init__(self, folder: Folder, engine: WholeEngine, as_draws: AsDraws, n: int) -> None:
         super().__init__(as_draws, n)
@@ -102,8 +115,9 @@ class KeptOnDisk(Keeper):
         if header is not None:
             self.n_done, self._n_stored = header["n_done"], header["n_stored"]
             folder.seconds_before = header["seconds"]
-            self._new = [unpack(sections[1])]
-            self.states = engine.unpacked(unpack(sections[2]))
+            self._new = [decoded(folder.path, sections[1], folder.classes)]
+            self.states = engine.from_parts(decoded(folder.path, sections[2], folder.classes))
+            self._open_store()
 
     def add(self, trace: Trace, states: Any) -> None:
         """Keep a block of draws; write if it is time."""
@@ -112,49 +126,100 @@ class KeptOnDisk(Keeper):
         if self._folder.is_due:
             self.save(states)
 
+    def frozen(self, states: Any) -> Any:
+        """Return states as they are now; those of other engines than the scalar one never change."""
+        return self._encoded(states) if isinstance(states, list) and not _are_bytes(states) else states
+
+    def save_frozen(self, frozen: Any) -> None:
+        """Write what there is, with states as they were."""
+        self._save(frozen if isinstance(frozen, bytes) else self._encoded(frozen))
+
     def save(self, states: Any) -> None:
+        """Write what there is."""
+        self._save(self._encoded(states))
+
+    def _encoded(self, states: Any) -> bytes:
+        return encode(self._engine.parts(states), self._folder.classes)
+
+    def _save(self, states: bytes) -> None:
         """Write whole chunks, then the states with what is left: only this makes the chunks count."""
-        rest = shortened(joined(self._new), self._n - self._n_stored)
-        chunk = draws_in_chunk(rest.rung.shape[0], _width(rest))
-        self._open_store(rest, chunk)
-        while rest.rung.shape[1] >= chunk:
+        if not self._new:
+            return
+        rest = joined(self._new)
+        if self._store is None:
+            self._open_store()
+        chunk = self._chunk(rest)
+        while min(rest.rung.shape[1], self._n - self._n_stored) >= chunk:
             self._write_chunk(shortened(rest, chunk))
             rest = _without(rest, chunk)
             self._new = [rest]
-        tail = self._as_draws(rest)
+        tail = self._as_draws(self._wanted(rest))
         named = {name: getattr(tail, name) for name in ARRAYS} | {"values": dict(tail.values)}
-        sections = [pack(named), pack(rest), pack(self._engine.packed(states))]
+        sections = [encode(named), encode(rest), states]
+        write_probes(self._folder, rest)
         write_latest(self._folder, {"n_done": self.n_done, "n_stored": self._n_stored}, sections)
         self._new = [rest]
 
     def so_far(self) -> TemperedDraws:
         """Return the draws there are, on disk and in memory."""
-        rest = self._as_draws(shortened(joined(self._new), self._n - self._n_stored))
-        return rest if self._n_stored == 0 else _one_after_the_other(self._stored(), rest)
+        if not self._new:
+            raise KeyboardInterrupt("Stopped before there were draws to return.")
+        rest = self._as_draws(self._wanted(joined(self._new)))
+        if self._n_stored == 0:
+            return rest
+        assert self._store is not None
+        return _one_after_the_other(open_draws(self._store, self._n_stored), rest)
 
     def finish(self, states: Any) -> TemperedDraws:
         """Write the last chunk and return the whole run, to be read from the disk when asked for."""
         self.save(states)
-        rest = self._new[0]
+        rest, n_stored = self._wanted(self._new[0]), self._n_stored
         assert self._store is not None
         if rest.rung.shape[1]:
             self._write_chunk(rest)
+            self._n_stored = n_stored  # a chunk that is not full does not count: it will be written again
         info = self._as_draws(shortened(rest, 0)).info
         assert info is not None
         with writing(self._folder.path):
             n_iterations = info.n_iterations + self._n
             self._store.finish(replace(info, n_iterations=n_iterations, seconds=self._folder.seconds_spent))
+            shutil.rmtree(self._set_aside, ignore_errors=True)
         return load(self._folder.path / STORE)
 
-    def _open_store(self, like: Trace, chunk: int) -> None:
-        path = self._folder.path / STORE
-        if self._store is None:
-            is_there = (path / "zarr.json").is_file()
-            with writing(self._folder.path):
-                self._store = RunStore(path) if is_there else self._created(path, like, chunk)
+    def _wanted(self, rest: Trace) -> Trace:
+        """Leave out what was made beyond the draws asked for."""
+        return shortened(rest, self._n - self._n_stored)
 
-    def _created(self, path: Path, like: Trace, chunk: int) -> RunStore:
-        return RunStore.create(path, self._as_draws(shortened(like, 1)), self._n, chunk)
+    def _chunk(self, rest: Trace) -> int:
+        if self._n_stored:
+            assert self._store is not None
+            return self._store.chunk
+        return draws_in_chunk(rest.rung.shape[0], _width(rest))
+
+    @property
+    def _set_aside(self) -> Path:
+        return self._folder.path / (STORE + BEFORE)
+
+    def _open_store(self) -> None:
+        """Open the store, or make it where no draw has been stored yet; one with too little room is given more."""
+        path = self._folder.path / STORE
+        with writing(self._folder.path):
+            if path.is_dir():
+                store = RunStore(path)
+                store.check_chunks(self._n_stored)
+                if store.n_draws < self._n and self._n_stored == 0:  # its few draws are all in the last record
+                    shutil.rmtree(self._set_aside, ignore_errors=True)
+                    path.rename(self._set_aside)
+                elif store.n_draws < self._n:
+                    store.reopen(self._n)
+                    self._store = store
+                else:
+                    self._store = store
+            elif self._n_stored:
+                raise DamageError(path, "it is missing", _without_store(self._folder.path, self._n_stored))
+            if self._store is None:
+                like = joined(self._new)
+                self._store = RunStore.create(path, self._as_draws(shortened(like, 1)), self._n, self._chunk(like))
 
     def _write_chunk(self, trace: Trace) -> None:
         assert self._store is not None
@@ -163,33 +228,56 @@ class KeptOnDisk(Keeper):
             self._store.write(self._n_stored, draws)
         self._n_stored += trace.rung.shape[1]
 
-    def _stored(self) -> TemperedDraws:
-        root = zarr_library().open_group(self._folder.path / STORE, mode="r")
-        return open_draws(root, self._n_stored)
+
+def _are_bytes(states: list[Any]) -> bool:
+    return bool(states) and isinstance(states[0], bytes)
 
 
-def is_finished(path: Path) -> bool:
-    """Whether all draws are in the store."""
-    store = path / STORE
-    return (store / "zarr.json").is_file() and bool(zarr_library().open_group(store, mode="r").attrs["is_whole"])
+def _without_store(path: Path, n_stored: int) -> str:
+    return (
+        f"The first {n_stored} draws of each chain were in it. Put it back from a backup; or, to draw again from the "
+        f"end of tuning, delete {LATEST} and {LATEST}.before in {path} and repeat the call."
+    )
+
+
+def decoded(path: Path, section: bytes, classes: Any = None) -> Any:
+    """Return what a section of the last record holds."""
+    try:
+        return decode(section, classes)
+    except ValueError as error:
+        raise DamageError(path / LATEST, str(error)) from error
+
+
+def is_finished(path: Path, n: int | None = None, *, may_write: bool = False) -> bool:
+    """Whether all draws are in the store: those it was begun for, or ``n``."""
+    if not (path / STORE).is_dir():
+        return False
+    store = RunStore(path / STORE, mode="r+" if may_write else "r")
+    return store.is_whole and (n is None or store.n_draws >= n)
 
 
 def load_checkpoint(path: Path) -> TemperedDraws:
     """Open the draws that a checkpoint has so far."""
+    if read_identity(path) is None:
+        raise DamageError(path / "run.json", "it is missing, and so is its copy")
     if is_of_sums(path):
         raise CheckpointError(
-            f"{path} must hold draws to be loaded, but its run keeps sums. Write TemperedSums.load({str(path)!r})."
+            f"{path} is the checkpoint of a run that keeps sums, not draws. Write TemperedSums.load({str(path)!r})."
         )
     if is_finished(path):
         return load(path / STORE)
     header, sections = read_latest(path)
     if header is None:
         raise CheckpointError(
-            f"{path} must hold draws to be loaded, but its run has not written any yet. Let it go on, or end it by "
-            "Ctrl-C and take what it returns."
+            f"The run of the checkpoint {path} has not written any draws yet. Let it go on, or end it by Ctrl-C and "
+            "take what it returns."
         )
-    stored = open_draws(zarr_library().open_group(path / STORE, mode="r"), header["n_stored"])
-    rest = replace(rows_of(stored, 0, 0), **unpack(sections[0]))
+    if not (path / STORE).is_dir():
+        raise DamageError(path / STORE, "it is missing", _without_store(path, header["n_stored"]))
+    store = RunStore(path / STORE, mode="r")
+    store.check_chunks(header["n_stored"])
+    stored = open_draws(store, header["n_stored"])
+    rest = replace(rows_of(stored, 0, 0), **decoded(path, sections[0]))
     return _one_after_the_other(stored, rest)
 
 

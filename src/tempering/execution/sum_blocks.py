@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from tempering.estimators.running.rungs import Quantities
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, Unknown, built, follow_the_parent
 from tempering.execution.workers import Workers
+from tempering.io.encoding import LENGTH, Classes, decode, encode
 from tempering.learning.rounds import check_spread
 from tempering.recorders.quantities import Summands
 from tempering.recorders.sum_runs import Course, Part, Task, advance
@@ -88,13 +90,9 @@ class SumBlocks:
         """Return parts one by one."""
         return map(released, parts)
 
-    def held(self, parts: Sequence[Any]) -> list[bytes]:
-        """Return parts as bytes."""
-        return list(parts)
-
-    def from_held(self, parts: Sequence[bytes]) -> list[Any]:
-        """Return parts as they are held here, from bytes."""
-        return list(parts)
+    def from_kept(self, parts: Sequence[Part]) -> list[Any]:
+        """Return parts as they are held here, from those of a checkpoint."""
+        return self.taken(parts)
 
 
 class WholeSums(SumBlocks):
@@ -115,14 +113,9 @@ class WholeSums(SumBlocks):
         """Return the part."""
         return iter(parts)
 
-    def held(self, parts: Sequence[Part]) -> list[bytes]:
-        """Return the part as bytes."""
-        return [squeezed(part) for part in parts]
-
-    def from_held(self, parts: Sequence[bytes]) -> list[Part]:
-        """Return the part, from bytes, on the devices of its engine."""
-        found = map(released, parts)
-        return [replace(part, states=self._engine.placed(part.states)) for part in found]
+    def from_kept(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the part, from that of a checkpoint, on the devices of its engine."""
+        return [replace(part, states=self._engine.placed(part.states)) for part in parts]
 
 
 def advance_squeezed(recipe: Packed, n_units: int, part: bytes, n_stretches: int) -> bytes | Unknown:
@@ -140,4 +133,21 @@ def squeezed(part: Part) -> bytes:
 def released(part: bytes) -> Part:
     """Return a part again."""
     found: Part = unpack(zlib.decompress(part))
+    return found
+
+
+def kept(part: Part, classes: Classes) -> bytes:
+    """Return a part as it is kept in a checkpoint: data alone, a fraction of its size."""
+    data = encode(replace(part, ends=np.asarray(part.ends)), classes)
+    return LENGTH.pack(len(data)) + zlib.compress(data, QUICK)
+
+
+def from_kept(part: bytes, classes: Classes | None = None) -> Part:
+    """Return a part again; raise ValueError where the bytes are none of `kept`'s."""
+    try:
+        (length,) = LENGTH.unpack_from(part)
+        data = zlib.decompressobj().decompress(part[LENGTH.size :], length or 1)
+    except (zlib.error, struct.error, OverflowError) as error:
+        raise ValueError(f"what it holds cannot be decompressed ({error})") from error
+    found: Part = decode(data, classes)
     return found

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tempering.errors import CheckpointError, SamplerError
+from tempering.errors import CheckpointError, DamageError
 from tempering.estimators.running.parts import beside, in_a_tree
 from tempering.estimators.running.rungs import Quantities, RunningRungs
-from tempering.execution.checkpoint import Folder, read_identity, read_latest, write_latest
-from tempering.execution.pickling import pack, unpack
-from tempering.execution.sum_blocks import SumBlocks, released
+from tempering.execution.checkpoint import LATEST, Folder, read_identity, read_latest, write_latest
+from tempering.execution.sum_blocks import SumBlocks, from_kept, kept
+from tempering.io.encoding import Classes, decode, encode
 from tempering.recorders.index_sums import IndexSums
 from tempering.recorders.sum_runs import Course, Part
 from tempering.runs.sums import TemperedSums
@@ -60,14 +60,15 @@ class SumKeeper:
     def __init__(self, folder: Folder | None, about: Mapping[str, Any], started: float) -> None:
         self._folder, self._about, self._started = folder, dict(about), started
 
-    def read(self) -> tuple[Begun, list[bytes], int] | None:
+    def read(self) -> tuple[Begun, list[Part], int] | None:
         """Return how the run was begun, its parts, and how far they have come, where it was begun before."""
         header, sections = (None, []) if self._folder is None else read_latest(self._folder.path)
         if header is None:
             return None
         assert self._folder is not None
         self._folder.seconds_before = header["seconds"]
-        return unpack(sections[1]), unpack(sections[2]), header["n_done"]
+        _, begun, parts = _decoded(self._folder.path, sections, self._folder.classes)
+        return begun, list(parts), header["n_done"]
 
     @property
     def is_due(self) -> bool:
@@ -78,8 +79,8 @@ class SumKeeper:
         """Write the parts, where there is a checkpoint."""
         if self._folder is not None:
             header = {"n_done": at.n_done, "is_whole": at.n_done >= at.begun.course.n}
-            held = at.blocks.held(at.parts)
-            write_latest(self._folder, header, [pack(self._about), pack(at.begun), pack(held)])
+            parts = [kept(part, self._folder.classes) for part in at.blocks.each(at.parts)]
+            write_latest(self._folder, header, [encode(self._about), encode(at.begun), *parts])
 
     def result(self, at: Standing) -> TemperedSums:
         """Put all parts together."""
@@ -88,12 +89,12 @@ class SumKeeper:
 
     @contextmanager
     def keeping(self, before: Standing) -> Iterator[None]:
-        """Hand the sums so far over with an error that stops the run, and write them."""
+        """Hand the sums so far over with an error that stops the run, whatever its class, and write them."""
         try:
             yield
-        except SamplerError as error:
+        except Exception as error:
             if before.n_done:
-                error.draws = self.result(before)
+                error.draws = self.result(before)  # type: ignore[attr-defined]
                 if not isinstance(error, CheckpointError):
                     self.save(before)
             raise
@@ -130,5 +131,19 @@ def load_sums(path: Path) -> tuple[TemperedSums | None, bool]:
     header, sections = read_latest(path)
     if header is None:
         return None, False
-    sums = together(map(released, unpack(sections[2])), unpack(sections[0]), header["seconds"])
-    return sums, bool(header["is_whole"])
+    about, _, parts = _decoded(path, sections, None)
+    return together(parts, about, header["seconds"]), bool(header["is_whole"])
+
+
+def _decoded(path: Path, sections: Sequence[bytes], classes: Classes | None) -> tuple[Any, Begun, Iterator[Part]]:
+    """Return what describes the run, how it was begun, and its parts one by one."""
+
+    def guarded(read: Callable[..., Any], section: bytes, classes: Classes | None) -> Any:
+        try:
+            return read(section, classes)
+        except ValueError as error:
+            raise DamageError(path / LATEST, str(error)) from error
+
+    about, begun, *parts = sections
+    each = (guarded(from_kept, part, classes) for part in parts)
+    return guarded(decode, about, None), guarded(decode, begun, None), each

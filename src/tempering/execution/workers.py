@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
-from tempering.errors import SamplerError, TemperingError
+from tempering.engines.stopping import AbandonedBlock, IsStopped, never
+from tempering.errors import FunctionError, SamplerError, TemperingError
 from tempering.execution.recipe import Packed, Unknown, follow_the_parent
 
 ATTEMPTS = 2
 SMALL = 2**16  # bytes of a recipe that is sent with every block; a larger one only to workers that ask
+LOOK = 0.2  # seconds between two looks whether to stop
 MOST_BREAKS_AT_ONCE = 3  # pools that break before they take a single block
 
 
@@ -23,6 +33,7 @@ class Workers:
         check_executor(executor)
         self._executor = executor
         self._own: ProcessPoolExecutor | None = None  # in place of a user's pool that broke
+        self.is_stopped: IsStopped = never
 
     @property
     def share_memory(self) -> bool:
@@ -30,9 +41,13 @@ class Workers:
         return isinstance(self._executor, ThreadPoolExecutor)
 
     def run(
-        self, function: Callable[..., Any], blocks: Sequence[tuple[Any, ...]], tell: Callable[[], None] = lambda: None
-    ) -> list[Any]:
-        """Return ``function(*block)`` for every block, in their order; ``tell()`` is called after each."""
+        self, function: Callable[..., Any], blocks: Sequence[tuple[Any, ...]], tell: Callable[[], None] = lambda: None,
+        *, may_abandon: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """Return ``function(*block)`` for every block, in their order; ``tell()`` is called after each.
+
+        Where they may be abandoned, nobody waits for blocks once the run is to stop.
+        """
         results: dict[int, Any] = {}
         failures: dict[int, int] = {}
         while len(results) < len(blocks):
@@ -40,30 +55,46 @@ class Workers:
             futures = self._submitted(function, {i: blocks[i] for i in waiting})
             broken = False
             for i, future in futures.items():
+                if may_abandon:
+                    self._wait_or_abandon(future, futures)
                 error = _outcome(future)
                 if error is None:
                     results[i] = future.result()
                     tell()
                     continue
-                if isinstance(error, TemperingError):  # about the target: it would fail anywhere
+                if isinstance(error, TemperingError) and not isinstance(error, FunctionError):  # it would fail anywhere
                     _cancel(futures)
                     raise error
                 broken = broken or isinstance(error, BrokenExecutor)
                 failures[i] = failures.get(i, 0) + 1
                 if failures[i] >= ATTEMPTS:
                     _cancel(futures)
+                    if isinstance(error, FunctionError):
+                        error.block = i
+                        raise error
                     raise _failed(i, len(blocks), error) from error
             if broken:
                 self._renew()
         return [results[i] for i in range(len(blocks))]
 
-    def run_recipe(self, function: Callable[..., Any], recipe: Packed, blocks: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def _wait_or_abandon(self, future: Future[Any], futures: dict[int, Future[Any]]) -> None:
+        while not future.done():
+            if self.is_stopped():
+                _cancel(futures)
+                raise AbandonedBlock
+            wait([future], timeout=LOOK)
+
+    def run_recipe(
+        self, function: Callable[..., Any], recipe: Packed, blocks: Sequence[tuple[Any, ...]], *,
+        may_abandon: bool = False,
+    ) -> list[Any]:  # fmt: skip
         """Return ``function(recipe, *block)`` for every block; a large recipe is sent to workers that ask for it."""
         is_large = isinstance(recipe.content, bytes) and len(recipe.content) > SMALL
-        done = self.run(function, [(recipe.by_name() if is_large else recipe, *block) for block in blocks])
+        named = [(recipe.by_name() if is_large else recipe, *block) for block in blocks]
+        done = self.run(function, named, may_abandon=may_abandon)
         unknown = [i for i, result in enumerate(done) if isinstance(result, Unknown)]
         if unknown:
-            again = self.run(function, [(recipe, *blocks[i]) for i in unknown])
+            again = self.run(function, [(recipe, *blocks[i]) for i in unknown], may_abandon=may_abandon)
             done = [again[unknown.index(i)] if i in unknown else result for i, result in enumerate(done)]
         return done
 

@@ -1,14 +1,20 @@
 """A run's arrays in a Zarr store, one array a quantity, cut along the draws; chunks are added as they come.
 
 Arrays have their full length from the start: adding a chunk writes new files and changes none, so that whatever
-happens while it is written, what was there before stays as it was. xarray can open the store too.
+happens while it is written, what was there before stays as it was. Every chunk carries a checksum. All else that
+describes the run is in the record ``about/record``, with the text of Zarr's own files, so that damage to them is found
+and mended. xarray can open the store too.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import InputError
+from tempering.errors import CheckpointError, DamageError, InputError
+from tempering.io.durable_files import PARTIAL, sync_files, sync_folder, sync_tree, write_atomically
+from tempering.io.encoding import decode, encode
+from tempering.io.records import copy_of, read_either, write_twice
 
 if TYPE_CHECKING:
     from tempering.runs.draws import RunInfo, TemperedDraws
@@ -24,9 +33,11 @@ if TYPE_CHECKING:
 
 FORMAT = 2  # 1: one energy a draw, and a ladder
 MARK = "tempering_format"
-WHOLE = "is_whole"
+ABOUT = "about/record"  # in the folder of an empty array: Zarr looks at no other files there
 CHUNK = 2**20  # numbers in the largest chunk, about: 8 MB
 ARRAYS = ("rung", "terms", "proposed", "acceptance")
+TEXT = re.compile(r"(\w+/)*zarr\.json")
+NOT_ABOUT = {*ARRAYS, "values", "rounds", "go_on", "_kept"}
 
 
 def draws_in_chunk(n_chains: int, width: int) -> int:
@@ -41,18 +52,46 @@ def draws_in_chunk(n_chains: int, width: int) -> int:
 
 
 class RunStore:
-    """A store open for writing."""
+    """A store that is known to be sound, but for its chunks: these are looked at when they are read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, mode: str = "r+") -> None:
         self.path = path
-        self._root = zarr_library().open_group(path, mode="r+")
-        self.chunk = int(self._root["rung"].chunks[1])
-        self._names: list[str] = list(self._root.attrs["names"])
+        self._header, self._sections = _read_about(path)
+        _check_texts(path, self._sections[1], may_write=mode != "r")
+        with readable(path / "zarr.json"):
+            self.root = zarr_library().open_group(path, mode=mode)
+            self.chunk = int(self.root["rung"].chunks[1])
+            self.n_chains = int(self.root["rung"].shape[0])
+            self.names: tuple[str, ...] = tuple(self.root.attrs["names"])
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of each chain that the store has room for."""
+        return int(self._header["n_draws"])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all draws are there."""
+        return bool(self._header["is_whole"])
+
+    @property
+    def arrays(self) -> list[str]:
+        """Where the arrays are that have a row a chain and a column a draw."""
+        return [*(f"values/{i}" for i in range(len(self.names))), *ARRAYS]
+
+    def about(self) -> dict[str, Any]:
+        """Return the fields of the run that are no arrays of draws."""
+        try:
+            return _with_layout(decode(self._sections[0]))
+        except ValueError as error:
+            raise DamageError(self.path / ABOUT, str(error)) from error
 
     @classmethod
     def create(cls, path: Path, like: TemperedDraws, n_draws: int, chunk: int | None = None) -> RunStore:
         """Make the store of a run of ``n_draws`` draws, with names, types and settings as in ``like``."""
-        partial = path.with_name(path.name + ".partial")
+        if path.exists():
+            raise CheckpointError(f"{path} is there already, and a store is never made anew over another one.")
+        partial = path.with_name(path.name + PARTIAL)
         shutil.rmtree(partial, ignore_errors=True)
         root = zarr_library().open_group(partial, mode="w")
         if chunk is None:
@@ -65,16 +104,16 @@ class RunStore:
         for name in ARRAYS:
             array = getattr(like, name)
             _create(root, name, array, dimensions(name, array), n_draws, chunk)
-        _write(root, "log_pseudo_prior", like.log_pseudo_prior, ("rungs",))
-        for i, settings in enumerate(like.settings):
-            _write_fields(root.create_group(f"settings/{i}"), settings._asdict())
-        if like.info is not None:
-            write_info(root.create_group("info"), like.info)
-        layout = None if like.layout is None else _describe(like.layout)
-        common = {"chains_per_ensemble": like.chains_per_ensemble, "path": like.path.described(), "layout": layout}
-        root.attrs.update({MARK: FORMAT, WHOLE: False, "names": list(like.values), **common})
-        shutil.rmtree(path, ignore_errors=True)
+        root.create_array("about", shape=(0,), chunks=(1,), dtype="u1", dimension_names=("about_dim",))
+        root.attrs.update({MARK: FORMAT, "names": list(like.values)})
+        write_twice(
+            partial / ABOUT,
+            {"format": FORMAT, "n_draws": n_draws, "is_whole": False},
+            [encode(_described(like)), json.dumps(_texts(partial)).encode()],
+        )
+        sync_tree(partial)
         partial.rename(path)
+        sync_folder(path.parent)
         return cls(path)
 
     def write(self, first: int, draws: TemperedDraws) -> None:
@@ -82,20 +121,163 @@ class RunStore:
         assert first % self.chunk == 0, "chunks are never changed"
         rows = slice(first, first + draws.n_draws)
         with zarr_library().config.set({"array.write_empty_chunks": True}):  # a chunk of -0.0 is no chunk of zeros
-            for i, name in enumerate(self._names):
-                self._root["values"][str(i)][:, rows] = draws.values[name]
+            for i, name in enumerate(self.names):
+                self.root["values"][str(i)][:, rows] = draws.values[name]
             for name in ARRAYS:
-                self._root[name][:, rows] = getattr(draws, name)
-        arrays = [*(f"values/{i}" for i in range(len(self._names))), *ARRAYS]
-        for number in range(first // self.chunk, -(-rows.stop // self.chunk)):
-            for array in arrays:
-                _sync(self.path / array / "c" / "0" / str(number))
+                self.root[name][:, rows] = getattr(draws, name)
+        numbers = range(first // self.chunk, -(-rows.stop // self.chunk))
+        sync_files(self.chunk_file(array, number) for number in numbers for array in self.arrays)
 
     def finish(self, info: RunInfo | None = None) -> None:
         """Say that all draws are there."""
+        about = decode(self._sections[0])
         if info is not None:
-            self._root["info"].attrs.update({"seconds": info.seconds, "n_iterations": info.n_iterations})
-        self._root.attrs[WHOLE] = True
+            about["info"] = info
+        self._write_about({"is_whole": True}, encode(about))
+
+    def reopen(self, n_draws: int) -> None:
+        """Make room for more draws than the run was begun with."""
+        about = decode(self._sections[0])
+        self._write_about({"is_whole": False}, encode(about))
+        for name in self.arrays:
+            array = self.root[name]
+            array.resize((array.shape[0], n_draws, *array.shape[2:]))
+        sync_files(self.path / name for name in _texts(self.path))
+        self._sections[1] = json.dumps(_texts(self.path)).encode()
+        self._write_about({"n_draws": n_draws}, self._sections[0])
+
+    def _write_about(self, header: dict[str, Any], described: bytes) -> None:
+        self._header, self._sections = self._header | header, [described, self._sections[1]]
+        write_twice(self.path / ABOUT, self._header, self._sections)
+
+    def chunk_file(self, array: str, number: int) -> Path:
+        """Return where a chunk of draws is."""
+        others = ("0",) * (self.root[array].ndim - 2)
+        return self.path.joinpath(array, "c", "0", str(number), *others)
+
+    def check_chunks(self, n_draws: int) -> None:
+        """Refuse a store that lacks chunks of its first ``n_draws`` draws."""
+        for number in range(-(-n_draws // self.chunk)):
+            for array in self.arrays:
+                self._check_chunk(array, number)
+
+    def read(self, array: str, first: int, last: int) -> NDArray[Any]:
+        """Read draws ``first`` to ``last - 1`` of every chain; raise `DamageError` where they are not as written."""
+        numbers = range(first // self.chunk, -(-last // self.chunk)) if last > first else range(0)
+        for number in numbers:
+            self._check_chunk(array, number)
+        try:
+            return np.asarray(self.root[array][:, first:last])
+        except Exception:  # codecs fail each in a way of its own
+            for number in numbers:
+                with self._looking_at(array, number):
+                    self.root[array][:, number * self.chunk : (number + 1) * self.chunk]
+            raise
+
+    def _check_chunk(self, array: str, number: int) -> None:
+        with self._looking_at(array, number):
+            if os.stat(self.chunk_file(array, number)).st_size == 0:
+                raise ValueError("it is empty")
+
+    @contextmanager
+    def _looking_at(self, array: str, number: int) -> Iterator[None]:
+        """Turn whatever goes wrong with a chunk into one error, with the draws before it."""
+        try:
+            yield
+        except Exception as error:
+            why = "it is missing" if isinstance(error, FileNotFoundError) else _first_line(error)
+            damage = DamageError(self.chunk_file(array, number), why, self._what_is_left(number * self.chunk))
+            damage.draws = self._opened(number * self.chunk)
+            raise damage from error
+
+    def _what_is_left(self, n: int) -> str:
+        if n == 0:
+            return "It holds the first draws; nothing on disk was changed."
+        return f"The {n} draws of each chain before it can still be read: they are the error's `draws`."
+
+    def _opened(self, n: int) -> Any:
+        from tempering.io.zarr_store import open_draws
+
+        return open_draws(self, n) if n else None
+
+
+def _read_about(path: Path) -> tuple[dict[str, Any], list[bytes]]:
+    """Read what describes a run."""
+    header, sections = read_either(path / ABOUT)
+    if header.get("format") != FORMAT:
+        raise InputError(
+            f"{path} has format {header.get('format')}, but this version reads format {FORMAT}. Read it with the "
+            "version of tempering that wrote it."
+        )
+    return header, sections
+
+
+def _check_texts(path: Path, section: bytes, *, may_write: bool) -> None:
+    """Compare Zarr's own files with what they were; put them right, where files may be written."""
+    for name, text in json.loads(section).items():
+        file = path / name
+        if not TEXT.fullmatch(name) or not file.resolve().is_relative_to(path.resolve()):
+            raise DamageError(path / ABOUT, f"it names a file, {name}, that is no part of a store")
+        if file.is_file() and file.read_bytes() == text.encode():
+            continue
+        if not may_write:
+            raise DamageError(
+                file,
+                "it has changed" if file.is_file() else "it is missing",
+                f"No draw is lost: tempering.execution.repair({str(path)!r}) writes again what it held.",
+            )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, text.encode())
+        warnings.warn(f"{file} was damaged. It has been restored from {ABOUT}; no draw is lost.", stacklevel=4)
+
+
+def _texts(path: Path) -> dict[str, str]:
+    """Return Zarr's own files by name."""
+    return {file.relative_to(path).as_posix(): file.read_text() for file in sorted(path.rglob("zarr.json"))}
+
+
+def _described(draws: TemperedDraws) -> dict[str, Any]:
+    """Return the fields of a run that are no arrays of draws, its layout as plain data."""
+    found = {f.name: getattr(draws, f.name) for f in fields(draws) if f.name not in NOT_ABOUT}
+    return found | {"layout": None if draws.layout is None else _describe(draws.layout)}
+
+
+def _with_layout(found: dict[str, Any]) -> dict[str, Any]:
+    from tempering.target.layout import Layout
+
+    layout = found["layout"]
+    return found | {"layout": None if layout is None else Layout.of(_example(layout["container"], layout["shapes"]))}
+
+
+@contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Turn whatever Zarr says about a store it cannot open into one error."""
+    try:
+        yield
+    except Exception as error:
+        raise DamageError(file, _first_line(error)) from error
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is, or was, a store of ours, however damaged."""
+    return (path / ABOUT).is_file() or copy_of(path / ABOUT).is_file() or _mark_of(path) is not None
+
+
+def check_format(path: Path) -> None:
+    """Refuse stores of other formats, which have no record of what they hold."""
+    mark = _mark_of(path)
+    if mark not in (None, FORMAT) and not (path / ABOUT).is_file():
+        raise InputError(
+            f"{path} has format {mark}, but this version reads format {FORMAT}. Read it with the version of tempering "
+            "that wrote it."
+        )
+
+
+def _mark_of(path: Path) -> Any:
+    try:
+        return json.loads((path / "zarr.json").read_text())["attributes"][MARK]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def zarr_library() -> Any:
@@ -114,13 +296,6 @@ def dimensions(name: str, array: Any) -> tuple[str, ...]:
     return ("chain", "draw", *(f"{name}_dim_{i}" for i in range(np.ndim(array) - 2)))
 
 
-def write_info(group: Any, info: RunInfo) -> None:
-    """Write how a run came about."""
-    _write_fields(group, {f.name: getattr(info, f.name) for f in fields(info) if f.name != "rounds"})
-    for i, done in enumerate(info.rounds):
-        _write_fields(group.create_group(f"rounds/{i}"), {f.name: getattr(done, f.name) for f in fields(done)})
-
-
 def _numbers(name: str, value: Any) -> NDArray[Any]:
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
@@ -129,35 +304,21 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
 
 
 def _create(group: Any, name: str, like: NDArray[Any], names: tuple[str, ...], n_draws: int, chunk: int) -> None:
-    """Make an array of full length; what is missing in it reads as zero."""
+    """Make an array of full length, with a checksum on every chunk."""
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
     shape = (like.shape[0], n_draws, *like.shape[2:])
     chunks = (shape[0], min(chunk, n_draws), *shape[2:])
     whole = tuple(max(1, size) for size in chunks)
-    squeezed = "auto" if like.dtype.kind != "f" else None  # digits of random numbers cannot be squeezed
-    group.create_array(name, shape=shape, dtype=like.dtype, chunks=whole, dimension_names=names, compressors=squeezed)
+    squeezed: list[Any] = [ZstdCodec()] if like.dtype.kind != "f" else []  # random digits cannot be squeezed
+    group.create_array(
+        name, shape=shape, dtype=like.dtype, chunks=whole, dimension_names=names, compressors=[*squeezed, Crc32cCodec()]
+    )
 
 
-def _write(group: Any, name: str, array: Any, names: tuple[str, ...] | None = None) -> None:
-    group.create_array(name, data=np.asarray(array), dimension_names=names)
-
-
-def _write_fields(group: Any, found: Mapping[str, Any]) -> None:
-    """Write arrays as arrays, and whatever JSON can hold as attributes."""
-    for name, value in found.items():
-        if isinstance(value, np.ndarray):
-            _write(group, name, value)
-        else:
-            group.attrs[name] = value
-
-
-def _sync(chunk: Path) -> None:
-    """See a chunk, a file or folders with one, to the disk with its name."""
-    for path in [chunk.parent, chunk, *chunk.rglob("*")]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def _describe(layout: Layout) -> dict[str, Any] | None:
@@ -180,3 +341,14 @@ def _encode(node: Any) -> Any:
     if isinstance(node, int):
         return node
     raise TypeError(type(node).__name__)
+
+
+def _example(node: Any, shapes: list[list[int]]) -> Any:
+    """Return a position with the container and the shapes described."""
+    if isinstance(node, int):
+        return np.zeros(shapes[node])
+    (kind, children), *_ = node.items()
+    if kind == "dict":
+        return {name: _example(child, shapes) for name, child in children.items()}
+    decoded = [_example(child, shapes) for child in children]
+    return tuple(decoded) if kind == "tuple" else decoded

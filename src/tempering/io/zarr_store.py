@@ -1,13 +1,13 @@
 """Runs on disk: saved chunk by chunk, and read when they are asked for.
 
-Writing goes to a folder beside and is renamed when whole. Loading reads what describes a run; each array is read
-when it is first asked for.
+Writing goes to a folder beside and is renamed when whole. Loading reads what describes a run; each array is read, and
+its checksums looked at, when it is first asked for.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import InputError
-from tempering.io.run_store import ARRAYS, FORMAT, MARK, WHOLE, RunStore, zarr_library
-from tempering.kernels.settings import Settings
-from tempering.path import Path as TemperingPath
-from tempering.runs.draws import RunInfo, TemperedDraws
-from tempering.target.layout import Layout
+from tempering.errors import EstimatorError, InputError
+from tempering.io.durable_files import PARTIAL, sync_folder
+from tempering.io.run_store import ARRAYS, RunStore, check_format, is_store, zarr_library
+from tempering.recorders.quantities import apply
+from tempering.runs.draws import TemperedDraws
+
+BEFORE = ".before"
+LARGE = 2**31  # bytes of values, from which expectations are made piece by piece
+PIECE = 2**27  # bytes of values, about, in memory at a time
 
 
 def save(draws: TemperedDraws, path: str | Path) -> None:
@@ -34,72 +37,76 @@ def save(draws: TemperedDraws, path: str | Path) -> None:
     path : path
         A folder, by custom named ``*.zarr``.
     """
-    zarr = zarr_library()
+    zarr_library()
     target = Path(path)
-    if target.exists() and not _is_run(zarr, target):
+    if target.exists() and not is_store(target):
         raise InputError(
             f"{target} must be new or a run written before, but it is something else. Choose another name."
         )
-    partial = target.with_name(target.name + ".partial")
+    partial, before = (target.with_name(target.name + end) for end in (PARTIAL, BEFORE))
+    for leftover in (partial, partial.with_name(partial.name + PARTIAL)):
+        shutil.rmtree(leftover, ignore_errors=True)
     store = RunStore.create(partial, _piece(draws, 0, 1), draws.n_draws)
     for first in range(0, draws.n_draws, store.chunk):
         store.write(first, _piece(draws, first, first + store.chunk))
     store.finish()
-    if target.exists():
-        shutil.rmtree(target)
+    if target.exists():  # at no moment is neither of them there, whole
+        shutil.rmtree(before, ignore_errors=True)
+        target.rename(before)
     partial.rename(target)
+    sync_folder(target.parent)
+    shutil.rmtree(before, ignore_errors=True)
 
 
 def load(path: str | Path) -> TemperedDraws:
     """Open a run that `save` wrote, or what a checkpoint has so far.
 
     Only what describes the run is read; every array (the values by name, energies, rungs) is read from the disk when
-    it is first asked for.
+    it is first asked for. Reading runs no code that a file brings.
     """
-    zarr = zarr_library()
+    zarr_library()
     folder = Path(path)
-    if (folder / "run.json").is_file():
+    if is_checkpoint(folder):
         from tempering.execution.keeping import load_checkpoint
 
         return load_checkpoint(folder)
-    if not _is_run(zarr, folder):
-        raise InputError(f"{path} must be a run written by save, but there is none. Check the path.")
-    root = zarr.open_group(folder, mode="r")
-    attributes = dict(root.attrs)
-    if attributes[MARK] != FORMAT:
-        raise InputError(
-            f"{path} must be of format {FORMAT}, but it is of format {attributes[MARK]}. Read it with the version of "
-            "tempering that wrote it."
-        )
-    if not attributes.get(WHOLE, True):
+    if not is_store(folder):
+        raise InputError(f"{path} must be a run written by save, but there is none.{_hint(folder)} Check the path.")
+    check_format(folder)
+    store = RunStore(folder, mode="r")
+    if not store.is_whole:
         raise InputError(f"{path} must be a whole run, but it is still being written. Load its checkpoint's folder.")
-    return open_draws(root, int(root["rung"].shape[1]))
+    store.check_chunks(store.n_draws)
+    return open_draws(store, store.n_draws)
 
 
-def open_draws(root: Any, n_draws: int) -> StoredDraws:
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder is a checkpoint, however damaged."""
+    return any((folder / name).is_file() for name in ("run.json", "run.json.copy", "latest", "latest.before"))
+
+
+def _hint(folder: Path) -> str:
+    """Say where a run is that a kill has left beside its place."""
+    for end in (BEFORE, PARTIAL):
+        beside = folder.with_name(folder.name + end)
+        if is_store(beside):
+            return f" A run that was being replaced is in {beside}."
+    return " It is a file, not a folder." if folder.is_file() else ""
+
+
+def open_draws(store: RunStore, n_draws: int) -> StoredDraws:
     """Open the first ``n_draws`` draws of a store."""
-    attributes = dict(root.attrs)
-    n_settings = len(list(root["settings"].group_keys())) if "settings" in root else 0
-    found = {
-        "values": StoredValues(root["values"], tuple(attributes["names"]), n_draws),
-        "path": TemperingPath.from_description(attributes["path"]),
-        "log_pseudo_prior": root["log_pseudo_prior"][...],
-        "chains_per_ensemble": attributes["chains_per_ensemble"],
-        "layout": _layout(attributes["layout"]),
-        "settings": tuple(Settings(**_read_fields(root[f"settings/{i}"])) for i in range(n_settings)),
-        "info": _read_info(root["info"]) if "info" in root else None,
-    }
-    return StoredDraws.of(root, n_draws, found)
+    return StoredDraws.of(store, n_draws, store.about() | {"values": StoredValues(store, n_draws)})
 
 
 class StoredDraws(TemperedDraws):
     """Draws on disk; every array is read when it is first asked for."""
 
-    _root: Any = None
+    _store: RunStore | None = None
     _length: int = 0
 
     @classmethod
-    def of(cls, root: Any, n_draws: int, found: dict[str, Any]) -> StoredDraws:
+    def of(cls, store: RunStore, n_draws: int, found: dict[str, Any]) -> StoredDraws:
         """Make draws of a store, with all but the arrays given."""
         draws = object.__new__(cls)
         for field in fields(TemperedDraws):
@@ -107,78 +114,112 @@ class StoredDraws(TemperedDraws):
                 object.__setattr__(draws, field.name, found[field.name])
             elif field.default_factory is not MISSING:
                 object.__setattr__(draws, field.name, field.default_factory())
-        object.__setattr__(draws, "_root", root)
+        object.__setattr__(draws, "_store", store)
         object.__setattr__(draws, "_length", n_draws)
         return draws
-
-    rung = cached_property(lambda self: self._array("rung"))
-    terms = cached_property(lambda self: self._array("terms"))
-    proposed = cached_property(lambda self: self._array("proposed"))
-    acceptance = cached_property(lambda self: self._array("acceptance"))
 
     @property
     def n_chains(self) -> int:
         """Number of rows: chains, or replicas of all ensembles."""
-        return super().n_chains if self._root is None else int(self._root["rung"].shape[0])
+        return super().n_chains if self._store is None else self._store.n_chains
 
     @property
     def n_draws(self) -> int:
         """Draws of each chain."""
-        return super().n_draws if self._root is None else self._length
+        return super().n_draws if self._store is None else self._length
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of a draw of each value, without reading any."""
-        return super()._shapes() if self._root is None else self.values.shapes()  # type: ignore[attr-defined]
+        return super()._shapes() if self._store is None else self.values.shapes()  # type: ignore[attr-defined]
+
+    def expect(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Estimate the cold expectation of a function of the position, as `TemperedDraws.expect` does.
+
+        Values that are too large to be held in memory are read piece by piece: then the function is called with the
+        draws of one piece at a time, and must treat each draw by itself.
+        """
+        if self._store is None or self.values.nbytes <= LARGE:  # type: ignore[attr-defined]
+            return super().expect(function, *arguments, **options)
+        step = max(1, PIECE * self._length // self.values.nbytes)  # type: ignore[attr-defined]
+        found = []
+        for first in range(0, self._length, -(-step // self._store.chunk) * self._store.chunk):
+            last = min(first + -(-step // self._store.chunk) * self._store.chunk, self._length)
+            values = {name: self.values.piece(name, first, last) for name in self.values}  # type: ignore[attr-defined]
+            part = np.array(apply(function, values, self.layout), dtype=float)  # a copy: no piece is held
+            if part.shape[:2] != (self.n_chains, last - first):
+                raise EstimatorError(
+                    f"The function must return one value (or array) for each draw, leading axes "
+                    f"{(self.n_chains, last - first)}, but it returned shape {part.shape}."
+                )
+            found.append(part)
+        return self.estimate(np.concatenate(found, axis=1), *arguments, **options)
 
     def piece(self, first: int, last: int) -> TemperedDraws:
         """Read some of the draws, and keep none of them."""
-        rows = slice(first, min(last, self._length))
-        arrays = {name: self._root[name][:, rows] for name in ARRAYS}
-        values = {name: self.values.piece(name, rows) for name in self.values}  # type: ignore[attr-defined]
+        assert self._store is not None
+        last = min(last, self._length)
+        arrays: dict[str, Any] = {name: self._store.read(name, first, last) for name in ARRAYS}
+        values = {name: self.values.piece(name, first, last) for name in self.values}  # type: ignore[attr-defined]
         kept = {field.name: getattr(self, field.name) for field in fields(TemperedDraws) if field.name not in ARRAYS}
         return TemperedDraws(**(kept | arrays | {"values": values, "_kept": {}}))
 
     def _array(self, name: str) -> NDArray[Any]:
-        array: NDArray[Any] = self._root[name][:, : self._length]
+        assert self._store is not None
+        array = self._store.read(name, 0, self._length)
         array.setflags(write=False)
         return array
+
+
+def _read_when_asked_for(name: str) -> None:
+    attribute: cached_property[NDArray[Any]] = cached_property(lambda draws: draws._array(name))
+    attribute.__set_name__(StoredDraws, name)
+    setattr(StoredDraws, name, attribute)
+
+
+for _name in ARRAYS:
+    _read_when_asked_for(_name)
 
 
 class StoredValues(Mapping[str, NDArray[Any]]):
     """Arrays by name, each read from the store when it is first asked for."""
 
-    def __init__(self, group: Any, names: tuple[str, ...], n_draws: int) -> None:
-        self._group, self._names, self._n_draws = group, names, n_draws
+    def __init__(self, store: RunStore, n_draws: int) -> None:
+        self._store, self._n_draws = store, n_draws
         self._read: dict[str, NDArray[Any]] = {}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._names:
+        if name not in self._store.names:
             raise KeyError(name)
         if name not in self._read:
-            array = self.piece(name, slice(0, self._n_draws))
+            array = self.piece(name, 0, self._n_draws)
             array.setflags(write=False)
             self._read[name] = array
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._store.names)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._store.names)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that all values would take."""
+        sizes = [self._store.root["values"][str(i)] for i in range(len(self))]
+        return sum(array.dtype.itemsize * int(np.prod(array.shape)) for array in sizes)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of a draw of each value."""
-        return {name: tuple(self._group[str(i)].shape[2:]) for i, name in enumerate(self._names)}
+        return {name: tuple(self._store.root["values"][str(i)].shape[2:]) for i, name in enumerate(self)}
 
-    def piece(self, name: str, rows: slice) -> NDArray[Any]:
+    def piece(self, name: str, first: int, last: int) -> NDArray[Any]:
         """Read some draws of one value, and keep none of them."""
-        array: NDArray[Any] = self._group[str(self._names.index(name))][:, rows]
-        return array
+        return self._store.read(f"values/{self._store.names.index(name)}", first, last)
 
 
 def _piece(draws: TemperedDraws, first: int, last: int) -> TemperedDraws:
     """Return some of the draws of every chain."""
-    if isinstance(draws, StoredDraws) and draws._root is not None:
+    if isinstance(draws, StoredDraws) and draws._store is not None:
         return draws.piece(first, last)
     return rows_of(draws, first, last)
 
@@ -187,35 +228,3 @@ def rows_of(draws: TemperedDraws, first: int, last: int) -> TemperedDraws:
     """Return draws number ``first`` to ``last - 1`` of every chain."""
     arrays = {name: getattr(draws, name)[:, first:last] for name in ARRAYS}
     return replace(draws, values={n: np.asarray(v)[:, first:last] for n, v in draws.values.items()}, _kept={}, **arrays)
-
-
-def _is_run(zarr: Any, path: Path) -> bool:
-    return (path / "zarr.json").is_file() and MARK in zarr.open_group(path, mode="r").attrs
-
-
-def _read_fields(group: Any) -> dict[str, Any]:
-    return dict(group.attrs) | {name: array[...] for name, array in group.arrays()}
-
-
-def _read_info(group: Any) -> RunInfo:
-    from tempering.learning.rounds import Round
-
-    n_rounds = len(list(group["rounds"].group_keys())) if "rounds" in group else 0
-    rounds = tuple(Round(**_read_fields(group[f"rounds/{i}"])) for i in range(n_rounds))
-    return RunInfo(**_read_fields(group), rounds=rounds)
-
-
-def _layout(found: dict[str, Any] | None) -> Layout | None:
-    if found is None:
-        return None
-    return Layout.of(_decode(found["container"], found["shapes"]))
-
-
-def _decode(node: Any, shapes: list[list[int]]) -> Any:
-    if isinstance(node, int):
-        return np.zeros(shapes[node])
-    (kind, children), *_ = node.items()
-    if kind == "dict":
-        return {name: _decode(child, shapes) for name, child in children.items()}
-    decoded = [_decode(child, shapes) for child in children]
-    return tuple(decoded) if kind == "tuple" else decoded

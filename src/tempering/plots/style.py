@@ -76,3 +76,14 @@ def shade(rung: int, n_rungs: int) -> Any:
 
     colours = LinearSegmentedColormap.from_list("rungs", [BLUE, COLOURS["pooled"], COLOURS["mbar"]])
     return colours(rung / max(n_rungs - 1, 1))
+
+
+def as_text(name: str) -> str:
+    r"""Write a name as it is: matplotlib takes what is between two dollars for a formula, and fails on half of one.
+
+    Examples
+    --------
+    >>> print(as_text("$x"))
+    \$x
+    """
+    return name.replace("$", r"\$")

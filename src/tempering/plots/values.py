@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempering.plots.style import COLOURS, INK, new_axes, one_number_a_draw, shade
+from tempering.plots.style import COLOURS, INK, as_text, new_axes, one_number_a_draw, shade
 from tempering.runs.draws import DEFAULT_RULE
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def plot_density(
     for rule, w in weights.items():
         height, _ = np.histogram(x, edges, weights=w)
         ax.stairs(height / np.diff(edges), edges, color=COLOURS[rule], linewidth=1.2, label=rule)
-    ax.set(xlabel=name, ylabel="density", ylim=(0, None), xlim=(edges[0], edges[-1]))
+    ax.set(xlabel=as_text(name), ylabel="density", ylim=(0, None), xlim=(edges[0], edges[-1]))
     ax.legend(frameon=False)
     return ax
 
@@ -70,7 +70,7 @@ def plot_densities(draws: "TemperedDraws", name: str = "x", n_bins: int = 60, ax
         height = np.histogram(mine, edges)[0] / len(mine) / np.diff(edges)
         label = f"k = {draws.path.inverse_temperatures[i]:.2g}"
         ax.stairs(height, edges, color=shade(i, m), linewidth=1.2, label=label)
-    ax.set(xlabel=name, ylabel="density of the rung", ylim=(0, None), xlim=(edges[0], edges[-1]))
+    ax.set(xlabel=as_text(name), ylabel="density of the rung", ylim=(0, None), xlim=(edges[0], edges[-1]))
     ax.legend(frameon=False)
     return ax
 
@@ -87,7 +87,7 @@ def plot_traces(draws: "TemperedDraws", name: str = "x", n_draws: int = 2000, ax
     colours = [shade(i, len(draws.path)) for i in range(len(draws.path))]
     point = [colours[i] for i in rung.ravel()[order].tolist()]
     ax.scatter(time.ravel()[order], values.ravel()[order], s=3, c=point, linewidths=0)
-    ax.set(xlabel="iteration", ylabel=name, xlim=(0, draws.n_draws))
+    ax.set(xlabel="iteration", ylabel=as_text(name), xlim=(0, draws.n_draws))
     return ax
 
 
@@ -103,7 +103,7 @@ def plot_estimates(
         error = 2 * float(found.standard_error)
         ax.errorbar(float(found.estimate), i, xerr=error, fmt="o", color=COLOURS[rule], markersize=5, capsize=3)
     ax.set_yticks(range(len(shown)), shown)
-    ax.set(xlabel=f"mean of {name}, with two standard errors", ylim=(len(shown) - 0.5, -0.5))
+    ax.set(xlabel=f"mean of {as_text(name)}, with two standard errors", ylim=(len(shown) - 0.5, -0.5))
     return ax
 
 

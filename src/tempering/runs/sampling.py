@@ -13,11 +13,12 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.trace import LONG_BLOCK, QUANTUM, Engine, Trace
+from tempering.engines.trace import Engine, Trace
 from tempering.errors import SamplerError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import Execution, carrying_out
+from tempering.execution.drawing import draw_in_blocks
 from tempering.execution.journal import JournalEngine, Past
 from tempering.execution.keeping import Keeper, KeptInMemory
 from tempering.io.run_store import draws_in_chunk
@@ -34,9 +35,6 @@ from tempering.runs.sum_checks import check_devices, check_keep, check_sum_every
 from tempering.runs.sum_sampling import Wanted, sample_sums
 from tempering.runs.sums import TemperedSums
 from tempering.runs.until import FIRST_LOOK, GROWTH, Until
-
-LONG_RUN = 100_000  # iterations a chain, from which longer blocks pay for their compilation
-REPORTS = 50  # blocks a run is cut into, at the least, for the bar
 
 
 @overload
@@ -198,29 +196,32 @@ def draw(
     until: Until | None = None,
 ) -> TemperedDraws:
     """Run with everything frozen, block by block; keep ``n`` draws of every chain, or fewer if a goal is reached."""
-    block = LONG_BLOCK if n >= LONG_RUN else QUANTUM * max(1, n // (REPORTS * QUANTUM))
     schedule, started = tuned.schedule, time.perf_counter()
     watch = progress_bars.Watch(report, engine.name, schedule.path, engine.n_chains)
-    states = tuned.states if keeper.states is None else keeper.states
     report(min(keeper.n_done, n), "")
     next_look = FIRST_LOOK
-    for done in range(keeper.n_done, n, block):
-        with keeper.keeping(states):
-            states, trace = engine.engine.run(states, schedule, block)
-            if is_powered:
-                check_spread(trace, schedule)
-            keeper.add(trace, states)
-        report(min(block, n - done), "")
+
+    def check(trace: Trace) -> None:
+        if is_powered:
+            check_spread(trace, schedule)
+
+    def see(trace: Trace) -> None:
+        report(trace.rung.shape[1] - max(0, keeper.n_done - n), "")
         watch.see(trace.rung, trace.terms)
-        if execution.interruption.requested and done + block < n:
-            return execution.stopped(keeper, states, n)
-        if until is not None and done + block >= next_look:
-            next_look = int(GROWTH * (done + block))
-            if until.is_reached(keeper.so_far, time.perf_counter() - started):
-                report(n - done - block, "")  # not needed
-                keeper.save(states)
-                return _counted(keeper.so_far(), engine, states)
-    run = _counted(keeper.finish(states), engine, states)
+
+    def is_enough() -> bool:
+        nonlocal next_look
+        if until is None or keeper.n_done < next_look:
+            return False
+        next_look = int(GROWTH * keeper.n_done)
+        return until.is_reached(keeper.so_far, time.perf_counter() - started)
+
+    run, states = draw_in_blocks(
+        execution, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough
+    )
+    if states is None:  # stopped on the way
+        return run
+    run = _counted(run, engine, states)
     if not isinstance(keeper, KeptInMemory) or execution.workers is not None:
         return run
     return replace(run, go_on=partial(_go_on, engine, keeper, replace(tuned, states=states), is_powered))

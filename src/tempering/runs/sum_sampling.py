@@ -17,7 +17,7 @@ from tempering.estimators.running.batches import batches_in_time
 from tempering.estimators.running.rungs import groups_of
 from tempering.execution.blocks import cut
 from tempering.execution.context import Execution
-from tempering.execution.digest import digest
+from tempering.execution.digest import contents, digest
 from tempering.execution.recipe import Recipe
 from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
 from tempering.execution.sum_keeping import Begun, Standing, SumKeeper
@@ -45,7 +45,9 @@ class Wanted:
     def identity(self) -> dict[str, Any]:
         """What a checkpoint must have been begun with to be gone on with."""
         n_devices = None if self.devices is None else len(self.devices)
-        quantities = ", ".join(f"{name} ({digest(function)})" for name, function in self.functions.items())
+        quantities = ", ".join(
+            f"{name} ({digest(function, contents(function))})" for name, function in self.functions.items()
+        )
         known = {"keep": "sums", "quantities": quantities, "sum_every": self.sum_every}
         return known | {"chains": self.n_chains, "devices": n_devices}
 
@@ -73,7 +75,7 @@ def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: A
         blocks: SumBlocks = WholeSums(summing, whole)
     else:
         blocks = SumBlocks(summing, begun.sizes, execution.workers)
-    parts, n_done = (blocks.taken(first), 0) if kept is None else (blocks.from_held(kept[1]), kept[2])
+    parts, n_done = (blocks.taken(first), 0) if kept is None else (blocks.from_kept(kept[1]), kept[2])
     return _run(execution, keeper, Standing(blocks, begun, parts, n_done), report)
 
 

@@ -16,6 +16,7 @@ from tempering.engines.trace import Schedule
 from tempering.errors import InputError
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import carrying_out
+from tempering.execution.pace import Pace
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.learning.rounds import flat_schedule
 from tempering.models.treed_gp import layout
@@ -34,7 +35,7 @@ from tempering.runs.progress import Report
 Floats = NDArray[np.float64]
 
 TRACE_LENGTH = 50_000  # draws a chain whose energy and rung are remembered; longer runs are thinned
-BLOCK = 2000  # rounds between two strokes of the bar
+BLOCK = 2000  # rounds between two strokes of the bar, at the most
 SLOT_MEMORY = 64e6  # bytes for the resampled trees of a chain
 N_STRETCHES = 64  # of energy, for the rule mbar: equally many draws in each
 LONG_FIT = 60.0  # seconds from which the user is told beforehand
@@ -162,15 +163,17 @@ def draw(
     """Run with everything frozen, block by block; go on from the checkpoint where there is one."""
     execution = engine.execution
     assert execution is not None
-    block = plan.thin * max(1, BLOCK // plan.thin)
+    pace, unit = Pace(is_vector=False), unit_of_blocks(keep)
     every = max(1, -(-plan.draws // TRACE_LENGTH))
     drawn: Drawn | None = read_draws(execution, chains)
     if drawn is None:
         drawn = Drawn([[] for _ in chains], [RoundTrips(len(schedule.ladder)) for _ in chains])
     report(drawn.n_done, "")
     while drawn.n_done < plan.draws:
-        n = min(block, plan.draws - drawn.n_done)
-        drawn.add(engine.draw(chains, schedule, n, keep), every)
+        left = plan.draws - drawn.n_done
+        n = min(left, unit * max(1, pace.next(left, BLOCK) // unit))
+        with pace.measuring(n):
+            drawn.add(engine.draw(chains, schedule, n, keep), every)
         is_stopped = execution.interruption.requested and drawn.n_done < plan.draws
         if execution.is_due or is_stopped or drawn.n_done == plan.draws:
             write_draws(execution, chains, drawn, drawn.n_done)
@@ -183,6 +186,11 @@ def draw(
         Remembered(energy, log_weight, rung, n_leaves, every, trip.count)
         for (energy, log_weight, rung, n_leaves), trip in zip(joined, drawn.trips, strict=True)
     ]
+
+
+def unit_of_blocks(keep: Keep) -> int:
+    """Return what blocks are multiples of, so that no bit depends on where they end: kept draws, or predictions."""
+    return keep.thin if keep.points is None else keep.thin * -(-keep.predict_every // keep.thin)
 
 
 class RoundTrips:

@@ -12,7 +12,8 @@ from tempering.execution.checkpoint import read_latest, write_latest
 from tempering.execution.context import Execution
 from tempering.execution.digest import digest
 from tempering.execution.identity import described, versions
-from tempering.execution.pickling import pack, unpack
+from tempering.execution.keeping import decoded
+from tempering.io.encoding import encode
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, TreedGPEngine
 from tempering.models.treed_gp.model import TreedGPModel
@@ -45,10 +46,10 @@ class KeptEngine(TreedGPEngine):
             return super().advance(chains, schedule, n, moving=moving)
         call = digest(schedule.ladder.inverse_temperatures, schedule.log_pseudo_prior, n, moving)
         if journal.is_replaying:
-            (traces, walks), packed = journal.replay(call)
+            (traces, walks), states_after = journal.replay(call)
             for chain, walk in zip(chains, walks, strict=True):
                 chain.walk[:] = walk
-            put_back(chains, packed)
+            put_back(chains, states_after)
             return list(traces)
         if interruption.requested:
             journal.write()
@@ -56,23 +57,23 @@ class KeptEngine(TreedGPEngine):
         traces = super().advance(chains, schedule, n, moving=moving)
         walks = [chain.walk.copy() for chain in chains]  # chains may be put on other rungs before they are written
 
-        def states() -> list[bytes]:
-            return [pack(replace(chain, walk=walk)) for chain, walk in zip(chains, walks, strict=True)]
+        def states() -> list[Chain]:
+            return [replace(chain, walk=walk) for chain, walk in zip(chains, walks, strict=True)]
 
         journal.record(call, (traces, walks), states)
         return traces
 
 
-def put_back(chains: list[Chain], packed: list[bytes] | None) -> None:
+def put_back(chains: list[Chain], states: list[Chain] | None) -> None:
     """Let chains go on from states that were kept."""
-    for chain, state in zip(chains, packed or (), strict=packed is not None):
-        chain.take(unpack(state))
+    for chain, state in zip(chains, states or (), strict=states is not None):
+        chain.take(state)
 
 
 def write_draws(execution: Execution, chains: list[Chain], drawn: Any, n_done: int) -> None:
     """Write chains with their sums, and what is remembered of their draws."""
     if execution.folder is not None:
-        write_latest(execution.folder, {"n_done": n_done}, [pack([pack(chain) for chain in chains]), pack(drawn)])
+        write_latest(execution.folder, {"n_done": n_done}, [encode(chains), encode(drawn)])
 
 
 def read_draws(execution: Execution, chains: list[Chain]) -> Any:
@@ -82,5 +83,6 @@ def read_draws(execution: Execution, chains: list[Chain]) -> Any:
         return None
     assert execution.folder is not None
     execution.folder.seconds_before = header["seconds"]
-    put_back(chains, unpack(sections[0]))
-    return unpack(sections[1])
+    states, drawn = (decoded(execution.folder.path, section) for section in sections)
+    put_back(chains, states)
+    return drawn

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempering.errors import InputError
+from tempering.errors import DamageError, InputError
 from tempering.estimators.rung_sums import RungSums
 from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.fitting import Remembered
@@ -87,10 +88,12 @@ def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         facts = json.loads(arrays["facts"].tobytes())
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"A treed GP must be read from a file written by its save, but {path} is none. Check the path."
-        ) from error
+    except Exception as error:  # zip files may be broken in ways of their own
+        if not zipfile.is_zipfile(path):
+            raise InputError(
+                f"A treed GP must be read from a file written by its save, but {path} is none. Check the path."
+            ) from error
+        raise DamageError(path, str(error).rstrip("."), "Fit again, or take it from a backup.") from error
     if facts.get("format") != FORMAT:
         raise InputError(
             f"The file must have the format {FORMAT!r}, but {path} has {facts.get('format')!r}. "

@@ -1,0 +1,48 @@
+"""Run with everything frozen, block by block: written by the clock, stopped when asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tempering.engines.stopping import AbandonedBlock
+from tempering.engines.trace import Schedule, Trace
+from tempering.execution.context import Execution
+from tempering.execution.journal import JournalEngine
+from tempering.execution.keeping import Keeper
+from tempering.execution.pace import LONG_RUN, longest_block
+from tempering.runs.draws import TemperedDraws
+
+See = Callable[[Trace], None]
+
+
+def draw_in_blocks(
+    execution: Execution, engine: JournalEngine, keeper: Keeper, states: Any, schedule: Schedule, n: int, *,
+    check: See, see: See, is_enough: Callable[[], bool] = lambda: False,
+) -> tuple[TemperedDraws, Any]:  # fmt: skip
+    """Keep ``n`` draws of every chain, or fewer if they are enough; return them and the states after them.
+
+    ``check`` refuses a block, ``see`` is told of one that is kept.
+    """
+    if keeper.states is not None:
+        states = keeper.states
+    pace, most = engine.pace, longest_block(n, is_vector=engine.pace.is_vector)
+    while keeper.n_done < n:
+        block = pace.next(n - keeper.n_done, most, is_long=n >= LONG_RUN)
+        before = keeper.frozen(states)
+        try:
+            with keeper.keeping(states, before), pace.measuring(block):
+                states, trace = engine.engine.run(states, schedule, block)
+                check(trace)
+                keeper.add(trace, states)
+        except AbandonedBlock:
+            keeper.save_frozen(before)
+            return execution.stopped(keeper, n), None
+        see(trace)
+        if execution.interruption.requested and keeper.n_done < n:
+            keeper.save(states)
+            return execution.stopped(keeper, n), None
+        if keeper.n_done < n and is_enough():
+            keeper.save(states)
+            return keeper.so_far(), states
+    return keeper.finish(states), states

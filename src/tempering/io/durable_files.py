@@ -1,0 +1,74 @@
+"""Files that survive a kill and a power cut: written beside, seen to the disk, and renamed when whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+PARTIAL = ".partial"
+
+
+def write_atomically(target: Path, *parts: bytes, before: Path | None = None) -> None:
+    """Write a file beside, see it to the disk, and rename it; the file it replaces is kept as ``before``, if named."""
+    partial = target.with_name(target.name + PARTIAL)
+    try:
+        with partial.open("wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            sync_handle(file.fileno())
+        if before is not None and target.exists():
+            target.replace(before)
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def sync_handle(handle: int) -> None:
+    """See an open file to the disk. On macOS ``fsync`` leaves it in the drive's own memory, F_FULLFSYNC does not."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        try:
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+            return
+        except OSError:  # a file system that does not know it
+            pass
+    os.fsync(handle)
+
+
+def sync_file(path: Path) -> None:
+    """See a file that has been written to the disk."""
+    with path.open("rb" if os.name == "posix" else "r+b") as file:  # Windows syncs only what it may write
+        sync_handle(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """See a folder's names to the disk; Windows opens no folder, and writes names by itself."""
+    if os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        sync_handle(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_files(files: Iterable[Path]) -> None:
+    """See files and the names of all of them to the disk."""
+    folders = set()
+    for file in files:
+        sync_file(file)
+        folders.add(file.parent)
+    for folder in folders:
+        sync_folder(folder)
+
+
+def sync_tree(root: Path) -> None:
+    """See a folder with all that is in it to the disk."""
+    for path in [root, *root.rglob("*")]:
+        sync_folder(path) if path.is_dir() else sync_file(path)

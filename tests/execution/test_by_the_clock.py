@@ -1,0 +1,217 @@
+"""Blocks by the clock: soon stopped, written in time, and the same draws to the bit wherever they end."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from execution_cases import RUNS, SELECTION, skewed
+from same_runs import assert_same
+
+import tempering as tp
+from tempering.errors import FunctionError
+from tempering.execution import pace as paces
+
+SLOW = Path(__file__).with_name("slow_run.py")
+
+
+@pytest.fixture(autouse=True)
+def heeding_interrupts():
+    """Heed Ctrl-C also where the tests run in the background: a shell has it ignored there, by all children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+class Erratic(paces.Pace):
+    """Stops wherever chance will have it."""
+
+    rng = np.random.default_rng(8)
+
+    def next(self, left, most=None, *, is_long=False):
+        n = int(self.rng.integers(1, 40))
+        return 32 * (1 + n // 20) if self.is_vector else min(left, n)
+
+
+@pytest.mark.parametrize("name", ["python, simulated, model", "numba, simulated", "vector, simulated"])
+def test_no_bit_depends_on_where_blocks_end(name, monkeypatch, tmp_path):
+    known = RUNS[name]()
+    monkeypatch.setattr("tempering.execution.context.Pace", Erratic)
+    assert_same(known, RUNS[name](checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.0)))
+
+
+def start(*arguments):
+    process = subprocess.Popen(
+        [sys.executable, str(SLOW), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def answer_time(process, number, after):
+    """Send a signal once draws are under way; return the seconds until the process is gone."""
+    while process.stdout.readline() != "drawing\n":
+        assert process.poll() is None, process.stderr.read()
+    time.sleep(after)
+    started = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=100)
+    return time.monotonic() - started, out, err
+
+
+@pytest.mark.parametrize(("how", "seconds"), [("python", 0.5), ("python", 1e-6)])
+def test_ctrl_c_is_answered_within_a_call_of_the_density(how, seconds, tmp_path):
+    process = start(how, seconds, tmp_path / "run")
+    taken, out, err = answer_time(process, signal.SIGINT, 1.2)
+    assert process.returncode == 0, err
+    assert "Stopped by Ctrl-C after" in err
+    assert taken < max(2.0, seconds) + 4.0  # the time it takes Python to end on a busy machine
+    assert int(out.splitlines()[-1].split()[1]) == tp.load(tmp_path / "run").n_draws > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["python", "slice", "numba", "vector", "threads", "processes"])
+@pytest.mark.parametrize("seconds", [1e-6, 0.01, 1.0, 5.0])
+def test_every_engine_and_executor_answers_in_time(how, seconds, tmp_path):
+    process = start(how, seconds, tmp_path / "run")
+    taken, _, err = answer_time(process, signal.SIGINT, 2.0)
+    assert process.returncode == 0, err
+    assert taken < max(2.0, seconds) + 4.0
+
+
+def test_sigterm_writes_the_checkpoint_and_ends_the_program(tmp_path):
+    process = start("python", 0.2, tmp_path / "run")
+    _, _, err = answer_time(process, signal.SIGTERM, 1.0)
+    assert process.returncode == 128 + signal.SIGTERM, err
+    assert "Stopped by SIGTERM after" in err
+    assert tp.load(tmp_path / "run").n_draws > 0
+
+
+def test_a_second_ctrl_c_ends_the_program_at_once(tmp_path):
+    process = start("python", 30.0, "none")
+    while process.stdout.readline() != "calling\n":
+        assert process.poll() is None
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in err
+
+
+def test_a_checkpoint_is_written_at_its_interval_where_the_density_is_slow(tmp_path):
+    """An iteration of all four chains takes 0.2 s, thirty-two of them would take six."""
+    seen = []
+
+    def look():
+        while not done.is_set():
+            file = tmp_path / "run" / "latest"
+            if file.exists():
+                seen.append(file.stat().st_mtime)
+            time.sleep(0.05)
+
+    def slow(x):
+        time.sleep(0.05)
+        return skewed(x)
+
+    done = threading.Event()
+    watching = threading.Thread(target=look)
+    watching.start()
+    tp.sample(
+        tp.Target(slow), initial=np.zeros(2), ladder=[1.0, 0.5], draws=12, tune=0, chains=4, rng=1, engine="scalar",
+        progress=False, reference=None, checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.3),
+    )  # fmt: skip
+    done.set()
+    watching.join()
+    assert len(set(seen)) >= 3
+
+
+class Unlucky:
+    """Raises at a call, of whatever class."""
+
+    def __init__(self, at, error):
+        self.left, self.error = at, error
+
+    def __call__(self, x):
+        self.left -= 1
+        if self.left == 0:
+            raise self.error
+        return skewed(x)
+
+
+class OwnError(Exception):
+    """A user's own class, with a constructor of its own."""
+
+    def __init__(self, code, text):
+        super().__init__(f"{code}: {text}")
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), KeyError("x"), OwnError(7, "sensor"), MemoryError()])
+def test_an_error_in_a_users_function_loses_nothing(error, tmp_path):
+    options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 64, "chains": 3, "rng": 2}
+    options |= {"engine": "scalar", "progress": False, "reference": None}
+    whole = tp.sample(tp.Target(skewed), **options)
+    with pytest.raises(FunctionError, match=rf"raised {type(error).__name__}: .*, in chain \d at \[") as told:
+        tp.sample(tp.Target(Unlucky(1300, error)), checkpoint=tp.Checkpoint(tmp_path / "run", 0.0), **options)
+    some = told.value.draws
+    assert told.value.__cause__ is error
+    assert 0 < some.n_draws < 320
+    np.testing.assert_array_equal(some.values["x"], whole.values["x"][:, : some.n_draws])
+    np.testing.assert_array_equal(tp.load(tmp_path / "run").energy, some.energy)
+
+
+def test_a_run_goes_on_after_an_error_that_will_not_come_again(tmp_path):
+    """States changed in place by the block that failed are not those that are kept."""
+    file = tmp_path / "broken"
+
+    def density(x):
+        if file.exists() and x[0] > 0.3:
+            raise OSError("the disk with the data is away")
+        return skewed(x)
+
+    options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 64, "chains": 3, "rng": 2}
+    options |= {"engine": "scalar", "progress": False, "reference": None}
+    whole = tp.sample(tp.Target(density), **options)
+    kept = tp.Checkpoint(tmp_path / "run", 0.0)
+    stop = threading.Timer(0.4, lambda: file.touch())
+    stop.start()
+    try:
+        tp.sample(tp.Target(density), checkpoint=kept, **options)
+    except FunctionError:
+        pass
+    stop.cancel()
+    file.unlink(missing_ok=True)
+    assert_same(whole, tp.sample(tp.Target(density), checkpoint=kept, **options))
+
+
+def test_a_compiled_function_tells_where_it_raised():
+    from numba import njit
+
+    @njit
+    def density(x):
+        if x[0] > 1.5:
+            raise ValueError("too far")
+        return -0.5 * (x[0] ** 2 + x[1] ** 2)
+
+    with pytest.raises(FunctionError, match="ValueError: too far, in chain") as told:
+        tp.sample(
+            tp.Target(density), initial=np.zeros(2), ladder=[1.0, 0.2], draws=3_000, tune=0, chains=3, rng=2,
+            progress=False, reference=None,
+        )  # fmt: skip
+    assert told.value.position["x"][0] > 1.5
+
+
+def test_the_state_of_a_model_is_told(monkeypatch):
+    class Model(type(SELECTION)):
+        def step(self, rng, state, k):
+            raise RuntimeError("no way on")
+
+    model = Model(SELECTION.covariates, SELECTION.response)
+    with pytest.raises(FunctionError, match="RuntimeError: no way on, in chain 0 at"):
+        tp.sample(model, ladder=[1.0, 0.5], draws=64, tune=0, chains=2, rng=1, progress=False)
