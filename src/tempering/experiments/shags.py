@@ -23,7 +23,7 @@ from tempering.experiments import Report, Row
 from tempering.ladder import Ladder
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.estimator import learn_pseudo_prior, without_first
-from tempering.models.recapture.likelihood import PARAMETERS
+from tempering.models.recapture.layout import PARAMETERS
 from tempering.models.recapture.model import RecaptureModel, recapture_model
 from tempering.models.recapture.reading import read
 from tempering.models.recapture.spaces import ModelSpace
