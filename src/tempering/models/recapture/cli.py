@@ -15,8 +15,8 @@ File = Annotated[Path, typer.Argument(help="The data.")]
 Format = Annotated[
     str,
     typer.Option(
-        help="auto, mark, mark-live, mark-ldld, mark-recovery, rmark, headed, histories, arrays or counts; auto tells it "
-        "from the file."
+        help="auto, mark, mark-live, mark-ldld, mark-recovery, rmark, headed, histories, arrays or counts; auto tells "
+        "it from the file."
     ),
 ]
 FrequencyColumns = Annotated[

@@ -112,8 +112,8 @@ def group_names(lines: list[Line], groups: int | Sequence[str] | None, path: str
     if n > 1 and not (one_each and all(any(line.columns[g] == "1" for line in lines) for g in range(n))):
         raise InputError(
             f"{path}: {n} columns follow each history, such as {' '.join(lines[0].columns)!r}. They could be "
-            f"frequencies of {n} groups, or a frequency and {n - 1} covariates: say how many groups there are (groups={n} or "
-            "groups=1)."
+            f"frequencies of {n} groups, or a frequency and {n - 1} covariates: say how many groups there are "
+            f"(groups={n} or groups=1)."
         )
     return tuple(str(g + 1) for g in range(n))
 

@@ -52,7 +52,8 @@ def render(result: RecaptureResult, *, title: str = "Mark-recapture", rule: str 
     ]
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style><body>{"".join(body)}</body></html>\n'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style>'
+        f"<body>{''.join(body)}</body></html>\n"
     )
 
 

@@ -13,6 +13,7 @@ from tempering.models.recapture.release_arrays import ReleaseArrays
 Floats = NDArray[np.float64]
 
 POOR = 0.025  # of p-values of the check, below which a fit is called poor
+DOUBTFUL = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +45,16 @@ class PredictiveCheck:
         words = {"recaptured": "birds seen again", "recovered": "birds found dead", "all": "all encounters"}
         poor = [part for part in self.observed if self.p_value(part) < POOR]
         if not poor:
+            verdict = "look like the data" if self.p_value() > DOUBTFUL else "look like the data, if only just"
             return (
-                f"Predictive check: data simulated from the fit look like the data (p = {self.p_value():.2f}; "
+                f"Predictive check: data simulated from the fit {verdict} (p = {self.p_value():.2f}; "
                 "values near 0 would say that they do not)."
             )
         named = ", ".join(f"{words[part]} (p = {self.p_value(part):.3f})" for part in poor)
         return (
-            f"Predictive check: THE MODELS DO NOT FIT. Data simulated from the fit are closer to what it expects "
-            f"than the real data are, for {named}. Estimates may be biased and intervals too narrow. Think of birds that "
-            "leave for good (fidelity), of groups that differ, of more age classes, and of trap-shy or trap-happy birds."
+            "Predictive check: THE MODELS DO NOT FIT. Data simulated from the fit are closer to what it expects than "
+            f"the real data are, for {named}. Estimates may be biased and intervals too narrow. Think of birds that "
+            "leave for good (fidelity), of groups that differ, of more age classes, of trap-shy or trap-happy birds."
         )
 
 
