@@ -197,7 +197,7 @@ def test_tables_of_rmark_and_headed_files_are_read(tmp_path):
     file.write_text("H: H: H: S:f S:m $COV:mass\n1 0 1 2 0 11.5\n0 1 1 1 3 12\n")
     headed = read(file)
     assert headed.sizes == {"f": 3, "m": 3}
-    assert list(headed.columns["covariate1"]) == ["11.5", "12", "12"]
+    assert list(headed.columns["mass"]) == ["11.5", "12", "12"]
 
 
 def test_what_nobody_can_read_is_refused_with_what_to_do(tmp_path):

@@ -103,20 +103,29 @@ def differences(case, *, k=1.0, n_steps=4, broken=lambda study: study, at_k=None
     return np.array(rows)
 
 
-@pytest.mark.parametrize("case", CASES)
+SHORT = ("ages", "groups", "fidelity")  # the others, whose parts these share, are run by `make test-long`
+
+
+def marked(names, short):
+    return [name if name in short else pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
+@pytest.mark.parametrize("case", marked(CASES, SHORT))
 def test_moves_keep_the_joint_law_of_model_values_and_data(case):
     assert_mean_is(0.0, differences(case))
 
 
-@pytest.mark.parametrize("case", ["ages", "random"])
+@pytest.mark.parametrize("case", marked(["ages", "random"], ["ages"]))
 def test_moves_keep_it_at_another_temperature(case):
     assert_mean_is(0.0, differences(case, k=0.4))
 
 
+@pytest.mark.long
 def test_moves_keep_it_with_intervals_of_unequal_length():
     assert_mean_is(0.0, differences("ages", lengths=True))
 
 
+@pytest.mark.long
 def test_control_lengths_that_are_forgotten_are_seen():
     def equal(study):
         floats = study.floats.copy()
@@ -136,7 +145,7 @@ CONTROLS = {
 }
 
 
-@pytest.mark.parametrize("control", CONTROLS)
+@pytest.mark.parametrize("control", marked(CONTROLS, ("temperature", "prior over groups")))
 def test_what_is_broken_on_purpose_is_seen(control):
     case, how = CONTROLS[control]
     assert_mean_is_not(0.0, differences(case, n_steps=16, **how))
@@ -151,7 +160,7 @@ def test_control_birds_found_dead_that_are_left_out_are_seen():
     assert_mean_is_not(0.0, differences("fidelity", broken=without, n_steps=16))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", marked(CASES, SHORT))
 def test_what_a_chain_carries_along_is_what_it_would_work_out_anew(case):
     rng = seeded_rng(f"carried {case}")
     for state, study in joint_draws(case)[:20]:

@@ -93,18 +93,18 @@ def _components(lives: NDArray[np.bool_], number: Any, removed: Any) -> Iterator
             tables = [
                 [number[released & (old == o) & (again == a)].sum() for a in (True, False)] for o in (False, True)
             ]
-            yield ("TEST 3.SR", t, *test_of(np.array(tables)))
+            yield ("TEST 3.SR", t, *tested(np.array(tables)))
         if 0 < t < n_occasions - 2:
             later = range(t + 1, n_occasions)
             sm = [[number[released & (old == o) & (follow[:, t] == s)].sum() for s in later] for o in (False, True)]
-            yield ("TEST 3.SM", t, *test_of(np.array(sm)))
+            yield ("TEST 3.SM", t, *tested(np.array(sm)))
         known = (first < t) & (last > t)  # alive at t, seen before and after
         if 0 < t < n_occasions - 2:
             ct = [
                 [number[known_or_new & (lives[:, t + 1] == a)].sum() for a in (True, False)]
                 for known_or_new in (known & ~here, here & (last > t))
             ]
-            yield ("TEST 2.CT", t, *test_of(np.array(ct)))
+            yield ("TEST 2.CT", t, *tested(np.array(ct)))
         if 0 < t < n_occasions - 3:
             beyond = range(t + 2, n_occasions)
             skip = ~lives[:, t + 1]
@@ -112,7 +112,7 @@ def _components(lives: NDArray[np.bool_], number: Any, removed: Any) -> Iterator
                 [number[group & skip & (follow[:, t + 1] == s)].sum() for s in beyond]
                 for group in (known & ~here, here & (last > t))
             ]
-            yield ("TEST 2.CL", t, *test_of(np.array(cl)))
+            yield ("TEST 2.CL", t, *tested(np.array(cl)))
 
 
 def _next_seen(lives: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -124,15 +124,16 @@ def _next_seen(lives: NDArray[np.bool_]) -> NDArray[np.intp]:
     return out
 
 
-def test_of(table: NDArray[Any]) -> tuple[float, int, float]:
+def tested(table: NDArray[Any]) -> tuple[float, int, float]:
     """Return chi-square, degrees of freedom and p-value of a table of two rows, sparse columns pooled.
 
-    Columns are pooled from the right until every expectation is 2 or more; a 2 x 2 table that stays sparse gets
-    Fisher's exact test, turned into the chi-square with the same p-value, as in U-CARE.
+    The last two columns are pooled until every expectation is 2 or more, from the other side once the last outgrows
+    the first; a 2 x 2 table that stays sparse gets Fisher's exact test, turned into the chi-square with the same
+    p-value, as in U-CARE.
 
     Examples
     --------
-    >>> chi2, df, p = test_of(np.array([[10, 20], [20, 10]]))
+    >>> chi2, df, p = tested(np.array([[10, 20], [20, 10]]))
     >>> round(chi2, 3), df
     (6.667, 1)
     """
@@ -140,9 +141,9 @@ def test_of(table: NDArray[Any]) -> tuple[float, int, float]:
     if table.shape[1] < 2 or (table.sum(axis=1) == 0).any():
         return 0.0, 0, 1.0
     while table.shape[1] > 2 and _expected(table).min() < LEAST_EXPECTED:
-        small = int(np.argmin(_expected(table).min(axis=0)))
-        other = small - 1 if small else 1
-        table = np.column_stack([np.delete(table, [small, other], axis=1), table[:, small] + table[:, other]])
+        table = np.column_stack([table[:, :-2], table[:, -2] + table[:, -1]])
+        if table[:, 0].sum() < table[:, -1].sum():
+            table = table[:, ::-1]
     df = table.shape[1] - 1
     expected = _expected(table)
     if df == 1 and expected.min() < LEAST_EXPECTED:

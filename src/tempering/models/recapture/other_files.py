@@ -64,4 +64,7 @@ def read_headed(path: str | Path, *, ages: Sequence[int] = (0,), first_year: int
     groups = [name or str(n) for n, (kind, name) in enumerate((f for f in found if f[0] == "S"), 1)]
     if not groups:
         raise InputError(f"{path}:1: a headed file must have a column S: of frequencies, but has none. Add one.")
-    return Rows(lines, tuple(groups), False, first_year, ages, None).histories(path, False)
+    whole = Rows(lines, tuple(groups), False, first_year, ages, None).histories(path, False)
+    names = [name for kind, name in found if kind == "$COV"]
+    columns = {name or key: values for name, (key, values) in zip(names, whole.columns.items(), strict=True)}
+    return replace(whole, columns=columns, notes=())
