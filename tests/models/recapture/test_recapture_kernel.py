@@ -1,4 +1,4 @@
-"""Joint-draw tests (Geweke 2004): model and values from the prior, data given them, then moves that must change nothing.
+"""Joint-draw tests (Geweke 2004): model and values from the prior, data given them, then moves that change nothing.
 
 Every kind of space has one: ages, groups, groupings of years, trends, random years, fidelity, unequal intervals. The
 moves are compiled, so that controls break what they are told: the temperature, the prior over models, the prior of a
@@ -173,8 +173,8 @@ def test_what_a_chain_carries_along_is_what_it_would_work_out_anew(case):
         np.testing.assert_allclose(chi[0], chain.chi[0, :-1], rtol=1e-10)
 
 
-def test_a_set_shares_its_values_and_what_is_not_free_stays(case="groups"):
-    rng = seeded_rng("shared")
+def test_a_set_shares_its_values_and_what_is_not_free_stays():
+    case, rng = "groups", seeded_rng("shared")
     space, _ = CASES[case]
     for state, study in joint_draws(case)[:20]:
         chain = moved_to(state, study)

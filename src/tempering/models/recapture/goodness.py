@@ -93,18 +93,18 @@ def _components(lives: NDArray[np.bool_], number: Any, removed: Any) -> Iterator
             tables = [
                 [number[released & (old == o) & (again == a)].sum() for a in (True, False)] for o in (False, True)
             ]
-            yield ("TEST 3.SR", t, *tested(np.array(tables)))
+            yield ("TEST 3.SR", t, *chi_square_of(np.array(tables)))
         if 0 < t < n_occasions - 2:
             later = range(t + 1, n_occasions)
             sm = [[number[released & (old == o) & (follow[:, t] == s)].sum() for s in later] for o in (False, True)]
-            yield ("TEST 3.SM", t, *tested(np.array(sm)))
+            yield ("TEST 3.SM", t, *chi_square_of(np.array(sm)))
         known = (first < t) & (last > t)  # alive at t, seen before and after
         if 0 < t < n_occasions - 2:
             ct = [
                 [number[known_or_new & (lives[:, t + 1] == a)].sum() for a in (True, False)]
                 for known_or_new in (known & ~here, here & (last > t))
             ]
-            yield ("TEST 2.CT", t, *tested(np.array(ct)))
+            yield ("TEST 2.CT", t, *chi_square_of(np.array(ct)))
         if 0 < t < n_occasions - 3:
             beyond = range(t + 2, n_occasions)
             skip = ~lives[:, t + 1]
@@ -112,7 +112,7 @@ def _components(lives: NDArray[np.bool_], number: Any, removed: Any) -> Iterator
                 [number[group & skip & (follow[:, t + 1] == s)].sum() for s in beyond]
                 for group in (known & ~here, here & (last > t))
             ]
-            yield ("TEST 2.CL", t, *tested(np.array(cl)))
+            yield ("TEST 2.CL", t, *chi_square_of(np.array(cl)))
 
 
 def _next_seen(lives: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -124,7 +124,7 @@ def _next_seen(lives: NDArray[np.bool_]) -> NDArray[np.intp]:
     return out
 
 
-def tested(table: NDArray[Any]) -> tuple[float, int, float]:
+def chi_square_of(table: NDArray[Any]) -> tuple[float, int, float]:
     """Return chi-square, degrees of freedom and p-value of a table of two rows, sparse columns pooled.
 
     The last two columns are pooled until every expectation is 2 or more, from the other side once the last outgrows
@@ -133,7 +133,7 @@ def tested(table: NDArray[Any]) -> tuple[float, int, float]:
 
     Examples
     --------
-    >>> chi2, df, p = tested(np.array([[10, 20], [20, 10]]))
+    >>> chi2, df, p = chi_square_of(np.array([[10, 20], [20, 10]]))
     >>> round(chi2, 3), df
     (6.667, 1)
     """
