@@ -6,10 +6,9 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.design import all_masks, lay_out
-from tempering.models.recapture.kernel import advance
-from tempering.models.recapture.layout import FIDELITY, LAMBDA, PHI, P, State, empty_state
+from tempering.models.recapture.kernel import advance, step
+from tempering.models.recapture.layout import State, empty_state
 from tempering.models.recapture.likelihood import evaluate
-from tempering.models.recapture.prior_draws import draw_prior
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.times import time_structures
 
@@ -155,4 +154,9 @@ def statistics_of(state):
     return np.concatenate([values, values**2, n_sets, n_sets == 1, *kinds, hyper, [state.energy[0]]])
 
 
-__all__ = ["FIDELITY", "LAMBDA", "PHI", "P", "advance", "draw_prior", "evaluate"]
+def draw_prior(rng, state):
+    """Draw a model and its values from the prior, in place."""
+    step(rng, state, 0.0)
+
+
+__all__ = ["advance", "draw_prior", "evaluate"]

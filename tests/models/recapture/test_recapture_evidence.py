@@ -44,11 +44,12 @@ def evidence_of_years(counts):
     found[""] = log_evidence(log_likelihood(counts, [(lambda t: one, lambda t: p)]), weights)
     by_flood = [(lambda t: two if FLOOD[t] else one, lambda t: p)]
     found["flood"] = log_evidence(log_likelihood(counts, by_flood), weights)
-    slope, slope_weights = np.polynomial.hermite_e.hermegauss(N_NODES)
+    slope = np.linspace(-4, 4, 161)  # fine beside the posterior, whose deviation is about 0.2
+    slope_weights = np.exp(-0.5 * slope**2) / np.sqrt(2 * np.pi) * (slope[1] - slope[0])
     x, intercept = (ICE - ICE.mean()) / ICE.std(), np.log(one / (1 - one))
     trend = [(lambda t: 1 / (1 + np.exp(-(intercept + slope[:, None] * x[t]))), lambda t: p)]
-    hermite = w[:, None, None] * (slope_weights / slope_weights.sum())[None, :, None] * w
-    found["ice"] = log_evidence(log_likelihood(counts, trend), hermite)
+    grid = w[:, None, None] * slope_weights[None, :, None] * w
+    found["ice"] = log_evidence(log_likelihood(counts, trend), grid)
     return found
 
 

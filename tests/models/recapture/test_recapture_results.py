@@ -11,10 +11,13 @@ from statistical import seeded_rng
 from tempering.data import DIPPER_ARRAY, SYNTHETIC_HISTORIES, path_of
 from tempering.errors import InputError
 from tempering.models.recapture import Histories, MarkRecapture, plots, read, results
+from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.cli import app
 from tempering.models.recapture.mixing import Doubt, Mixing
+from tempering.models.recapture.model import recapture_model
 from tempering.models.recapture.page import write_page
 from tempering.models.recapture.predictive import check_arrays, next_encounter_probabilities
+from tempering.models.recapture.spaces import ModelSpace
 
 matplotlib.use("Agg")
 
@@ -320,3 +323,34 @@ def test_bad_options_are_input_errors(options, message):
     outcome = CliRunner().invoke(app, ["fit", str(path_of(SYNTHETIC_HISTORIES)), *options])
     assert isinstance(outcome.exception, InputError)
     assert message in str(outcome.exception)
+
+
+def test_the_dipper_has_the_aic_of_mark():
+    """MARK's own table: AICc 666.160 for floods, 670.866 for constants, 673.998 for phi(t) p(.)."""
+    study = MarkRecapture(1, "~ time + flood", "~ 1", year_groups={"flood": [1982, 1983]}, draws=200, tune=100)
+    result = study.fit(read(path_of(DIPPER_ARRAY)), rng=1, progress=False)
+    table = result.aic_table().set_index("phi")
+    assert table.index[0] == "{1+}(flood)"
+    published = {"{1+}(flood)": (3, 666.160), "{1+}": (2, 670.866), "{1+}(t)": (7, 673.998)}
+    for structure, (n, aicc) in published.items():
+        assert table.loc[structure, "n_parameters"] == n
+        assert table.loc[structure, "AICc"] == pytest.approx(aicc, abs=2e-3)
+    assert table["delta"].iloc[0] == 0
+
+
+def test_chains_begin_where_a_cooled_population_ends():
+    """Not in a model drawn from the prior, which is where one in eighty stayed for a whole run."""
+    counts = few_histories().to_counts(2)
+    model = recapture_model(counts, ModelSpace(2))
+    cooled = anneal(model, seeded_rng("annealing"))
+    energy = cooled.energies.energy.reshape(-1, len(cooled.states))
+    assert cooled.energies.k[0] == 0.0
+    assert cooled.energies.k[-1] == 1.0
+    assert energy[0].max() < energy[-1].mean()  # the prior is far away
+    assert energy[-1].min() > energy[-1].max() - 40  # and all have left it
+    ladder = cooled.ladder("parallel")
+    assert (ladder[0], ladder.hottest) == (1.0, 0.0)
+    starts = replace(model, starts=cooled.states)
+    one, two = (starts.initial(np.random.default_rng(seed)) for seed in (1, 1))
+    assert one.energy[0] == two.energy[0]
+    assert one.values is not two.values  # each has arrays of its own

@@ -83,6 +83,7 @@ def fit(
     hottest: Annotated[float, typer.Option(help="With --rungs: the least inverse temperature.")] = 0.1,
     rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "mbar",
     by_year: Annotated[bool | None, typer.Option(help="Print estimates by year (by default up to 15 years).")] = None,
+    aic: Annotated[bool, typer.Option("--aic", help="Print AICc of the most probable models, too.")] = False,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal results.")] = None,
     workers: Annotated[int | None, typer.Option(help="Share the chains out to so many processes.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="A folder to resume from after a kill.")] = None,
@@ -104,7 +105,7 @@ def fit(
         _introduce(data, study)
     with processes_or_none(workers) as executor:
         result = study.fit(data, rng=seed, executor=executor, checkpoint=checkpoint, progress=not quiet)
-    show(result, _console(), rule, by_year=by_year)
+    show(result, _console(), rule, by_year=by_year, aic=aic)
     if out is not None:
         _write(result, out, rule, file.name)
 

@@ -33,6 +33,11 @@ def compiled(function: Function) -> Function:
     return cast(Function, njit(**_OPTIONS)(_named(function)))
 
 
+def allocating(function: Function) -> Function:
+    """Compile a function for compiled code alone that makes arrays."""
+    return cast(Function, njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(_named(function)))
+
+
 def inner(function: Function) -> Function:
     """Compile a function for compiled code alone.
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tempering.errors import InputError
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.counts import Counts
-from tempering.models.recapture.layout import FIDELITY, LAMBDA, PARAMETERS, Floats, Ints, P, pack
+from tempering.models.recapture.layout import FIDELITY, PARAMETERS, Floats, Ints, P, pack
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import CONSTANT
 from tempering.models.recapture.times import TimeStructures
@@ -214,7 +214,4 @@ def _cumulative_prior(space: ModelSpace, name: str) -> Floats:
     share = np.where(is_allowed, np.exp(log_share - log_share[is_allowed].max()), 0.0)
     if mine.fixed is not None:
         share = is_allowed.astype(float)
-    return np.cumsum(share) / share.sum()
-
-
-__all__ = ["LAMBDA", "all_masks", "check_columns", "free_cells", "held_cells", "lay_out"]
+    return np.asarray(np.cumsum(share) / share.sum())

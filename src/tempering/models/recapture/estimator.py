@@ -152,14 +152,15 @@ class MarkRecapture:
         if self.method not in ("parallel", "simulated"):
             raise InputError(f"The method must be 'parallel' or 'simulated', but is {self.method!r}.")
         data, counts, space = self.prepared(data)
-        model = recapture_model(counts, space, self.times(counts), keep_values=self.keep_values)
+        times = self.times(counts)
+        model = recapture_model(counts, space, times, keep_values=self.keep_values)
         seed = None if rng is None else seed_of(rng)
         start = anneal(model, np.random.default_rng([ANNEALING_STREAM, seed or 0]))
         model = replace(model, starts=start.states)
         ladder = self._ladder() or start.ladder(self.method)
         draws = self._sample(model, ladder, checkpoint, rng=seed, executor=executor, progress=progress)
         named = replace(draws, values=model.named(draws.values["x"]), _kept={})
-        return RecaptureResult(named, counts, space, data)
+        return RecaptureResult(named, counts, space, data, times)
 
     def _ladder(self) -> Ladder | None:
         if self.ladder is None:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
-from tempering.models.recapture.compiled import compiled, inner
+from tempering.models.recapture.compiled import allocating, compiled, inner
 from tempering.models.recapture.laws import from_logit, logit, put, put_hyper, put_trend
-from tempering.models.recapture.layout import BLOCKS, TREND, Floats, Ints, State
+from tempering.models.recapture.layout import TREND, Floats, State
 from tempering.models.recapture.likelihood import refresh
 from tempering.models.recapture.prior_draws import hold
 from tempering.models.recapture.tables import is_held, kind_of, n_blocks
@@ -33,12 +33,11 @@ def fit_laws(state: State, masks: list[int], n_laws: int) -> tuple[Floats, Float
     n_times = int(state.ints[at.N_TIMES])
     pseudo = np.zeros((at.N_PARAMETERS, len(masks), n_laws, 2))
     trend = np.zeros((at.N_PARAMETERS, len(masks), n_times, 5))
-    smoothed_fit(state)
     fit_all(state, np.array(masks, np.int64), pseudo, trend)
     return pseudo, trend
 
 
-@compiled
+@allocating
 def smoothed_fit(state: State) -> None:
     """Climb to values that maximise the likelihood with years shrunk towards their column, one logit at a time."""
     i = state.ints
@@ -62,7 +61,7 @@ def smoothed_fit(state: State) -> None:
 
 
 @inner
-def _penalised(state: State, means: Array, effects: Array, q: int, c: int, t: int, x: float) -> float:
+def _penalised(state: State, means: Array, effects: Array, q: int, c: int, t: int, x: float) -> Any:
     """Return the penalised log likelihood with one mean (t = -1) or one year's effect at x."""
     i = state.ints
     if t >= 0:
@@ -75,7 +74,7 @@ def _penalised(state: State, means: Array, effects: Array, q: int, c: int, t: in
 
 
 @inner
-def _climbed(state: State, means: Array, effects: Array, q: int, c: int, t: int) -> float:
+def _climbed(state: State, means: Array, effects: Array, q: int, c: int, t: int) -> Any:
     """Take one damped Newton step in one coordinate."""
     x = means[q, c] if t < 0 else effects[q, t, c]
     down = _penalised(state, means, effects, q, c, t, x - DIFFERENCE)
@@ -93,6 +92,7 @@ def _climbed(state: State, means: Array, effects: Array, q: int, c: int, t: int)
 @compiled
 def fit_all(state: State, masks: Array, pseudo: Array, trend: Array) -> None:
     """Fit the laws of every set, with the rest at the smoothed fit, which is put back."""
+    smoothed_fit(state)
     i = state.ints
     for q in range(at.N_PARAMETERS):
         centre = state.values[q].copy()
@@ -110,7 +110,7 @@ def fit_all(state: State, masks: Array, pseudo: Array, trend: Array) -> None:
 
 
 @inner
-def _along(state: State, q: int, mask: int, time: int, block: int, x: float) -> float:
+def _along(state: State, q: int, mask: int, time: int, block: int, x: float) -> Any:
     """Return log L + log v (1 - v) with one logit in a block."""
     put(state, q, mask, time, block, from_logit(x))
     return refresh(state) - np.log1p(np.exp(-abs(x))) * 2 - abs(x)
@@ -148,7 +148,7 @@ def _fit_block(state: State, q: int, mask: int, time: int, block: int, out: Arra
 
 
 @inner
-def _trend_at(state: State, q: int, mask: int, time: int, a: float, b: float) -> float:
+def _trend_at(state: State, q: int, mask: int, time: int, a: float, b: float) -> Any:
     put_hyper(state, q, mask, a, b)
     put_trend(state, q, mask, time)
     return refresh(state)
@@ -183,6 +183,3 @@ def _fit_trend(state: State, q: int, mask: int, time: int, out: Array) -> None:
         a = min(max(a + min(max((pbb * ga - ab * gb) / det, -1.0), 1.0), -LARGEST), LARGEST)
         b = min(max(b + min(max((paa * gb - ab * ga) / det, -1.0), 1.0), -5.0), 5.0)
         out[0], out[1], out[2], out[3], out[4] = a, b, aa, ab, bb
-
-
-__all__ = ["BLOCKS", "Ints", "fit_laws"]

@@ -49,7 +49,7 @@ LARGEST_SIGMA = 0.5
 
 
 @inner
-def jump(rng: Any, state: State, q: int, k: float) -> bool:
+def jump(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to change the structure of a parameter; return whether it was changed."""
     save(state, q)
     before = direct_part(state, q)
@@ -65,7 +65,7 @@ def jump(rng: Any, state: State, q: int, k: float) -> bool:
 
 
 @inner
-def draw_afresh(rng: Any, state: State, q: int, k: float) -> bool:
+def draw_afresh(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to draw all the values of one set afresh from their fitted laws: the quickest way through hot rungs."""
     i = state.ints
     save(state, q)
@@ -80,7 +80,7 @@ def draw_afresh(rng: Any, state: State, q: int, k: float) -> bool:
 
 
 @inner
-def decide(rng: Any, state: State, q: int, k: float, log_ratio: float, before: float) -> bool:
+def decide(rng: Any, state: State, q: int, k: float, log_ratio: float, before: float) -> Any:
     """Accept what stands in the state with the ratio's probability, or put back what was there."""
     threshold = np.log(rng.random())
     if log_ratio > -np.inf:
@@ -99,7 +99,7 @@ def decide(rng: Any, state: State, q: int, k: float, log_ratio: float, before: f
 
 
 @inner
-def random_set(rng: Any, state: State, q: int) -> int:
+def random_set(rng: Any, state: State, q: int) -> Any:
     """Return the first column of one of the sets, chosen evenly."""
     i, partition = state.ints, state.structure[q, 0]
     rank = int(rng.random() * n_groups(i, partition))
@@ -146,7 +146,7 @@ def set_time(state: State, q: int, mask: int, time: int) -> None:
 
 
 @inner
-def flip(rng: Any, state: State, q: int, k: float) -> float:
+def flip(rng: Any, state: State, q: int, k: float) -> Any:
     """Give a set another time structure; sets and time structures are chosen evenly, so that the choice cancels."""
     i = state.ints
     partition = state.structure[q, 0]
@@ -163,7 +163,7 @@ def flip(rng: Any, state: State, q: int, k: float) -> float:
 
 
 @inner
-def n_merges(state: State, q: int, partition: int) -> int:
+def n_merges(state: State, q: int, partition: int) -> Any:
     """Count the pairs of sets that may merge."""
     n = 0
     for which in range(state.ints[at.N_PAIRS]):
@@ -173,7 +173,7 @@ def n_merges(state: State, q: int, partition: int) -> int:
 
 
 @inner
-def can_merge(state: State, q: int, partition: int, which: int) -> bool:
+def can_merge(state: State, q: int, partition: int, which: int) -> Any:
     """Whether the sets of a pair may merge: their time structures must be the same."""
     i = state.ints
     if merge_to(i, q, partition, which) < 0:
@@ -182,7 +182,7 @@ def can_merge(state: State, q: int, partition: int, which: int) -> bool:
 
 
 @inner
-def split(rng: Any, state: State, q: int, k: float) -> float:
+def split(rng: Any, state: State, q: int, k: float) -> Any:
     """Make two sets of one."""
     i, f = state.ints, state.floats
     partition = state.structure[q, 0]
@@ -212,7 +212,7 @@ def split(rng: Any, state: State, q: int, k: float) -> float:
 
 
 @inner
-def merge(rng: Any, state: State, q: int, k: float) -> float:
+def merge(rng: Any, state: State, q: int, k: float) -> Any:
     """Make one set of two."""
     i, f = state.ints, state.floats
     partition = state.structure[q, 0]
@@ -242,13 +242,13 @@ def merge(rng: Any, state: State, q: int, k: float) -> float:
 
 
 @inner
-def sigma_of(state: State, k: float) -> float:
+def sigma_of(state: State, k: float) -> Any:
     """Return the deviation of the Gaussian auxiliaries at a temperature."""
     return min(constant(state.ints, state.floats, at.STEP) / np.sqrt(k), LARGEST_SIGMA) if k > 0.0 else LARGEST_SIGMA
 
 
 @inner
-def spread_values(rng: Any, state: State, q: int, staying: int, leaving: int, time: int, k: float) -> float:
+def spread_values(rng: Any, state: State, q: int, staying: int, leaving: int, time: int, k: float) -> Any:
     """Give two sets v + u and v - u, u Gaussian; return log Jacobian over density, minus infinity where refused."""
     sigma = sigma_of(state, k)
     log_ratio = 0.0
@@ -264,7 +264,7 @@ def spread_values(rng: Any, state: State, q: int, staying: int, leaving: int, ti
 
 
 @inner
-def gather_values(state: State, q: int, first: int, second: int, time: int, k: float) -> float:
+def gather_values(state: State, q: int, first: int, second: int, time: int, k: float) -> Any:
     """Give one set the mean of two; return the log of the density over the Jacobian of the way back."""
     sigma = sigma_of(state, k)
     log_ratio = 0.0

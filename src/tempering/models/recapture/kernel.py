@@ -47,7 +47,7 @@ def advance(rng: Any, state: State, k: float, n: int) -> None:
 
 
 @compiled
-def energy(state: State) -> float:
+def energy(state: State) -> Any:
     """Return the log likelihood."""
     return float(state.energy[0])
 

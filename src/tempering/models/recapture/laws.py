@@ -41,31 +41,31 @@ LOGISTIC_PRECISION = 0.304  # 3 / pi^2, of the standard logistic law, the prior 
 
 
 @inner
-def logit(v: float) -> float:
+def logit(v: float) -> Any:
     """Return the log odds."""
     return np.log(v) - np.log1p(-v)
 
 
 @inner
-def from_logit(x: float) -> float:
+def from_logit(x: float) -> Any:
     """Return the probability with these log odds."""
     return 1.0 / (1.0 + np.exp(-x))
 
 
 @inner
-def is_inside(v: float) -> bool:
+def is_inside(v: float) -> Any:
     """Whether a value is allowed."""
     return v > CLOSEST and v < 1 - CLOSEST
 
 
 @inner
-def log_normal(x: float, mean: float, sd: float) -> float:
+def log_normal(x: float, mean: float, sd: float) -> Any:
     """Return the log density of a normal law."""
     return -0.5 * LOG_2_PI - np.log(sd) - 0.5 * ((x - mean) / sd) ** 2
 
 
 @inner
-def log_logistic(x: float, location: float, scale: float) -> float:
+def log_logistic(x: float, location: float, scale: float) -> Any:
     """Return the log density of a logistic law."""
     distance = abs((x - location) / scale)
     return -distance - 2 * np.log1p(np.exp(-distance)) - np.log(scale)
@@ -83,7 +83,7 @@ def put(state: State, q: int, mask: int, time: int, block: int, v: float) -> Non
 
 
 @inner
-def value_of(state: State, q: int, mask: int, time: int, block: int) -> float:
+def value_of(state: State, q: int, mask: int, time: int, block: int) -> Any:
     """Return the value of a block of a set."""
     i, c = state.ints, first_column(mask)
     for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
@@ -93,7 +93,7 @@ def value_of(state: State, q: int, mask: int, time: int, block: int) -> float:
 
 
 @inner
-def put_trend(state: State, q: int, mask: int, time: int) -> bool:
+def put_trend(state: State, q: int, mask: int, time: int) -> Any:
     """Write the values of a trend from its coefficients; return whether all are allowed."""
     i, first = state.ints, first_column(mask)
     allowed = True
@@ -107,7 +107,7 @@ def put_trend(state: State, q: int, mask: int, time: int) -> bool:
 
 
 @inner
-def first_column(mask: int) -> int:
+def first_column(mask: int) -> Any:
     """Return the first column of a set."""
     c = 0
     while not mask >> c & 1:
@@ -125,7 +125,7 @@ def put_hyper(state: State, q: int, mask: int, one: float, two: float) -> None:
 
 
 @inner
-def block_law(state: State, q: int, mask: int, time: int, block: int, k: float) -> tuple[float, float]:
+def block_law(state: State, q: int, mask: int, time: int, block: int, k: float) -> Any:
     """Return a and b of the Beta law fitted to a block."""
     i, f = state.ints, state.floats
     a = shape(i, f, q, 0) + k * pseudo_count(i, f, q, mask, time, block, 0)
@@ -134,13 +134,13 @@ def block_law(state: State, q: int, mask: int, time: int, block: int, k: float) 
 
 
 @inner
-def logistic_of(a: float, b: float) -> tuple[float, float]:
+def logistic_of(a: float, b: float) -> Any:
     """Return location and scale on the logit scale: the mode log(a / b), and the curvature a b / (a + b)."""
     return np.log(a / b), np.sqrt((a + b) / (2 * a * b))
 
 
 @inner
-def trend_normal(state: State, q: int, mask: int, time: int, k: float) -> tuple[float, float, float, float, float]:
+def trend_normal(state: State, q: int, mask: int, time: int, k: float) -> Any:
     """Return the normal law that a trend's coefficients are drawn from: means, deviations, correlation."""
     i, f = state.ints, state.floats
     aa = LOGISTIC_PRECISION + k * trend_law(i, f, q, mask, time, 2)
@@ -169,7 +169,7 @@ def random_normal(
 
 
 @inner
-def propose_set(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> float:
+def propose_set(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> Any:
     """Draw the values of a set from its fitted laws; return their log density, infinite where one is refused."""
     i = state.ints
     kind = kind_of(i, time)
@@ -197,7 +197,7 @@ def propose_set(rng: Any, state: State, q: int, mask: int, time: int, k: float) 
 
 
 @inner
-def _propose_blocks(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> float:
+def _propose_blocks(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> Any:
     i, total = state.ints, 0.0
     for block in range(n_blocks(i, time)):
         v = 0.5
@@ -214,7 +214,7 @@ def _propose_blocks(rng: Any, state: State, q: int, mask: int, time: int, k: flo
 
 
 @inner
-def log_density_of_set(state: State, q: int, mask: int, time: int, k: float) -> float:
+def log_density_of_set(state: State, q: int, mask: int, time: int, k: float) -> Any:
     """Return the log density of a set's values under its fitted laws."""
     i = state.ints
     kind = kind_of(i, time)
@@ -245,7 +245,7 @@ def log_density_of_set(state: State, q: int, mask: int, time: int, k: float) -> 
 
 
 @inner
-def log_prior_of_set(state: State, q: int, mask: int, time: int) -> float:
+def log_prior_of_set(state: State, q: int, mask: int, time: int) -> Any:
     """Return the log prior density of a set's values.
 
     A value has its Beta law. A trend has the logit of the value at an average covariate, logistic, and a normal slope;
@@ -271,7 +271,7 @@ def log_prior_of_set(state: State, q: int, mask: int, time: int) -> float:
 
 
 @inner
-def log_prior_of_value(state: State, q: int, v: float, kind: int, mu: float, log_sigma: float) -> float:
+def log_prior_of_value(state: State, q: int, v: float, kind: int, mu: float, log_sigma: float) -> Any:
     """Return the log prior density of one value of a block."""
     if kind != BLOCKS:
         return log_normal(logit(v), mu, np.exp(log_sigma)) - np.log(v) - np.log1p(-v)
@@ -280,5 +280,5 @@ def log_prior_of_value(state: State, q: int, v: float, kind: int, mu: float, log
 
 
 @inner
-def _log_beta(a: float, b: float) -> float:
+def _log_beta(a: float, b: float) -> Any:
     return lgamma(a) + lgamma(b) - lgamma(a + b)

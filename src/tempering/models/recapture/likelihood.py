@@ -33,7 +33,7 @@ VANISHED = 2 * at.N_PARAMETERS
 
 
 @inner
-def survival(state: State, t: int, c: int) -> float:
+def survival(state: State, t: int, c: int) -> Any:
     """Return the probability to survive interval t."""
     phi = state.values[PHI, t, c]
     if state.ints[at.HAS_LENGTHS] and length(state.ints, state.floats, t) != 1.0:
@@ -42,7 +42,7 @@ def survival(state: State, t: int, c: int) -> float:
 
 
 @inner
-def refresh_chi(state: State, last: int) -> float:
+def refresh_chi(state: State, last: int) -> Any:
     """Work out chi of the intervals up to ``last`` as proposed; return the gain in sum V log chi.
 
     What does not change is not looked at twice: columns whose chi is the same to the bit keep its log.
@@ -70,7 +70,7 @@ def refresh_chi(state: State, last: int) -> float:
 
 
 @inner
-def _refresh_with_fidelity(state: State) -> float:
+def _refresh_with_fidelity(state: State) -> Any:
     """Work out all of chi, and of xi beside it."""
     i, f, chi = state.ints, state.floats, state.chi
     n_intervals, n_columns = i[at.N_INTERVALS], i[at.N_COLUMNS]
@@ -103,7 +103,7 @@ def keep_chi(state: State, last: int) -> None:
 
 
 @inner
-def dead_part(state: State) -> float:
+def dead_part(state: State) -> Any:
     """Return sum n log G; 0 without fidelity."""
     i = state.ints
     total = 0.0
@@ -122,13 +122,13 @@ def dead_part(state: State) -> float:
 
 
 @inner
-def log_events(n: float, probability: float) -> float:
+def log_events(n: float, probability: float) -> Any:
     """Return n log(probability), 0 where there are no events."""
     return n * np.log(probability) if n > 0.0 else 0.0
 
 
 @inner
-def direct_part(state: State, q: int) -> float:
+def direct_part(state: State, q: int) -> Any:
     """Return one parameter's part of log L outside chi and G."""
     i, f = state.ints, state.floats
     total = 0.0
@@ -141,7 +141,7 @@ def direct_part(state: State, q: int) -> float:
 
 
 @inner
-def refresh(state: State) -> float:
+def refresh(state: State) -> Any:
     """Work out the log likelihood of a state's values from nothing, and keep it with the state."""
     i = state.ints
     for t in range(i[at.N_INTERVALS]):
@@ -159,6 +159,6 @@ def refresh(state: State) -> float:
 
 
 @compiled
-def evaluate(state: State) -> float:
+def evaluate(state: State) -> Any:
     """Work out the log likelihood of a state's values from nothing, and keep it with the state."""
     return refresh(state)

@@ -12,7 +12,6 @@ from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.design import all_masks, check_columns, lay_out
 from tempering.models.recapture.fits import fit_laws
 from tempering.models.recapture.layout import PARAMETERS, Floats, Ints, State, empty_state
-from tempering.models.recapture.prior_draws import draw_prior
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.times import TimeStructures, time_structures
 
@@ -68,8 +67,7 @@ class RecaptureModel:
         if self.starts:
             return copied(self.starts[int(rng.integers(len(self.starts)))])
         state = empty_state(self.ints, self.floats)
-        draw_prior(rng, state)
-        return state
+        return kernel.step(rng, state, 0.0)  # at k = 0 a step is a draw from the prior
 
     def named(self, recorded: Any) -> dict[str, Any]:
         """Return what was recorded (..., width) by name: ``model``, the parameters (..., K, C), ``coefficients``."""
@@ -93,7 +91,8 @@ class RecaptureModel:
 
 def copied(state: State) -> State:
     """Return a state with arrays of its own for all that moves change."""
-    return State(state.ints, state.floats, *(part.copy() for part in state[2:]))
+    parts: Any = (part.copy() for part in state[2:])
+    return State(state.ints, state.floats, *parts)
 
 
 def recapture_model(

@@ -67,7 +67,14 @@ def _write_data(result: RecaptureResult, folder: Path) -> list[Path]:
     return paths
 
 
-def show(result: RecaptureResult, console: "Console", rule: str = DEFAULT_RULE, *, by_year: bool | None = None) -> None:
+def show(
+    result: RecaptureResult,
+    console: "Console",
+    rule: str = DEFAULT_RULE,
+    *,
+    by_year: bool | None = None,
+    aic: bool = False,
+) -> None:
     """Print a fit: estimates first, then models, then whether it all can be trusted."""
     has_values = result.parameters[0] in result.draws.values
     if has_values:
@@ -88,6 +95,8 @@ def show(result: RecaptureResult, console: "Console", rule: str = DEFAULT_RULE, 
         for name in result.parameters:
             if result.space.space(name).count > 1:
                 _print(console, f"Structures of {name}", result.structure_probabilities(name, rule).head(5))
+    if aic:
+        _print(console, "AICc of the most probable models", result.aic_table(rule))
     for sentence in trust_of(result, rule):
         console.print(sentence, highlight=False, soft_wrap=True, markup=False)
 
@@ -101,8 +110,8 @@ def trust_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> list[str]:
     if isinstance(result.data, Histories) and result.counts.live:
         said.append(str(result.goodness_of_fit()))
     said.append(str(result.mixing(rule)))
-    poor = result.poorly_known(rule) if has_values else []
-    if len(poor):
+    poor = result.poorly_known(rule) if has_values else None
+    if poor is not None and len(poor):
         said.append(f"The data say little about: {', '.join(_spans(poor))}.")
     return [*said, "Assumed: " + " ".join(result.assumptions())]
 
@@ -142,8 +151,8 @@ def by_year_table(result: RecaptureResult, parameter: str, rule: str = DEFAULT_R
     shown: dict[str, dict[int, str]] = {}
     for row in table.itertuples():
         column = f"{row.group} {row.age_class}" if result.has_groups else f"class {row.age_class}"
-        shown.setdefault(column, {})[int(row.year)] = _with_interval(row)
-    years = sorted({int(y) for y in table["year"]})
+        shown.setdefault(column, {})[int(str(row.year))] = _with_interval(row)
+    years = sorted({int(y) for y in table["year"].to_numpy()})
     return pd.DataFrame({"year": years, **{name: [by.get(y, "") for y in years] for name, by in shown.items()}})
 
 

@@ -4,6 +4,7 @@ import base64
 import html
 import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def _estimates(result: RecaptureResult, rule: str) -> list[str]:
     out.append(_figure("By age class", lambda ax: plots.plot_means(result, rule=rule, ax=ax)))
     for name in result.parameters:
         heading = f"{NAMES[name].capitalize()} {name} " + ("by occasion" if name == "p" else "by year")
-        out.append(_figure(heading, lambda ax, name=name: plots.plot_averages(result, name, rule=rule, ax=ax)))
+        out.append(_figure(heading, partial(_averages, result, name, rule)))
         out.append(
             f"<details><summary>{heading}, as a table</summary>{_table(by_year_table(result, name, rule))}</details>"
         )
@@ -71,6 +72,10 @@ def _estimates(result: RecaptureResult, rule: str) -> list[str]:
     if len(differences):
         out.append("<h3>Differences of the means over years</h3>" + _table(differences))
     return out
+
+
+def _averages(result: RecaptureResult, name: str, rule: str, ax: Any) -> Any:
+    return plots.plot_averages(result, name, rule=rule, ax=ax)
 
 
 def _models(result: RecaptureResult, rule: str) -> list[str]:

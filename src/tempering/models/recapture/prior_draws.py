@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
-from tempering.models.recapture.compiled import compiled, inner
+from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.laws import from_logit, logit, put, put_hyper, put_trend
 from tempering.models.recapture.layout import BLOCKS, FIDELITY, TREND, State
 from tempering.models.recapture.likelihood import refresh
@@ -89,9 +89,3 @@ def hold(state: State, q: int) -> None:
         for c in range(i[at.N_COLUMNS]):
             if is_held(i, q, t, c):
                 state.values[q, t, c] = 1.0 if q == FIDELITY else 0.0
-
-
-@compiled
-def draw_prior(rng: Any, state: State) -> None:
-    """Draw a model and its values from the prior."""
-    redraw(rng, state)

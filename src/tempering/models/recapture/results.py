@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tempering.draws import DEFAULT_RULE, TemperedDraws
 from tempering.errors import InputError
 from tempering.estimators import weighted_quantile
+from tempering.models.recapture.aic import aic_table
 from tempering.models.recapture.assumptions import assumptions_of
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.design import free_cells
@@ -24,6 +25,7 @@ from tempering.models.recapture.predictive import PredictiveCheck, check_arrays
 from tempering.models.recapture.reading import Data
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.spaces import ModelSpace
+from tempering.models.recapture.times import TimeStructures
 
 OVERLAP_BINS = 40
 FIGURES = ["mean", "standard_error", "sd", "lower", "upper"]
@@ -46,12 +48,15 @@ class RecaptureResult:
         The models searched.
     data : Histories, ReleaseArrays or Counts
         What was fitted.
+    times : TimeStructures
+        The ways to vary in time that the space names.
     """
 
     draws: TemperedDraws
     counts: Counts
     space: ModelSpace
     data: Data
+    times: TimeStructures
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -158,7 +163,7 @@ class RecaptureResult:
         number = self.space.all_times.index(time)
         for name in self.parameters:
             times = self.space.times_of(self.draws.values["model"][..., PARAMETERS.index(name)])
-            has_it = times == number
+            has_it = np.asarray(times == number)
             if has_it.any():
                 return not np.any(values[..., PARAMETERS.index(name), :, 1][has_it])
         return True
@@ -222,6 +227,10 @@ class RecaptureResult:
         return self._probabilities(
             {name: distinct[:, PARAMETERS.index(name)] for name in self.parameters}, index, rule, top
         )
+
+    def aic_table(self, rule: str = DEFAULT_RULE, top: int = 10) -> pd.DataFrame:
+        """Tabulate AICc of the most probable models, each fitted by maximum likelihood, for comparison with MARK."""
+        return aic_table(self, rule, top)
 
     def structure_probabilities(self, parameter: str, rule: str = DEFAULT_RULE) -> pd.DataFrame:
         """Tabulate the structures of one parameter and their posterior probabilities."""

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log
+from typing import Any
+
+import numpy as np
 
 from tempering.errors import InputError
 from tempering.models.recapture.counts import MAX_AGE_CLASSES
@@ -249,10 +252,8 @@ class ModelSpace:
         times = tuple(self.all_times[digits // base**c % base] for c in range(self.n_columns))
         return Structure(self.partitions[partition], times, self.groups)
 
-    def times_of(self, codes: "object") -> "object":
+    def times_of(self, codes: Any) -> Any:
         """Return the numbers of the time structures (..., column) of an array of codes."""
-        import numpy as np
-
         base = len(self.all_times)
         return np.asarray(codes)[..., None] // base ** np.arange(self.n_columns) % base
 

@@ -66,7 +66,7 @@ def sweep(rng: Any, state: State, k: float) -> None:
 
 
 @inner
-def direct_gain(state: State, q: int, mask: int, time: int, block: int, new: float, old: float) -> float:
+def direct_gain(state: State, q: int, mask: int, time: int, block: int, new: float, old: float) -> Any:
     """Return the gain of a block's own events when its value changes."""
     i, f = state.ints, state.floats
     gain = block_sum(i, f, q, mask, time, block, 0) * (np.log(new) - np.log(old))
