@@ -52,7 +52,7 @@ def aic_table(result: "RecaptureResult", rule: str, top: int = 10) -> pd.DataFra
     table = pd.DataFrame(rows)
     if len(table):
         table = table.sort_values("AICc", ignore_index=True)
-        table.insert(table.columns.get_loc("AICc") + 1, "delta", table["AICc"] - table["AICc"].min())
+        table["delta"] = table["AICc"] - table["AICc"].min()
     return table
 
 

@@ -88,8 +88,8 @@ class MarkRecapture:
     beta: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     ladder: Ladder | Sequence[float] | None = None
     method: str = "parallel"
-    draws: int = 2000
-    tune: int = 500
+    draws: int = 1500
+    tune: int = 400
     chains: int = 4
     keep_values: bool = True
 

@@ -43,7 +43,7 @@ class GoodnessOfFit:
             rows.append((name, float(mine["chi2"].sum()), int(mine["df"].sum())))
         rows.append(("all", sum(r[1] for r in rows), sum(r[2] for r in rows)))
         table = pd.DataFrame(rows, columns=["component", "chi2", "df"])
-        table["p_value"] = [float(stats.chi2.sf(r.chi2, r.df)) if r.df else 1.0 for r in table.itertuples()]
+        table["p_value"] = [float(stats.chi2.sf(chi2, df)) if df else 1.0 for _, chi2, df in rows]
         return table
 
     @property
@@ -63,7 +63,8 @@ class GoodnessOfFit:
         )
         poor = table.iloc[:-1][table.iloc[:-1]["p_value"] < 0.05]
         said = [
-            f"{row.component} fails (p = {row.p_value:.3f}): {MEANINGS[row.component]}." for row in poor.itertuples()
+            f"{name} fails (p = {p:.3f}): {MEANINGS[name]}."
+            for name, p in zip(map(str, poor["component"]), poor["p_value"], strict=True)
         ]
         return "\n".join([head, *said])
 

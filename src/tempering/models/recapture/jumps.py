@@ -13,6 +13,7 @@ import numpy as np
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.laws import (
+    direct_of_set,
     is_inside,
     log_density_of_set,
     log_normal,
@@ -23,7 +24,7 @@ from tempering.models.recapture.laws import (
 )
 from tempering.models.recapture.layout import BLOCKS, FIDELITY, State
 from tempering.models.recapture.layout import P as P_
-from tempering.models.recapture.likelihood import dead_part, direct_part, keep_chi, refresh_chi
+from tempering.models.recapture.likelihood import dead_part, keep_chi, refresh_chi
 from tempering.models.recapture.tables import (
     block_exists,
     constant,
@@ -52,7 +53,6 @@ LARGEST_SIGMA = 0.5
 def jump(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to change the structure of a parameter; return whether it was changed."""
     save(state, q)
-    before = direct_part(state, q)
     u = rng.random()
     flips = 0.5 if n_options(state.ints, q) > 1 else 0.0
     if u < flips:
@@ -61,7 +61,7 @@ def jump(rng: Any, state: State, q: int, k: float) -> Any:
         log_ratio = split(rng, state, q, k)
     else:
         log_ratio = merge(rng, state, q, k)
-    return decide(rng, state, q, k, log_ratio, before)
+    return decide(rng, state, q, k, log_ratio)
 
 
 @inner
@@ -69,23 +69,36 @@ def draw_afresh(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to draw all the values of one set afresh from their fitted laws: the quickest way through hot rungs."""
     i = state.ints
     save(state, q)
-    before = direct_part(state, q)
     c = random_set(rng, state, q)
     mask, time = mask_of(i, state.structure[q, 0], c), state.structure[q, 1 + c]
-    log_ratio = log_density_of_set(state, q, mask, time, k) - log_prior_of_set(state, q, mask, time)
+    log_ratio = log_density_of_set(state, q, mask, time, k) - leave_set(state, q, mask, time)
     log_ratio -= propose_set(rng, state, q, mask, time, k)
     if log_ratio > -np.inf:
-        log_ratio += log_prior_of_set(state, q, mask, time)
-    return decide(rng, state, q, k, log_ratio, before)
+        log_ratio += enter_set(state, q, mask, time)
+    return decide(rng, state, q, k, log_ratio)
 
 
 @inner
-def decide(rng: Any, state: State, q: int, k: float, log_ratio: float, before: float) -> Any:
+def leave_set(state: State, q: int, mask: int, time: int) -> Any:
+    """Take a set's own events out of the gain, and return its log prior density."""
+    state.energy[2] -= direct_of_set(state, q, mask, time)
+    return log_prior_of_set(state, q, mask, time)
+
+
+@inner
+def enter_set(state: State, q: int, mask: int, time: int) -> Any:
+    """Put a set's own events into the gain, and return its log prior density."""
+    state.energy[2] += direct_of_set(state, q, mask, time)
+    return log_prior_of_set(state, q, mask, time)
+
+
+@inner
+def decide(rng: Any, state: State, q: int, k: float, log_ratio: float) -> Any:
     """Accept what stands in the state with the ratio's probability, or put back what was there."""
     threshold = np.log(rng.random())
     if log_ratio > -np.inf:
         last = state.ints[at.N_INTERVALS] - 1
-        gain, part = direct_part(state, q) - before + refresh_chi(state, last), state.energy[1]
+        gain, part = state.energy[2] + refresh_chi(state, last), state.energy[1]
         if q in (P_, FIDELITY):
             part = dead_part(state)
         gain += part - state.energy[1]
@@ -114,7 +127,8 @@ def random_set(rng: Any, state: State, q: int) -> Any:
 
 @inner
 def save(state: State, q: int) -> None:
-    """Put a parameter's structure, coefficients and values aside."""
+    """Put a parameter's structure, coefficients and values aside; nothing is gained yet."""
+    state.energy[2] = 0.0
     carry(state, q, at.N_PARAMETERS)
 
 
@@ -156,10 +170,10 @@ def flip(rng: Any, state: State, q: int, k: float) -> Any:
     new = option(i, q, which)
     if new >= old:
         new = option(i, q, which + 1)
-    log_ratio = log_density_of_set(state, q, mask, old, k) - log_prior_of_set(state, q, mask, old)
+    log_ratio = log_density_of_set(state, q, mask, old, k) - leave_set(state, q, mask, old)
     set_time(state, q, mask, new)
     log_ratio -= propose_set(rng, state, q, mask, new, k)
-    return log_ratio + log_prior_of_set(state, q, mask, new) if log_ratio > -np.inf else log_ratio
+    return log_ratio + enter_set(state, q, mask, new) if log_ratio > -np.inf else log_ratio
 
 
 @inner
@@ -198,7 +212,7 @@ def split(rng: Any, state: State, q: int, k: float) -> Any:
     staying = whole & ~leaving
     target = split_to(i, q, partition, which)
     log_ratio = np.log(n) - np.log(n_merges(state, q, target)) + per_group(i, f, q)
-    log_ratio -= log_prior_of_set(state, q, whole, time)
+    log_ratio -= leave_set(state, q, whole, time)
     state.structure[q, 0] = target
     if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
         log_ratio += log_density_of_set(state, q, whole, time, k)
@@ -208,7 +222,7 @@ def split(rng: Any, state: State, q: int, k: float) -> Any:
         log_ratio += spread_values(rng, state, q, staying, leaving, time, k)
     if log_ratio == -np.inf:
         return log_ratio
-    return log_ratio + log_prior_of_set(state, q, staying, time) + log_prior_of_set(state, q, leaving, time)
+    return log_ratio + enter_set(state, q, staying, time) + enter_set(state, q, leaving, time)
 
 
 @inner
@@ -228,7 +242,7 @@ def merge(rng: Any, state: State, q: int, k: float) -> Any:
     time = state.structure[q, 1 + pair(i, which, 0)]
     target = merge_to(i, q, partition, which)
     log_ratio = np.log(n) - np.log(n_splits(i, q, target)) - per_group(i, f, q)
-    log_ratio -= log_prior_of_set(state, q, first, time) + log_prior_of_set(state, q, second, time)
+    log_ratio -= leave_set(state, q, first, time) + leave_set(state, q, second, time)
     if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
         log_ratio += log_density_of_set(state, q, first, time, k) + log_density_of_set(state, q, second, time, k)
         state.structure[q, 0] = target
@@ -238,7 +252,7 @@ def merge(rng: Any, state: State, q: int, k: float) -> Any:
         state.structure[q, 0] = target
     if log_ratio == -np.inf:
         return log_ratio
-    return log_ratio + log_prior_of_set(state, q, first | second, time)
+    return log_ratio + enter_set(state, q, first | second, time)
 
 
 @inner

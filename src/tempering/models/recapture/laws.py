@@ -12,10 +12,13 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
-from tempering.models.recapture.layout import BLOCKS, TREND, State
+from tempering.models.recapture.layout import BLOCKS, PHI, TREND, State
+from tempering.models.recapture.likelihood import log_events, survival
 from tempering.models.recapture.tables import (
     block_exists,
+    block_sum,
     constant,
+    count,
     covariate,
     first_of,
     is_held,
@@ -166,6 +169,26 @@ def random_normal(
     middle = np.log((s + 0.5 * k) / (n + 0.5 * k)) if k > 0.0 else 0.0
     total = precision + sigma**-2
     return (precision * middle + mu * sigma**-2) / total, np.sqrt(1.0 / total)
+
+
+@inner
+def direct_of_set(state: State, q: int, mask: int, time: int) -> Any:
+    """Return a set's part of log L outside chi and G: its own events."""
+    i, f = state.ints, state.floats
+    total = 0.0
+    if kind_of(i, time) != TREND and not (q == PHI and i[at.HAS_LENGTHS]):
+        for block in range(n_blocks(i, time)):
+            if block_exists(i, q, mask, time, block):
+                ones, zeros = block_sum(i, f, q, mask, time, block, 0), block_sum(i, f, q, mask, time, block, 1)
+                v = value_of(state, q, mask, time, block)
+                total += (ones * np.log(v) if ones > 0.0 else 0.0) + (zeros * np.log1p(-v) if zeros > 0.0 else 0.0)
+        return total
+    for t in range(i[at.N_INTERVALS]):
+        for c in range(i[at.N_COLUMNS]):
+            if mask >> c & 1 and not is_held(i, q, t, c):
+                v = survival(state, t, c) if q == PHI else state.values[q, t, c]
+                total += log_events(count(i, f, q, t, c), v) + log_events(count(i, f, at.N_PARAMETERS + q, t, c), 1 - v)
+    return total
 
 
 @inner

@@ -38,8 +38,8 @@ class State(NamedTuple):
     ``structure`` (4, 1 + C): of each parameter its partition and the time structure of each column; ``hyper`` (4, C,
     2), the coefficients behind a column's values where it has any; ``values`` (4, K, C); each has one row more, for
     what may have to be put back. ``chi`` (5, K + 1, C): the probabilities never to be met again, their logs, both as
-    proposed, and those of birds that have left; ``energy`` (2,): the log likelihood, and its part of birds found dead
-    that may have left before.
+    proposed, and those of birds that have left; ``energy`` (3,): the log likelihood, its part of birds found dead that
+    may have left before, and what a jump has gained so far.
     """
 
     ints: Ints
@@ -76,5 +76,5 @@ def empty_state(ints: Ints, floats: Floats) -> State:
         np.zeros((N_PARAMETERS + 1, n_columns, 2)),
         np.full((N_PARAMETERS + 1, n_intervals, n_columns), 0.5),
         np.ones((5, n_intervals + 1, n_columns)),
-        np.zeros(2),
+        np.zeros(3),
     )

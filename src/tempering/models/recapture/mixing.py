@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tempering.questions.diagnosis import FEW_EFFECTIVE, FEW_ROUND_TRIPS, LARGE_R_HAT, weighted_r_hat
+from tempering.questions.diagnosis import FEW_EFFECTIVE, LARGE_R_HAT, weighted_r_hat
 
 if TYPE_CHECKING:
     from tempering.models.recapture.results import RecaptureResult
@@ -48,6 +48,9 @@ class Mixing:
         Rungs without draws.
     indicators : dict of str to Doubt
         What the run knows of each time dependence and each effect that is neither sure nor excluded.
+    n_ensembles : int
+        Ensembles of coupled chains, or single chains. Chains begin where a population cooled from the prior has come to,
+        so that one journey more for each is enough; whether they agree is looked at besides.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class Mixing:
     n_round_trips: int
     unvisited: tuple[int, ...]
     indicators: dict[str, Doubt]
+    n_ensembles: int = 1
 
     @property
     def in_doubt(self) -> dict[str, Doubt]:
@@ -71,7 +75,7 @@ class Mixing:
         said = []
         if self.unvisited:
             said.append(f"rungs {', '.join(map(str, self.unvisited))} were never visited: tune for longer.")
-        if self.n_rungs > 1 and self.n_round_trips < FEW_ROUND_TRIPS:
+        if self.n_rungs > 1 and self.n_round_trips < self.n_ensembles:
             said.append(
                 f"only {self.n_round_trips} round trips between the coldest and the hottest temperature: draw more."
             )
@@ -128,4 +132,5 @@ def mixing_of(result: "RecaptureResult", rule: str) -> Mixing:
             effective = float(p * (1 - p) / max(float(error) ** 2, 1e-300))
             indicators[name] = Doubt(p, float(error), effective, weighted_r_hat(flag, draws, rule))
     unvisited = tuple(np.flatnonzero(draws.visits == 0).tolist())
-    return Mixing(len(draws.ladder), draws.n_round_trips, unvisited, indicators)
+    n_ensembles = draws.n_chains // draws.chains_per_ensemble
+    return Mixing(len(draws.ladder), draws.n_round_trips, unvisited, indicators, n_ensembles)

@@ -64,6 +64,7 @@ def plot_means(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "Axes
         )
     ax.set_yticks(place, labels=[f"{p} {label}" for p, label in zip(table["parameter"], labels, strict=True)])
     ax.set_xlim(0, 1)
+    ax.set_ylim(-0.6, len(table) - 0.4)
     ax.set_xlabel("mean over years, averaged over models")
     ax.legend(frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.12))
     return ax

@@ -112,7 +112,7 @@ class ReleaseArrays:
 
     def columns(self, age_classes: int) -> Integers:
         """Return the column, from 0, of each row: its group's classes in turn."""
-        return self.group * age_classes + self.classes(age_classes)
+        return np.asarray(self.group * age_classes + self.classes(age_classes))
 
     def pooled(self) -> "ReleaseArrays":
         """Forget the groups."""

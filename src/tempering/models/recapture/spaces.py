@@ -110,16 +110,16 @@ class ParameterSpace:
             return (self.fixed.labels,)
         rows = rectangles(self.n_classes, len(self.groups), "free(age)" not in self.terms)
         if not {"age", "free(age)"} & self.terms:
-            rows = tuple(row for row in rows if self._joins(row, range(self.n_classes), by_age=True))
+            rows = tuple(row for row in rows if self._joins(row, by_age=True))
         if self.factor not in self.terms:
-            rows = tuple(row for row in rows if self._joins(row, range(len(self.groups)), by_age=False))
+            rows = tuple(row for row in rows if self._joins(row, by_age=False))
         return rows
 
-    def _joins(self, row: Labels, _: range, *, by_age: bool) -> bool:
+    def _joins(self, row: Labels, *, by_age: bool) -> bool:
         """Whether no set tells ages (or groups) apart."""
         size = self.n_classes if by_age else len(self.groups)
-        part = (lambda c: c % self.n_classes) if by_age else (lambda c: c // self.n_classes)
-        return all(len({part(c) for c in columns}) == size for columns in sets_of(row))
+        which = 1 if by_age else 0
+        return all(len({divmod(c, self.n_classes)[which] for c in columns}) == size for columns in sets_of(row))
 
     @property
     def count(self) -> int:
@@ -261,7 +261,7 @@ class ModelSpace:
         """Encode a structure as `structure` decodes it."""
         base = len(self.all_times)
         digits = sum(self.all_times.index(time) * base**c for c, time in enumerate(structure.times))
-        return self._index[structure.labels] * base**self.n_columns + int(digits)
+        return int(self._index[structure.labels] * base**self.n_columns + digits)
 
     def log_prior_per_set(self, name: str) -> float:
         """By how much a further set changes the log prior of a model."""
