@@ -157,7 +157,7 @@ def test_control_birds_found_dead_that_are_left_out_are_seen():
         ints[at.N_DEAD] = 0
         return study._replace(ints=ints)
 
-    assert_mean_is_not(0.0, differences("fidelity", broken=without, n_steps=16))
+    assert_mean_is_not(0.0, differences("fidelity", broken=without, n_steps=100))
 
 
 @pytest.mark.parametrize("case", marked(CASES, SHORT))

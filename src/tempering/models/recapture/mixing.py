@@ -49,8 +49,8 @@ class Mixing:
     indicators : dict of str to Doubt
         What the run knows of each time dependence and each effect that is neither sure nor excluded.
     n_ensembles : int
-        Ensembles of coupled chains, or single chains. Chains begin where a population cooled from the prior has come to,
-        so that one journey more for each is enough; whether they agree is looked at besides.
+        Ensembles of coupled chains, or single chains. Chains begin where a population cooled from the prior has come
+        to, so that one journey more for each is enough; whether they agree is looked at besides.
 
     Examples
     --------
