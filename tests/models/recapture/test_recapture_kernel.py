@@ -151,13 +151,19 @@ def test_what_is_broken_on_purpose_is_seen(control):
     assert_mean_is_not(0.0, differences(case, n_steps=16, **how))
 
 
-def test_control_birds_found_dead_that_are_left_out_are_seen():
-    def without(study):
-        ints = study.ints.copy()
-        ints[at.N_DEAD] = 0
-        return study._replace(ints=ints)
+def test_control_birds_that_stayed_and_are_forgotten_are_seen():
+    """Of those seen again alive, and of those found dead, whose chance to have left or stayed is left out."""
 
-    assert_mean_is_not(0.0, differences("fidelity", broken=without, n_steps=100))
+    def without(study):
+        ints, floats = study.ints.copy(), study.floats.copy()
+        ints[at.N_DEAD] = 0
+        size = N_INTERVALS * ints[at.N_COLUMNS]
+        floats[ints[at.COUNTS] + 3 * size : ints[at.COUNTS] + 4 * size] = 0.0
+        size = 2 * ints[at.N_SETS] * ints[at.N_LAWS]
+        floats[ints[at.SUMS] + 3 * size : ints[at.SUMS] + 4 * size] = 0.0
+        return study._replace(ints=ints, floats=floats)
+
+    assert_mean_is_not(0.0, differences("fidelity", broken=without, n_steps=16))
 
 
 @pytest.mark.parametrize("case", marked(CASES, SHORT))

@@ -89,7 +89,8 @@ def _maximum(
         return found if np.isfinite(found) else 1e12
 
     bounds = [(-LARGEST, LARGEST)] * start.size
-    found = minimize(deviance, start, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-13, "maxfun": 200_000})
+    options = {"ftol": 1e-12, "maxiter": 300, "maxfun": 100_000}
+    found = minimize(deviance, start, method="L-BFGS-B", bounds=bounds, options=options)
     return float(found.fun), start.size
 
 

@@ -96,7 +96,7 @@ def show(
             if result.space.space(name).count > 1:
                 _print(console, f"Structures of {name}", result.structure_probabilities(name, rule).head(5))
     if aic:
-        _print(console, "AICc of the most probable models", result.aic_table(rule))
+        _print(console, "AICc of the most probable models", result.aic_table(rule, 5))
     for sentence in trust_of(result, rule):
         console.print(sentence, highlight=False, soft_wrap=True, markup=False)
 
