@@ -19,6 +19,10 @@ from tempering.models.recapture.histories import Histories
 
 COMPONENTS = ("TEST 3.SR", "TEST 3.SM", "TEST 2.CT", "TEST 2.CL")
 LEAST_EXPECTED = 2.0  # below it in a 2 x 2 table Fisher's exact test takes the place of chi-square
+NO_AGES = (
+    "These tests know no ages: where birds are marked young, differences between ages, which a fit with age classes "
+    "allows for, are enough to make them fail."
+)
 MEANINGS = {
     "TEST 3.SR": "newly marked birds are seen again less (or more) often than birds marked before: "
     "transients, or an age effect",
@@ -66,6 +70,8 @@ class GoodnessOfFit:
             f"{name} fails (p = {p:.3f}): {MEANINGS[name]}."
             for name, p in zip(map(str, poor["component"]), poor["p_value"], strict=True)
         ]
+        if said:
+            said.append(NO_AGES)
         return "\n".join([head, *said])
 
 
