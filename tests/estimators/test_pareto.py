@@ -58,3 +58,23 @@ def test_edges():
     assert pareto_k(np.full(100, -np.inf)) == np.inf
     assert pareto_k(np.linspace(0, 5000, 1000)) > 1.0
     assert pareto_k(np.append(np.full(999, -5000.0), 0.0)) > 0.7
+
+
+def weights_of_two_models(rng, n, ratio):
+    """A chain between two models, one of them rarer when it is hot: two values with a little noise."""
+    return np.where(rng.random(n) < 0.995, 0.0, np.log(ratio)) + rng.normal(0, 0.01, n)
+
+
+def test_weights_that_are_bounded_are_trusted_whatever_their_steps_look_like():
+    log_weights = weights_of_two_models(seeded_rng("two models"), 20_000, 1.4)
+    relative = np.exp(log_weights)
+    assert relative.max() / relative.mean() < 1.5
+    tail = np.sort(relative)[-425:]
+    assert generalised_pareto_shape(tail[1:] - tail[0]) > 0.7  # the false alarm
+    assert pareto_k(log_weights) == -np.inf
+
+
+def test_control_weights_that_tower_over_the_mean_are_still_seen():
+    log_weights = weights_of_two_models(seeded_rng("two models"), 20_000, 40.0)
+    log_weights[:3] += 4.0  # three draws hold the mean
+    assert pareto_k(log_weights) > 0.5

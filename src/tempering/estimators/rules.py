@@ -96,8 +96,9 @@ def ess_optimal(sums: RungSums) -> Floats:
 def screened(sums: RungSums, pareto_k: ArrayLike) -> Floats:
     r"""Weight by effective sample size the rungs whose weights can be trusted.
 
-    A rung is trusted where its Pareto :math:`\hat k` is below 0.7 and its effective sample size is at least a
-    fifth of its draws. Where no rung is, all are used, as by `ess_optimal`.
+    A rung is trusted where its effective sample size is at least a fifth of its draws and its Pareto :math:`\hat k`
+    is below 0.7, as it always is where the largest weight is below three times the mean. Where no rung is trusted, all
+    are used, as by `ess_optimal`.
 
     Parameters
     ----------

@@ -19,9 +19,10 @@ from tempering.errors import InputError
 from tempering.estimators import ess_of_weights
 from tempering.execution.checkpoint import Checkpoint, within
 from tempering.experiments import Report, Row
+from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.estimator import learn_pseudo_prior, without_first
-from tempering.models.recapture.likelihood import PARAMETERS
+from tempering.models.recapture.layout import PARAMETERS
 from tempering.models.recapture.model import RecaptureModel, recapture_model
 from tempering.models.recapture.reading import read
 from tempering.models.recapture.spaces import ModelSpace
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 LADDER = Ladder.geometric(rungs=40, hottest=0.1)
 N_DRAWS = 10_000_000
 N_CHAINS = 128
-N_GROUPS = 4  # of chains in lockstep, a thread each: one group keeps little more than one core busy
+N_GROUPS = 4  # of chains, a thread each
 DISCARDED = 0.1
 PAPER = {"T_1": 248_158, "T / m": 225_000, "ESS ess_optimal": 612_026, "sum of ESS_i": 612_020, "ESS naive": 5.43}
 SHIFTS = (0.0, 6590.0, 6610.0, 6650.0, 6700.0)
@@ -122,6 +123,7 @@ def simulate(
     assert isinstance(counts, Counts)
     space = ModelSpace(4)
     model = recapture_model(counts, space, keep_values=False)
+    model = replace(model, starts=anneal(model, np.random.default_rng(rng)).states)
     n_pilot = int(np.clip(n_draws // 800, 500, 2000))  # at the paper's length, 40 rungs cost 2 % of the run
     log_p = learn_pseudo_prior(
         model, LADDER, draws=n_pilot, rng=rng, executor=executor, checkpoint=within(checkpoint, "pilot"),
@@ -157,7 +159,8 @@ def sample_groups(
             pseudo_prior=log_pseudo_prior, executor=executor, checkpoint=within(checkpoint, f"group {group}"),
             progress=progress and group == 0,
         )  # fmt: skip
-        return without_first(draws, int(DISCARDED * per_chain))
+        kept = without_first(draws, int(DISCARDED * per_chain))
+        return replace(kept, values=model.named(kept.values["x"]))
 
     with ThreadPoolExecutor(n_threads or os.cpu_count()) as threads:
         return joined_chains(list(threads.map(one, range(len(sizes)))))

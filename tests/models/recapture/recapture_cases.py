@@ -2,40 +2,41 @@
 
 from itertools import product
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from tempering.models.recapture.fits import Fits
-from tempering.models.recapture.kernel import Kernel
-from tempering.models.recapture.likelihood import LAMBDA, PHI, P, Statistics
-from tempering.models.recapture.prior_draws import sample_prior
-from tempering.models.recapture.spaces import ModelSpace
+from tempering.models.recapture import layout as at
+from tempering.models.recapture.design import all_masks, lay_out
+from tempering.models.recapture.kernel import advance, step
+from tempering.models.recapture.layout import State, empty_state
+from tempering.models.recapture.likelihood import evaluate
+from tempering.models.recapture.release_arrays import ReleaseArrays
+from tempering.models.recapture.times import time_structures
 
 
 def forward_log_probability(codes, age, values, n_classes, tail=False, released=True):
-    """Log probability of one history by the forward algorithm over (alive, newly dead, dead).
+    """Log probability of one history by the forward algorithm over (alive here, alive away, newly dead, dead).
 
-    ``values`` (3, K, A). ``codes[t + 1] = 2`` is a death reported in interval t.
+    ``values`` (4, K, A). ``codes[t + 1] = 2`` is a death reported in interval t.
     """
     n_intervals = len(codes) - 1
     start = int(np.flatnonzero(codes)[0])
     stop = n_intervals if released else int(np.flatnonzero(codes)[-1])
-    alive, gone = 1.0, 0.0
+    here, away, gone = 1.0, 0.0, 0.0
     for t in range(start, stop):
         j = min(age + t - start, n_classes - 1)
-        phi, p, lam = values[:, t, j]
+        phi, p, lam, stays = values[:, t, j]
         if tail and t == n_intervals - 1:
             p = 0.0
         code = codes[t + 1]
-        dies = alive * (1 - phi)
+        dies = (here + away) * (1 - phi)
         if code == 1:
-            alive, gone = alive * phi * p, 0.0
+            here, away, gone = here * phi * stays * p, 0.0, 0.0
         elif code == 2:
-            alive, gone = 0.0, dies * lam
+            here, away, gone = 0.0, 0.0, dies * lam
         else:
-            alive, gone = alive * phi * (1 - p), gone + dies * (1 - lam)
-    return np.log(alive + gone)
+            away = phi * (away + here * (1 - stays))
+            here, gone = here * phi * stays * (1 - p), gone + dies * (1 - lam)
+    return np.log(here + away + gone)
 
 
 def all_histories(n_intervals, tail=False):
@@ -49,66 +50,113 @@ def all_histories(n_intervals, tail=False):
         yield (1, *middle)
 
 
-def simulate(rng, values, n_chicks):
-    """Draw sufficient statistics of ``n_chicks`` marked each year, for many parameter tables (R, 3, K, A)."""
-    n_replicates, _, n_intervals, n_classes = values.shape
-    seen, missed, recovered, vanished = np.zeros((4, n_replicates, n_intervals, n_classes))
-    for start in range(n_intervals):
-        shape = (n_replicates, n_chicks)
-        alive, met_again, last = np.ones(shape, bool), np.ones(shape, bool), np.full(shape, start)
-        for t in range(start, n_intervals):
-            phi, p, lam = (values[:, q, t, min(t - start, n_classes - 1), None] for q in (PHI, P, LAMBDA))
-            survives = rng.random(shape) < phi
-            sighted = alive & survives & (rng.random(shape) < p)
-            found = alive & ~survives & (rng.random(shape) < lam)
-            for u in range(start, t):
-                missed[:, u, min(u - start, n_classes - 1)] += ((sighted | found) & (last <= u)).sum(axis=1)
-            seen[:, t, min(t - start, n_classes - 1)] += sighted.sum(axis=1)
-            recovered[:, t, min(t - start, n_classes - 1)] += found.sum(axis=1)
-            last = np.where(sighted, t + 1, last)
-            met_again &= ~found
-            alive &= survives
-        for u in range(start, n_intervals):
-            vanished[:, u, min(u - start, n_classes - 1)] += (met_again & (last == u)).sum(axis=1)
-    ones = np.stack([seen + missed, seen, recovered], axis=1)
-    zeros = np.stack([recovered, missed, np.zeros_like(seen)], axis=1)
-    return Statistics(ones, zeros, vanished)
+def simulate(rng, values, n_chicks, n_classes):
+    """Mark chicks of every group each year and follow them, for one table of values (4, K, C): release arrays."""
+    _, n_intervals, n_columns = values.shape
+    n_groups = n_columns // n_classes
+    rows = []
+    for group in range(n_groups):
+        counts = {}
+        for start in range(n_intervals):
+            for _ in range(n_chicks):
+                _follow(rng, values, group, start, n_classes, counts)
+        rows += [(group, t, age, *entry) for (t, age), entry in sorted(counts.items())]
+    return ReleaseArrays(
+        interval=[row[1] for row in rows],
+        age=[row[2] for row in rows],
+        recaptured=[row[3] for row in rows],
+        recovered=[row[4] for row in rows],
+        never=[row[5][0] for row in rows],
+        years=np.arange(n_intervals),
+        group=[row[0] for row in rows],
+        groups=tuple("abcdefgh"[:n_groups]) if n_groups > 1 else ("",),
+    )
 
 
-def chick_cells(n_intervals, n_classes):
-    """Cells that exist when only chicks are marked, every year. Shape (3, K, A)."""
-    return np.broadcast_to(np.arange(n_intervals)[:, None] >= np.arange(n_classes), (3, n_intervals, n_classes))
+def _follow(rng, values, group, start, n_classes, counts):
+    """Follow one bird, adding up its releases and next encounters."""
+    n_intervals = values.shape[1]
+
+    def entry(t):
+        empty = (np.zeros(n_intervals, int), np.zeros(n_intervals, int), np.zeros(1, int))
+        return counts.setdefault((t, min(t - start, n_classes - 1)), empty)
+
+    last, here = start, True
+    for t in range(start, n_intervals):
+        column = group * n_classes + min(t - start, n_classes - 1)
+        phi, p, lam, stays = values[:, t, column]
+        survives, found, remains, seen = rng.random(4) < (phi, lam, stays, p)
+        if not survives:
+            if found:
+                entry(last)[1][t] += 1
+                return
+            break
+        here = here and remains
+        if here and seen:
+            entry(last)[0][t] += 1
+            last = t + 1
+    if last < n_intervals:
+        entry(last)[2][0] += 1
 
 
-def rough_fits(n_intervals, n_classes, strength=6.0):
+def rough_laws(space, times, strength=6.0):
     """Pseudo-counts that fit nothing well: exactness must not depend on them."""
     rng = np.random.default_rng(5)
-    timed = strength * rng.random((2, 3, 2**n_classes, n_intervals))
-    return Fits(timed, 2 * strength * rng.random((2, 3, 2**n_classes)))
+    masks = all_masks(space)
+    rows = np.zeros(2**space.n_columns, np.int64)
+    rows[masks] = np.arange(len(masks))
+    pseudo = strength * rng.random((4, len(masks), int(times.n_blocks.sum()), 2))
+    trend = rng.normal(0, 0.5, (4, len(masks), len(times.names), 5))
+    trend[..., 2:] = [3.0, 0.8, 2.0]
+    return rows, pseudo, trend
 
 
-def small_kernel(space=None, n_intervals=4, fitted_share=0.5, sigma=0.2):
-    """A kernel on a small design where every kind of move is accepted often."""
-    space = space or ModelSpace(3)
-    cells = chick_cells(n_intervals, space.n_classes)
-    fits = rough_fits(n_intervals, space.n_classes)
-    return Kernel(space, cells, np.zeros_like(cells), fits, fitted_share, fitted_share, sigma)
+def study_of(arrays, space, times=None, **options):
+    """Lay out a study with rough laws, and return an empty state of it."""
+    times = times or time_structures(arrays.years)
+    counts = arrays.to_counts(space.n_classes)
+    options = {"step": 0.2, "fitted_splits": 0.5} | options
+    return empty_state(*lay_out(counts, space, times, rough_laws(space, times), **options))
 
 
-def prior_states(kernel, n_replicates, seed):
-    """Draw states from the prior, with an empty data set."""
-    nothing = Statistics(*(jnp.zeros(s) for s in ((3, *kernel.cells.shape[1:]),) * 2 + (kernel.cells.shape[1:],)))
-    keys = jax.random.split(jax.random.key(seed), n_replicates)
-    return jax.jit(jax.vmap(lambda key: sample_prior(kernel, key, nothing)))(keys)
+def with_data_over(state, k):
+    """Divide the counts by k, so that prior x likelihood^k is the posterior of the undivided data."""
+    ints, floats = state.ints, state.floats.copy()
+    for table, end in ((at.COUNTS, at.SUMS), (at.SUMS, at.LENGTHS)):
+        floats[ints[table] : ints[end]] /= k
+    return State(ints, floats, *state[2:])
 
 
-def empty_statistics(n_intervals, n_classes):
-    """No birds at all: the likelihood is 1."""
-    shape = (n_intervals, n_classes)
-    return Statistics(jnp.zeros((3, *shape)), jnp.zeros((3, *shape)), jnp.zeros(shape))
+def with_constant(state, place, value, offset=0):
+    """Change a number of the study."""
+    floats = state.floats.copy()
+    floats[state.ints[place] + offset] = value
+    return State(state.ints, floats, *state[2:])
 
 
-def model_codes(state, n_classes):
-    """Codes of the structures, as a model records them."""
-    bits = (np.asarray(state.timed) << np.arange(n_classes)).sum(axis=-1)
-    return (np.asarray(state.partition) << n_classes) + bits
+def moved_to(state, study):
+    """Take over a chain's place in another study with the same space."""
+    return State(study.ints, study.floats, *(part.copy() for part in state[2:]))
+
+
+def statistics_of(state):
+    """What a test looks at: values, structures, coefficients and the log likelihood."""
+    i = state.ints
+    q, k, c = 4, int(i[at.N_INTERVALS]), int(i[at.N_COLUMNS])
+    active = i[i[at.ACTIVE] : i[at.ACTIVE] + q * k * c].reshape(q, k, c).astype(bool)
+    values = state.values[:4][active]
+    present = active.any(axis=(1, 2))
+    structure = state.structure[:4][present]
+    n_sets = i[i[at.N_GROUPS] + structure[:, 0]]
+    kinds = [(structure[:, 1:] == time).ravel() for time in range(1, int(i[at.N_TIMES]))]
+    has_any = i[i[at.KINDS] + structure[:, 1:]] != at.BLOCKS  # others keep what they last had
+    hyper = np.where(has_any[..., None], np.tanh(state.hyper[:4][present]), 0.0).ravel() if i[at.N_TIMES] > 2 else []
+    return np.concatenate([values, values**2, n_sets, n_sets == 1, *kinds, hyper, [state.energy[0]]])
+
+
+def draw_prior(rng, state):
+    """Draw a model and its values from the prior, in place."""
+    step(rng, state, 0.0)
+
+
+__all__ = ["advance", "draw_prior", "evaluate"]

@@ -1,21 +1,29 @@
+import json
 from dataclasses import replace
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
+from recapture_cases import simulate
 from typer.testing import CliRunner
 
 from statistical import seeded_rng
-from tempering.data import SYNTHETIC_HISTORIES, path_of
+from tempering.data import DIPPER_ARRAY, SYNTHETIC_HISTORIES, path_of
 from tempering.errors import InputError
 from tempering.models.recapture import Histories, MarkRecapture, plots, read, results
+from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.cli import app
+from tempering.models.recapture.mixing import Doubt, Mixing
+from tempering.models.recapture.model import recapture_model
+from tempering.models.recapture.page import write_page
 from tempering.models.recapture.predictive import check_arrays, next_encounter_probabilities
+from tempering.models.recapture.spaces import ModelSpace
 
 matplotlib.use("Agg")
 
 # four years and two classes of the synthetic set: small enough to fit in seconds
-FEW_YEARS = dict(age_classes=2, phi="contiguous", p="contiguous", lambda_="{1,2+}", ladder=[1, 0.7, 0.4])
+FEW_YEARS = dict(age_classes=2, phi="contiguous", p="contiguous", lambda_="{1,2+}")
 
 
 def few_histories():
@@ -26,7 +34,7 @@ def few_histories():
 
 @pytest.fixture(scope="module")
 def result():
-    study = MarkRecapture(**FEW_YEARS, draws=640, tune=160, chains=4)
+    study = MarkRecapture(**FEW_YEARS, draws=640, tune=160)
     return study.fit(few_histories(), rng=3, progress=False)
 
 
@@ -50,6 +58,9 @@ def test_averages_are_means_over_the_weighted_draws(result):
     weights = result.draws.weights("ess_optimal")
     by_hand = (weights * result.draws.values["phi"][..., 1, 0]).sum()
     row = table.loc["phi", "1", 1983]
+    years = result.averages().query("age_class == '1'").groupby("parameter")["year"].apply(list)
+    assert years["p"] == [1983, 1984, 1985]  # by occasion, as in MARK
+    assert years["phi"] == [1982, 1983, 1984]
     assert row["mean"] == pytest.approx(by_hand, rel=1e-6)
     assert row["lower"] < row["mean"] < row["upper"]
     assert ((table["overlap"] > 0) & (table["overlap"] <= 1)).all()
@@ -63,7 +74,7 @@ def test_time_dependence_adds_up_the_structures(result):
 
 
 def test_errors_worked_out_together_are_those_of_each_alone(result, monkeypatch):
-    flags = [result.draws.values["model"][..., 1] >> j & 1 for j in (0, 1)]
+    flags = [flag for name, _, flag in result.time_flags() if name == "p"]
     apart = [result.draws.combination(flag.astype(float), "screened").standard_error for flag in flags]
     table = result.time_dependence("screened").query("parameter == 'p'")
     np.testing.assert_allclose(table["standard_error"], apart, rtol=1e-9, atol=1e-12)
@@ -71,13 +82,37 @@ def test_errors_worked_out_together_are_those_of_each_alone(result, monkeypatch)
     np.testing.assert_allclose(result._errors(flags, "screened"), apart, rtol=1e-9, atol=1e-12)
 
 
+def test_errors_of_values_are_those_of_the_combination_but_for_the_weights_own(result):
+    table = result.averages()
+    values = np.stack([result.draws.values["phi"][..., t, 0] for t in range(3)], axis=-1).astype(float)
+    whole = result.draws.combination(values, "mbar").standard_error
+    mine = table.query("parameter == 'phi' and age_class == '1'")["standard_error"]
+    np.testing.assert_allclose(mine, whole, rtol=0.3)
+
+
+def test_every_answer_has_one_default_rule(result):
+    for answer in (result.averages, result.means, result.model_probabilities, result.time_dependence, result.effects):
+        assert answer().equals(answer("mbar"))
+    assert not result.averages("cold_only").equals(result.averages())
+
+
+def test_means_over_years_and_their_differences(result):
+    means = result.means().set_index(["parameter", "age_class"])
+    weights, phi = result.draws.weights("mbar"), result.draws.values["phi"].astype(float)
+    by_hand = (weights * phi[..., :, 0].mean(axis=-1)).sum()
+    assert means.loc[("phi", "1"), "mean"] == pytest.approx(by_hand, rel=1e-6)
+    gap = result.differences().set_index(["parameter", "first", "second"]).loc["phi", "1", "2+"]
+    assert gap["mean"] == pytest.approx(by_hand - means.loc[("phi", "2+"), "mean"], abs=1e-6)
+    assert 0 <= gap["above"] <= 1
+
+
 def test_a_run_that_went_everywhere_is_said_to(result):
     mixing = result.mixing()
     assert mixing.n_round_trips == result.draws.n_round_trips > 20
     assert not mixing.unvisited
-    assert "3 of 3 temperatures visited" in str(mixing)
-    table = result.time_dependence().query("0.05 < probability < 0.95")
-    assert list(mixing.in_doubt) == [f"{r.parameter} {r.age_class}" for r in table.itertuples()]
+    n = len(result.draws.ladder)
+    assert result.draws.ladder.hottest == 0.0
+    assert f"{n} of {n} temperatures visited" in str(mixing)
 
 
 def test_a_run_that_stayed_where_it_was_is_warned_of(result):
@@ -87,16 +122,45 @@ def test_a_run_that_stayed_where_it_was_is_warned_of(result):
     stuck = replace(draws, rung=still, proposed=still, values={**draws.values, "model": frozen}, _kept={})
     mixing = replace(result, draws=stuck, _kept={}).mixing("cold_only")
     assert mixing.n_round_trips == 0
-    assert mixing.unvisited == (2,)
-    assert any("rungs 2 were never visited" in sentence for sentence in mixing.warnings)
+    assert 2 in mixing.unvisited
+    assert any("were never visited" in sentence for sentence in mixing.warnings)
     assert any("only 0 round trips" in sentence for sentence in mixing.warnings)
-    assert any(sentence.startswith("fewer than 100 effective draws") for sentence in mixing.warnings)
     assert str(mixing).count("Warning: ") == len(mixing.warnings)
+
+
+def test_one_trapped_walker_is_seen_whatever_it_stands_for(result):
+    """One chain of all sits in a model for the whole run: 0.05, give or take as much, went without a warning."""
+    draws = result.draws
+    codes = draws.values["model"].copy()
+    structure = result.space.structure(codes[0, 0, 0])
+    timed, plain = (replace(structure, times=(time,) * 2) for time in ("t", ""))
+    codes[..., 0] = result.space.code(replace(plain, labels=(0, 0)))
+    ensemble = slice(0, draws.chains_per_ensemble)
+    codes[ensemble, : draws.n_draws // 5, 0] = result.space.code(replace(timed, labels=(0, 0)))
+    stuck = replace(result, draws=replace(draws, values={**draws.values, "model": codes}, _kept={}), _kept={})
+    found = stuck.mixing().indicators["time dependence of phi 1"]
+    assert 0.01 < found.probability < 0.15
+    assert any("phi 1" in sentence for sentence in stuck.mixing().warnings)
+
+
+def test_rare_indicators_are_no_reason_to_warn():
+    rare = Doubt(0.0004, 0.0004, 2500.0, 1.3)
+    assert rare.is_rough
+    quiet = Mixing(10, 240, (), {"time dependence of p 3": rare})
+    assert quiet.warnings == ()
+    assert quiet.rare == ("time dependence of p 3",)
+    assert Mixing(10, 240, (), {"x": Doubt(0.048, 0.053, 16.0, 1.2)}).warnings
 
 
 def test_what_is_written_can_be_read_again(result, tmp_path):
     names = {path.name for path in result.write(tmp_path / "new")}
     assert {"models.csv", "averages.csv", "predictive_check.csv", "data_counts.csv", "data_arrays.csv"} <= names
+    rungs = pd.read_csv(tmp_path / "new" / "rungs.csv")
+    assert set(rungs["rule"]) == {"mbar"}
+    np.testing.assert_allclose(rungs["share"], result.draws.shares("mbar"))
+    whole = json.loads((tmp_path / "new" / "fit.json").read_text())
+    assert whole["averages"][0]["parameter"] == "phi"
+    assert any("F = 1" in sentence for sentence in whole["assumptions"])
     counts = read(tmp_path / "new" / "data_counts.csv", "counts")
     arrays = read(tmp_path / "new" / "data_arrays.csv", "arrays")
     for name in ("seen", "missed", "recovered", "vanished"):
@@ -107,12 +171,12 @@ def test_what_is_written_can_be_read_again(result, tmp_path):
 def test_parts_that_were_not_collected_are_not_checked():
     rng = seeded_rng("live only")
     live = Histories([[1, 1, 0], [1, 0, 0]], years=range(3), number=[5, 4], dead=False).to_arrays()
-    assert list(check_arrays(rng, live, np.full((3, 3, 2, 1), 0.5)).observed) == ["recaptured", "all"]
+    assert list(check_arrays(rng, live, np.full((3, 4, 2, 1), 0.5)).observed) == ["recaptured", "all"]
 
 
 def test_a_value_the_data_cannot_know_overlaps_its_prior():
     """Survival of class 2 with a single bird seen in it: the posterior is nearly the prior."""
-    study = MarkRecapture(2, phi="{1}{2+}", p="{1,2+}", lambda_="{1,2+}", ladder=[1, 0.5], draws=640, tune=96, chains=4)
+    study = MarkRecapture(2, phi="{1}{2+}", p="{1,2+}", lambda_="{1,2+}", draws=640, tune=96)
     lonely = Histories([[1, 2, 0]] * 20 + [[1, 1, 0]] * 1, years=range(3), number=[3] * 20 + [1])
     result = study.fit(lonely, rng=5, progress=False)
     overlap = result.averages().set_index(["parameter", "age_class"])["overlap"]
@@ -122,11 +186,11 @@ def test_a_value_the_data_cannot_know_overlaps_its_prior():
 
 
 def test_the_law_of_the_next_encounter_sums_to_one():
-    values = seeded_rng("law").random((5, 3, 4, 2))
-    law = next_encounter_probabilities(values, 1, 0)
+    values = seeded_rng("law").random((5, 4, 4, 2))
+    law = next_encounter_probabilities(values, 1, [0, 1, 1])
     np.testing.assert_allclose(law.sum(axis=1), 1.0)
-    phi, p, lam = values[0, :, 1, 0]
-    assert law[0, 1] == pytest.approx(phi * p)
+    phi, p, lam, stays = values[0, :, 1, 0]
+    assert law[0, 1] == pytest.approx(phi * stays * p)
     assert law[0, 5] == pytest.approx((1 - phi) * lam)
     assert (law[:, [0, 4]] == 0).all()
 
@@ -134,17 +198,19 @@ def test_the_law_of_the_next_encounter_sums_to_one():
 def test_the_predictive_check_passes_the_truth_and_fails_a_lie():
     rng = seeded_rng("predictive")
     arrays = few_histories().to_arrays()
-    truth = rng.uniform(0.3, 0.6, (3, 3, 2))
+    truth = rng.uniform(0.3, 0.6, (4, 3, 2))
     law = [
-        next_encounter_probabilities(truth[None], t, a)[0]
+        next_encounter_probabilities(truth[None], t, np.minimum(a + np.arange(3), 1))[0]
         for t, a in zip(arrays.interval, arrays.classes(2), strict=True)
     ]
     drawn = np.array([rng.multinomial(n, x) for n, x in zip(arrays.released, law, strict=True)])
     simulated = type(arrays)(arrays.interval, arrays.age, drawn[:, :3], drawn[:, 3:6], drawn[:, 6], arrays.years)
     good = check_arrays(rng, simulated, np.repeat(truth[None], 300, axis=0))
     assert 0.001 < good.p_value() < 0.999
+    assert "look like the data" in str(good)
     lie = check_arrays(rng, simulated, np.repeat(truth[None] * 0.7, 300, axis=0))
     assert lie.p_value() == 0.0
+    assert "THE MODELS DO NOT FIT" in str(lie)
 
 
 def test_the_check_needs_arrays(result):
@@ -158,6 +224,7 @@ def test_the_check_needs_arrays(result):
         plots.plot_models,
         lambda r: plots.plot_structures(r, "p"),
         lambda r: plots.plot_averages(r, "lambda"),
+        plots.plot_means,
         plots.plot_overlap,
         lambda r: plots.plot_predictive(r.predictive_check(rng=1)),
     ],
@@ -171,7 +238,9 @@ def test_every_picture_is_drawn(result, draw):
 
 
 def test_simulated_tempering_learns_its_pseudo_prior_from_coupled_chains():
-    study = MarkRecapture(**FEW_YEARS, method="simulated", draws=320, tune=320, chains=8, keep_values=False)
+    study = MarkRecapture(
+        **FEW_YEARS, ladder=[1, 0.7, 0.4], method="simulated", draws=320, tune=320, chains=8, keep_values=False
+    )
     result = study.fit(few_histories(), rng=2, progress=False)
     log_p = result.draws.log_pseudo_prior
     assert log_p[0] == 0
@@ -182,23 +251,69 @@ def test_simulated_tempering_learns_its_pseudo_prior_from_coupled_chains():
         result.averages()
 
 
+def test_equal_seeds_give_equal_fits():
+    study = MarkRecapture(1, phi="~ time", p="~ 1", lambda_="~ 1", draws=64, tune=32, chains=2)
+    one, two, other = (study.fit(few_histories(), rng=seed, progress=False).draws.energy for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+def test_assumptions_are_those_of_the_study(result):
+    said = " ".join(result.assumptions())
+    assert "fidelity F = 1" in said
+    assert "No ring is lost" in said
+    live = MarkRecapture(1, draws=32, tune=32).fit(read(path_of(DIPPER_ARRAY)), rng=1, progress=False)
+    assert "apparent survival" in live.assumptions()[0]
+    with pytest.raises(InputError, match="no recoveries"):
+        MarkRecapture(1, fidelity="~ 1").fit(read(path_of(DIPPER_ARRAY)))
+
+
+def test_one_page_says_it_all(result, tmp_path):
+    page = write_page(result, tmp_path / "page.html", title="<shags>").read_text()
+    assert page.index("Estimates") < page.index("Models") < page.index("Can it be trusted?")
+    assert "&lt;shags&gt;" in page
+    assert page.count("<img ") >= 6
+    assert "http" not in page
+
+
 def test_classes_that_no_bird_reaches_are_refused():
     with pytest.raises(InputError, match="class 4 of 5 has none"):
         MarkRecapture(age_classes=5).fit(few_histories())
 
 
-def test_the_command_fits_prints_and_writes(tmp_path):
+def test_the_command_says_what_it_reads_then_estimates_then_the_rest(tmp_path):
     file = tmp_path / "birds.inp"
     file.write_text("1100 8; 1010 3; 1001 2; 1000 9; 0110 7; 0101 2; 0100 8; 0011 6; 0010 9;\n0001 4;\n")
-    options = ["--format", "mark", "--age-classes", "1", "--phi", "{1}", "--draws", "64", "--tune", "32", "--seed", "1"]
-    outcome = CliRunner().invoke(app, ["fit", str(file), *options, "--chains", "1", "--out", str(tmp_path / "out")])
+    options = ["--age-classes", "1", "--phi", "~ 1", "--draws", "64", "--tune", "32", "--seed", "1", "--chains", "2"]
+    outcome = CliRunner().invoke(app, ["fit", str(file), *options, "--out", str(tmp_path / "out")])
     assert outcome.exit_code == 0, outcome.output
-    assert "Note: 4 birds were marked at the last occasion" in outcome.output
-    assert "3 intervals, 1 age classes, 2 models." in outcome.output
-    assert "10 of 10 temperatures visited" in outcome.output
-    assert {"models.csv", "averages.csv", "averages_phi.png", "predictive.png"} <= {
+    order = [
+        "Birds: 58, all marked as chicks",
+        "Note: 4 birds were marked at the last occasion",
+        "3 intervals, 1 age classes, 2 models of phi, p.",
+        "Estimates, averaged over models",
+        "Survival phi by interval",
+        "Recapture p by occasion",
+        "Most probable models",
+        "Predictive check",
+        "c-hat",
+        "Mixing",
+        "Assumed: Survival is apparent survival",
+    ]
+    places = [outcome.output.index(text) for text in order]
+    assert places == sorted(places)
+    assert {"models.csv", "averages.csv", "averages_phi.png", "predictive.png", "report.html", "fit.json"} <= {
         p.name for p in (tmp_path / "out").iterdir()
     }
+
+
+def test_a_file_is_described_without_a_fit(tmp_path):
+    file = tmp_path / "birds.inp"
+    file.write_text("1100 8; 1010 3; 1000 9; 0110 7; 0100 8; 0011 6; 0010 9;\n")
+    outcome = CliRunner().invoke(app, ["describe", str(file)])
+    assert outcome.exit_code == 0
+    assert "Birds: 50" in outcome.output
+    assert "TEST 2 + 3" in outcome.output
 
 
 @pytest.mark.parametrize(
@@ -208,6 +323,8 @@ def test_the_command_fits_prints_and_writes(tmp_path):
         (["--rule", "best"], "rule must be one of"),
         (["--phi", "{1}"], "lacks"),
         (["--ages", "x"], "Ages must be whole numbers"),
+        (["--year-group", "flood"], "must read like flood=1982,1983"),
+        (["--by", "sex"], "must be one of the columns"),
         (["--method", "magic"], "method must be"),
     ],
 )
@@ -215,3 +332,67 @@ def test_bad_options_are_input_errors(options, message):
     outcome = CliRunner().invoke(app, ["fit", str(path_of(SYNTHETIC_HISTORIES)), *options])
     assert isinstance(outcome.exception, InputError)
     assert message in str(outcome.exception)
+
+
+def test_the_dipper_has_the_aic_of_mark():
+    """MARK's own table: AICc 666.160 for floods, 670.866 for constants, 673.998 for phi(t) p(.)."""
+    study = MarkRecapture(1, "~ time + flood", "~ 1", year_groups={"flood": [1982, 1983]}, draws=200, tune=100)
+    result = study.fit(read(path_of(DIPPER_ARRAY)), rng=1, progress=False)
+    table = result.aic_table().set_index("phi")
+    assert table.index[0] == "{1+}(flood)"
+    published = {"{1+}(flood)": (3, 666.160), "{1+}": (2, 670.866), "{1+}(t)": (7, 673.998)}
+    for structure, (n, aicc) in published.items():
+        assert table.loc[structure, "n_parameters"] == n
+        assert table.loc[structure, "AICc"] == pytest.approx(aicc, abs=2e-3)
+    assert table["delta"].iloc[0] == 0
+
+
+def test_chains_begin_where_a_cooled_population_ends():
+    """Not in a model drawn from the prior, which is where one in eighty stayed for a whole run."""
+    counts = few_histories().to_counts(2)
+    model = recapture_model(counts, ModelSpace(2))
+    cooled = anneal(model, seeded_rng("annealing"))
+    energy = cooled.energies.energy.reshape(-1, len(cooled.states))
+    assert cooled.energies.k[0] == 0.0
+    assert cooled.energies.k[-1] == 1.0
+    assert energy[0].max() < energy[-1].mean()  # the prior is far away
+    assert energy[-1].min() > energy[-1].max() - 40  # and all have left it
+    ladder = cooled.ladder("parallel")
+    assert (ladder[0], ladder.hottest) == (1.0, 0.0)
+    starts = replace(model, starts=cooled.states)
+    one, two = (starts.initial(np.random.default_rng(seed)) for seed in (1, 1))
+    assert one.energy[0] == two.energy[0]
+    assert one.values is not two.values  # each has arrays of its own
+
+
+def leaving_birds(name):
+    """Birds of which three in ten leave for good each year, and may be found dead wherever they are."""
+    truth = np.broadcast_to(np.array([0.75, 0.5, 0.3, 0.7])[:, None, None], (4, 6, 1))
+    return simulate(seeded_rng(name), truth, 150, 1)
+
+
+def test_birds_that_leave_pull_survival_down_and_the_check_says_so():
+    """On MARK's own live and dead example F = 1 gave 0.743 for 0.795, and nobody was told."""
+    still = MarkRecapture(1, "~ 1", "~ 1", "~ 1", draws=400, tune=150)
+    result = still.fit(leaving_birds("leaving"), rng=1, progress=False)
+    assert result.means().set_index("parameter").loc["phi", "upper"] < 0.74
+    assert "THE MODELS DO NOT FIT" in str(result.predictive_check(rng=1))
+    assert "(fidelity F = 1)" in result.assumptions()[0]
+    moving = replace(still, fidelity="~ 1").fit(leaving_birds("leaving"), rng=1, progress=False)
+    means = moving.means().set_index("parameter")
+    for name, truth in {"phi": 0.75, "p": 0.5, "lambda": 0.3, "F": 0.7}.items():
+        assert abs(means.loc[name, "mean"] - truth) < 5 * means.loc[name, "sd"]
+    assert "look like the data" in str(moving.predictive_check(rng=1))
+
+
+def test_random_years_and_trends_have_their_coefficients():
+    rng = seeded_rng("trend")
+    ice = rng.normal(size=7)
+    logit = 0.5 + 0.8 * (ice - ice.mean()) / ice.std()
+    truth = np.stack([1 / (1 + np.exp(-logit)), *np.full((3, 7), [[0.6], [0.2], [1.0]])])[:, :, None]
+    study = MarkRecapture(1, "~ ice + random", "~ 1", "~ 1", yearly_covariates={"ice": ice}, draws=400, tune=150)
+    result = study.fit(simulate(rng, truth, 200, 1), rng=1, progress=False)
+    table = result.coefficients().set_index("term")
+    assert table["probability"].sum() > 0.99
+    assert abs(table.loc["ice", "mean"] - 0.8) < 5 * table.loc["ice", "sd"]
+    assert table.loc["random", "mean"] > 0.3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tempering.estimators.arrays import Floats
-from tempering.estimators.pareto import MINIMUM_TAIL, PRIOR_DRAWS, PRIOR_SHAPE, generalised_pareto_shape
+from tempering.estimators.pareto import BOUNDED, MINIMUM_TAIL, PRIOR_DRAWS, PRIOR_SHAPE, generalised_pareto_shape
 from tempering.estimators.running.bins import EnergyBins, middles, widths
 
 STAND_INS = 4000  # at most, for the tail of one rung
@@ -46,6 +46,8 @@ def _shape(count: Floats, middle: Floats, width: Floats, power: float) -> float:
     energy = start[at] - side * width[order][at] * (rank - cumulated[at]) / count[order][at]
     log_w = power * energy
     if log_w[0] - log_w[-1] <= 1e-9:
+        return -np.inf
+    if 1.0 < BOUNDED * float(count @ np.exp(power * middle - log_w[0])) / n:
         return -np.inf
     relative = np.exp(log_w - log_w[0])
     shape = generalised_pareto_shape(relative[:-1] - relative[-1])

@@ -6,9 +6,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from tempering.models.recapture.estimator import MarkRecapture
     from tempering.models.recapture.results import RecaptureResult
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Integrated mark-recapture-recovery models.")
+
+File = Annotated[Path, typer.Argument(help="The data.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        help="auto, mark, mark-live, mark-ldld, mark-recovery, rmark, headed, histories, arrays or counts; auto tells "
+        "it from the file."
+    ),
+]
+FrequencyColumns = Annotated[
+    int | None, typer.Option("--frequencies", "--groups", help="How many columns of a MARK file are frequencies.")
+]
+Ages = Annotated[str, typer.Option(help="Completed years at marking by group, as 0,99 (99: adult).")]
+FirstYear = Annotated[int, typer.Option(help="Year of the first occasion of a MARK file.")]
+Tail = Annotated[bool | None, typer.Option(help="Recoveries run past the last occasion (LDLD: yes by default).")]
+Intervals = Annotated[str | None, typer.Option(help="Lengths of the intervals of a MARK file, as 1,1,2.")]
+Ldld = Annotated[bool | None, typer.Option("--ldld/--no-ldld", help="Whether an rmark table has LDLD histories.")]
 
 
 @app.callback()
@@ -17,59 +35,102 @@ def _group() -> None:
 
 
 @app.command()
+def describe(
+    file: File, format: Format = "auto", frequencies: FrequencyColumns = None, ages: Ages = "0",
+    first_year: FirstYear = 1, tail: Tail = None, intervals: Intervals = None, ldld: Ldld = None,
+) -> None:  # fmt: skip
+    """Say what a file holds, and test live encounters by TEST 2 and 3, without fitting anything."""
+    from tempering.models.recapture import reading
+    from tempering.models.recapture.goodness import goodness_of_fit
+    from tempering.models.recapture.histories import Histories
+
+    data = _read(file, format, frequencies, ages, first_year, tail, intervals, ldld)
+    typer.echo(reading.describe(data))
+    if isinstance(data, Histories):
+        typer.echo(str(goodness_of_fit(data)))
+
+
+@app.command()
 def fit(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="The data.")],
-    format: Annotated[
-        str, typer.Option(help="mark, mark-ldld, mark-recovery, histories, arrays or counts.")
-    ] = "histories",
-    out: Annotated[Path | None, typer.Option(help="Folder for tables and pictures.")] = None,
+    file: File,
+    format: Format = "auto",
+    out: Annotated[Path | None, typer.Option(help="Folder for tables, pictures and the report.")] = None,
     age_classes: Annotated[int, typer.Option(help="Years of life told apart, 1 to 8.")] = 4,
-    phi: Annotated[str, typer.Option(help="contiguous, free, or a structure: '{1}(t) {2,3} {4+}'.")] = "contiguous",
+    phi: Annotated[
+        str, typer.Option(help="contiguous, free, a formula '~ age + time', or a structure '{1}(t) {2,3} {4+}'.")
+    ] = "contiguous",
     p: Annotated[str, typer.Option(help="As --phi, for recapture.")] = "free",
     recovery: Annotated[str, typer.Option(help="As --phi, for recovery.")] = "free",
-    model_prior: Annotated[str, typer.Option(help="models or structures.")] = "models",
-    groups: Annotated[int | None, typer.Option(help="Frequency columns of a MARK file.")] = None,
-    group: Annotated[int | None, typer.Option(help="Analyse this group of histories only.")] = None,
-    ages: Annotated[str, typer.Option(help="Completed years at marking by group, as 0,99 (99: adult).")] = "0",
-    first_year: Annotated[int, typer.Option(help="Year of the first occasion of a MARK file.")] = 1,
-    tail: Annotated[
-        bool | None, typer.Option(help="Recoveries run past the last occasion (LDLD: yes by default).")
+    fidelity: Annotated[str | None, typer.Option(help="As --phi, for fidelity; F = 1 if left out.")] = None,
+    by: Annotated[str | None, typer.Option(help="Column that tells groups apart; 'group' for MARK's groups.")] = None,
+    year_group: Annotated[
+        list[str] | None, typer.Option(help="A grouping of years that formulas may name, as flood=1982,1983.")
     ] = None,
+    model_prior: Annotated[str, typer.Option(help="models or structures.")] = "models",
+    frequencies: FrequencyColumns = None,
+    group: Annotated[str | None, typer.Option(help="Analyse this group of histories only.")] = None,
+    ages: Ages = "0",
+    first_year: FirstYear = 1,
+    tail: Tail = None,
+    intervals: Intervals = None,
+    ldld: Ldld = None,
     method: Annotated[str, typer.Option(help="parallel or simulated.")] = "parallel",
-    draws: Annotated[int, typer.Option(help="Iterations kept of each chain.")] = 3000,
-    tune: Annotated[int, typer.Option(help="Iterations before that.")] = 1000,
-    chains: Annotated[int, typer.Option(help="Ensembles (parallel) or chains (simulated).")] = 8,
-    rungs: Annotated[int, typer.Option(help="Temperatures, in a geometric ladder.")] = 10,
-    hottest: Annotated[float, typer.Option(help="The least inverse temperature.")] = 0.5,
-    rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",
+    draws: Annotated[int, typer.Option(help="Iterations kept of each chain.")] = 1500,
+    tune: Annotated[int, typer.Option(help="Iterations before that.")] = 400,
+    chains: Annotated[int, typer.Option(help="Ensembles (parallel) or chains (simulated).")] = 4,
+    rungs: Annotated[int | None, typer.Option(help="Temperatures, in a geometric ladder; tuned if left out.")] = None,
+    hottest: Annotated[float, typer.Option(help="With --rungs: the least inverse temperature.")] = 0.1,
+    rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "mbar",
+    by_year: Annotated[bool | None, typer.Option(help="Print estimates by year (by default up to 15 years).")] = None,
+    aic: Annotated[bool, typer.Option("--aic", help="Print AICc of the most probable models, too.")] = False,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal results.")] = None,
     workers: Annotated[int | None, typer.Option(help="Share the chains out to so many processes.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="A folder to resume from after a kill.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
 ) -> None:
     """Average over all structures of survival, recapture and recovery."""
     from tempering.execution.workers import processes_or_none
     from tempering.models.recapture.estimator import MarkRecapture
-    from tempering.models.recapture.reading import read
-    from tempering.path.ladder import Ladder
+    from tempering.models.recapture.output import show
 
     quiet = quiet or bool(ctx.obj)  # --quiet may stand before the command, too
-    data = read(file, format, groups=groups, ages=_numbers(ages), first_year=first_year, tail=tail)
-    data = _selected(data, group)
-    study = MarkRecapture(
-        age_classes, phi, p, recovery, model_prior, ladder=Ladder.geometric(rungs, hottest), method=method,
-        draws=draws, tune=tune, chains=chains,
-    )  # fmt: skip
     _check_rule(rule)
+    data = _selected(_read(file, format, frequencies, ages, first_year, tail, intervals, ldld), group)
+    study = MarkRecapture(
+        age_classes, phi, p, recovery, fidelity, by, _year_groups(year_group or []), model_prior=model_prior,
+        ladder=_ladder(rungs, hottest), method=method, draws=draws, tune=tune, chains=chains,
+    )  # fmt: skip
     if not quiet:
         _introduce(data, study)
     with processes_or_none(workers) as executor:
         result = study.fit(data, rng=seed, executor=executor, checkpoint=checkpoint, progress=not quiet)
-    _print(result, rule)
+    show(result, _console(), rule, by_year=by_year, aic=aic)
     if out is not None:
-        paths = [*result.write(out, rule), *draw_pictures(result, out, rule)]
-        typer.echo(f"Wrote {len(paths)} files to {out}.")
+        _write(result, out, rule, file.name)
+
+
+@app.command()
+def report(
+    file: File,
+    page: Annotated[Path, typer.Argument(help="The page to write.")] = Path("recapture.html"),
+    format: Format = "auto",
+    age_classes: Annotated[int, typer.Option(help="Years of life told apart, 1 to 8.")] = 4,
+    by: Annotated[str | None, typer.Option(help="Column that tells groups apart; 'group' for MARK's groups.")] = None,
+    frequencies: FrequencyColumns = None,
+    ages: Ages = "0",
+    first_year: FirstYear = 1,
+    seed: Annotated[int | None, typer.Option(help="Equal seeds give equal results.")] = None,
+) -> None:
+    """Fit with all defaults and write one HTML page: estimates, models, goodness of fit, assumptions."""
+    from tempering.models.recapture.estimator import MarkRecapture
+    from tempering.models.recapture.page import write_page
+
+    data = _read(file, format, frequencies, ages, first_year, None, None, None)
+    study = MarkRecapture(age_classes, groups=by)
+    _introduce(data, study)
+    path = write_page(study.fit(data, rng=seed), page, title=file.name)
+    typer.echo(f"Wrote {path}.")
 
 
 def draw_pictures(result: "RecaptureResult", folder: Path, rule: str) -> list[Path]:
@@ -80,7 +141,10 @@ def draw_pictures(result: "RecaptureResult", folder: Path, rule: str) -> list[Pa
     from tempering.models.recapture.counts import Counts
 
     folder.mkdir(parents=True, exist_ok=True)
-    pictures: dict[str, Any] = {"models": lambda ax: plots.plot_models(result, rule=rule, ax=ax)}
+    pictures: dict[str, Any] = {
+        "means": lambda ax: plots.plot_means(result, rule=rule, ax=ax),
+        "models": lambda ax: plots.plot_models(result, rule=rule, ax=ax),
+    }
     for name in result.parameters:
         pictures[f"averages_{name}"] = lambda ax, name=name: plots.plot_averages(result, name, rule=rule, ax=ax)
         pictures[f"structures_{name}"] = lambda ax, name=name: plots.plot_structures(result, name, rule=rule, ax=ax)
@@ -98,54 +162,80 @@ def draw_pictures(result: "RecaptureResult", folder: Path, rule: str) -> list[Pa
     return paths
 
 
-def _introduce(data: Any, study: Any) -> None:
-    from tempering.models.recapture.reading import as_counts
+def _read(
+    file: Path, format: str, frequencies: int | None, ages: str, first_year: int, tail: bool | None,
+    intervals: str | None, ldld: bool | None,
+) -> Any:  # fmt: skip
+    from tempering.models.recapture.reading import read
 
-    counts = as_counts(data, study.age_classes)
-    for note in data.notes:
-        typer.echo(f"Note: {note}.")
-    space = study.space(counts.parameters)
-    typer.echo(f"{counts.n_intervals} intervals, {counts.n_age_classes} age classes, {space.count:,} models.")
+    lengths = None if intervals is None else [float(x) for x in _split(intervals, float, "Intervals")]
+    return read(
+        file, format, groups=frequencies, ages=tuple(int(x) for x in _split(ages, int, "Ages")), first_year=first_year,
+        tail=tail, lengths=lengths, ldld=ldld,
+    )  # fmt: skip
 
 
-def _print(result: "RecaptureResult", rule: str) -> None:
+def _introduce(data: Any, study: "MarkRecapture") -> None:
+    """Say what was read, before anything runs."""
+    from tempering.models.recapture.reading import describe
+
+    typer.echo(describe(data))
+    used, counts, space = study.prepared(data)
+    for note in used.notes:
+        if note not in data.notes:
+            typer.echo(f"Note: {note}.")
+    typer.echo(
+        f"{counts.n_intervals} intervals, {counts.n_age_classes} age classes"
+        + (f", {len(counts.groups)} groups" if len(counts.groups) > 1 else "")
+        + f", {space.count:,} models of {', '.join(space.present)}."
+    )
+
+
+def _write(result: "RecaptureResult", folder: Path, rule: str, title: str) -> None:
+    from tempering.models.recapture.page import write_page
+
+    paths = [*result.write(folder, rule), *draw_pictures(result, folder, rule)]
+    paths.append(write_page(result, folder / "report.html", title=title, rule=rule))
+    typer.echo(f"Wrote {len(paths)} files to {folder}; begin with report.html.")
+
+
+def _console() -> Any:
     from rich.console import Console
-    from rich.table import Table
 
-    from tempering.models.recapture.counts import Counts
-
-    console = Console(width=None if Console().is_terminal else 140)
-    tables = {"Most probable models": result.model_probabilities(rule, 5)}
-    for name in result.parameters:
-        tables[f"Structures of {name}"] = result.structure_probabilities(name, rule).head(5)
-    if not isinstance(result.data, Counts):
-        tables["Posterior predictive check"] = result.predictive_check(rule=rule, rng=0).table()
-    for title, frame in tables.items():
-        table = Table(title=title, title_justify="left")
-        for column in frame.columns:
-            table.add_column(str(column))
-        for row in frame.itertuples(index=False):
-            table.add_row(*(f"{x:.3f}" if isinstance(x, float) else str(x) for x in row))
-        console.print(table)
-    console.print(str(result.mixing(rule)), highlight=False, soft_wrap=True)
-    poor = result.poorly_known(rule)
-    if len(poor):
-        cells = ", ".join(f"{r.parameter} {r.age_class} {r.year}" for r in poor.itertuples())
-        console.print(f"The data say little about: {cells}.", highlight=False)
+    return Console(width=None if Console().is_terminal else 140)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _ladder(rungs: int | None, hottest: float) -> Any:
+    from tempering.path.ladder import Ladder
+
+    return None if rungs is None else Ladder.geometric(rungs, hottest)
+
+
+def _split(text: str, kind: type, name: str) -> list[Any]:
     from tempering.errors import InputError
 
     try:
-        return tuple(int(part) for part in text.split(","))
+        return [kind(part) for part in text.split(",")]
     except ValueError:
         raise InputError(
-            f"Ages must be whole numbers separated by commas, but got {text!r}. Write for example 1,2,3."
+            f"{name} must be {'whole ' if kind is int else ''}numbers separated by commas, but got {text!r}. "
+            "Write for example 1,2,3."
         ) from None
 
 
-def _selected(data: Any, group: int | None) -> Any:
+def _year_groups(given: list[str]) -> dict[str, list[int]]:
+    from tempering.errors import InputError
+
+    found = {}
+    for text in given:
+        name, sign, years = text.partition("=")
+        if not sign:
+            raise InputError(f"A grouping of years must read like flood=1982,1983, but got {text!r}.")
+        found[name.strip()] = [int(x) for x in _split(years, int, "Years")]
+    return found
+
+
+def _selected(data: Any, group: str | None) -> Any:
     from tempering.errors import InputError
     from tempering.models.recapture.histories import Histories
 

@@ -1,4 +1,4 @@
-"""The four count matrices that suffice for the integrated likelihood.
+"""The four count matrices that suffice for the integrated likelihood, and what fidelity needs beside them.
 
 A live bird in age class j at the start of interval t adds one to exactly one of the four, whatever happened
 to it before, so that the cost of a likelihood does not grow with the number of birds (Catchpole et al. 1998).
@@ -23,13 +23,14 @@ class Counts:
 
     Parameters
     ----------
-    seen : (A, K) integers
-        W: birds seen alive at the end of interval t which were in class j during it.
-    missed : (A, K) integers
+    seen : (C, K) integers
+        W: birds seen alive at the end of interval t which were in column c during it. Columns are the age classes, or
+        those of each group in turn.
+    missed : (C, K) integers
         Z: birds known from a later encounter to have survived interval t, but not seen at its end.
-    recovered : (A, K) integers
+    recovered : (C, K) integers
         D: birds recovered dead in interval t.
-    vanished : (A, K) integers
+    vanished : (C, K) integers
         V: birds seen alive at the start of interval t and never met again.
     years : (K,) integers
         The year in which each interval starts.
@@ -39,6 +40,14 @@ class Counts:
         Whether the study looked for live birds after marking, and whether it collected recoveries.
     notes : tuple of str
         What a reader of the results must know about the data.
+    groups : tuple of str
+        Names of the groups of birds; a single one without a name by default.
+    lengths : (K,) floats, optional
+        Lengths of the intervals, in the unit that survival is for; 1 by default.
+    unsampled : tuple of int
+        Intervals, from 0, at whose end nobody looked for live birds.
+    found : (K, C, K) integers, optional
+        Birds released at the start of interval t in column c and next met dead in interval d; fidelity needs them.
 
     Examples
     --------
@@ -56,6 +65,10 @@ class Counts:
     live: bool = True
     dead: bool = True
     notes: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ("",)
+    lengths: Any = None
+    unsampled: tuple[int, ...] = ()
+    found: Any = None
 
     def __post_init__(self) -> None:
         for field in fields(self)[:4]:
@@ -68,18 +81,30 @@ class Counts:
             )
         years.flags.writeable = False
         object.__setattr__(self, "years", years)
+        lengths = np.ones(self.n_intervals) if self.lengths is None else np.array(self.lengths, float)
+        if lengths.shape != (self.n_intervals,) or not (lengths > 0).all():
+            raise InputError(
+                f"There must be a positive length for each of the {self.n_intervals} intervals, but got {lengths}. "
+                "Pass one number for each."
+            )
+        object.__setattr__(self, "lengths", lengths)
         self._check()
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Age classes and intervals."""
-        n_classes, n_intervals = np.atleast_2d(np.asarray(self.seen)).shape
-        return n_classes, n_intervals
+        """Columns and intervals."""
+        n_columns, n_intervals = np.atleast_2d(np.asarray(self.seen)).shape
+        return n_columns, n_intervals
+
+    @property
+    def n_columns(self) -> int:
+        """Return C, age classes times groups."""
+        return self.shape[0]
 
     @property
     def n_age_classes(self) -> int:
         """Return A."""
-        return self.shape[0]
+        return self.shape[0] // len(self.groups)
 
     @property
     def n_intervals(self) -> int:
@@ -88,12 +113,23 @@ class Counts:
 
     @property
     def active(self) -> NDArray[np.bool_]:
-        """Cells (j, t) which a marked bird can be in: those with birds, and whatever follows from them."""
+        """Cells (c, t) which a marked bird can be in: those with birds, and whatever follows from them."""
         entered = (self.seen + self.missed + self.recovered + self.vanished) > 0
         for t in range(1, self.n_intervals):
-            for j in range(self.n_age_classes):
-                entered[min(j + 1, self.n_age_classes - 1), t] |= entered[j, t - 1]
+            for c, on in enumerate(self.following):
+                entered[on, t] |= entered[c, t - 1]
         return entered
+
+    @property
+    def following(self) -> list[int]:
+        """The column that a bird of each column is in an interval later."""
+        last = self.n_age_classes - 1
+        return [c if c % self.n_age_classes == last else c + 1 for c in range(self.n_columns)]
+
+    @property
+    def has_unequal_lengths(self) -> bool:
+        """Whether intervals differ in length."""
+        return bool((self.lengths != 1.0).any())
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -105,7 +141,16 @@ class Counts:
         last = self.n_age_classes
         return [f"{j}+" if j == last else str(j) for j in range(1, last + 1)]
 
+    def column_names(self) -> list[tuple[str, str]]:
+        """Return group and age class of each column."""
+        return [(group, name) for group in self.groups for name in self.class_names()]
+
     def _check(self) -> None:
+        if self.shape[0] % len(self.groups):
+            raise InputError(
+                f"{len(self.groups)} groups must have as many age classes each, but there are {self.shape[0]} rows. "
+                "Give the classes of each group in turn."
+            )
         if not 1 <= self.n_age_classes <= MAX_AGE_CLASSES:
             raise InputError(
                 f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {self.n_age_classes}. "

@@ -2,9 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,32 +10,10 @@ from tempering.errors import InputError
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.histories import ADULT, Histories
 from tempering.models.recapture.release_arrays import ReleaseArrays
+from tempering.models.recapture.text_files import Row, table_rows
 
 _AGES = {"chick": 0, "young": 0, "adult": ADULT}
 _STATISTICS = {"W": "seen", "Z": "missed", "D": "recovered", "V": "vanished"}
-
-
-class Row(NamedTuple):
-    """One line of a table: where it stands, and its cells by column."""
-
-    place: str
-    cells: dict[str, str]
-
-    def integer(self, column: str) -> int:
-        """Return a cell as a whole number, or say where it is not one."""
-        try:
-            return int(self.cells[column])
-        except ValueError:
-            raise InputError(
-                f"{self.place}: {column} must be a whole number, but is {self.cells[column]!r}. Correct that cell."
-            ) from None
-
-    def count(self, column: str) -> int:
-        """Return a cell as a number of birds, or say where it is not one."""
-        number = self.integer(column)
-        if number < 0:
-            raise InputError(f"{self.place}: {column} must be 0 or more, but is {number}. Correct that cell.")
-        return number
 
 
 def read_histories(path: str | Path, *, tail: bool = False, dead: bool | None = None) -> Histories:
@@ -45,15 +21,13 @@ def read_histories(path: str | Path, *, tail: bool = False, dead: bool | None = 
     year.
 
     Entries are 0, 1 (alive), 2 (recovered dead in the interval that ends there) or 3, read as 0. Ages are
-    completed years, ``chick`` or ``adult``; without the column every bird is a chick. With ``tail`` the last
-    column holds recoveries after the last occasion. ``dead=None`` takes recoveries to be collected if there
-    are any.
+    completed years, ``chick`` or ``adult``; without the column every bird is a chick. Other columns (sex, site, mass)
+    are kept: `Histories.by` makes groups of one. Years that are missing make longer intervals. With ``tail`` the last
+    column holds recoveries after the last occasion. ``dead=None`` takes recoveries to be collected if there are any.
     """
-    rows = list(_rows(path, required=("id",)))
-    year_columns = _year_columns(rows, r"y?(\d+)", path)
-    unknown = set(rows[0].cells) - {"id", "age_at_marking", "cohort", "frequency", *year_columns}
-    if unknown:
-        raise InputError(f"{path}:1: unknown columns {sorted(unknown)}. Remove them, or check the names of the others.")
+    rows = list(table_rows(path, required=("id",)))
+    year_columns = _year_columns(rows, r"[yYX]?(\d+)", path, consecutive=False)
+    others = [c for c in rows[0].cells if c not in {"id", "age_at_marking", "cohort", "frequency", *year_columns}]
     codes = np.array([[_code(row, c) for c in year_columns] for row in rows])
     years = np.array(list(year_columns.values()))
     places = tuple(f"{row.place}: bird {row.cells['id']}" for row in rows)
@@ -75,21 +49,22 @@ def read_histories(path: str | Path, *, tail: bool = False, dead: bool | None = 
         dead=has_dead,
         labels=places,
         notes=(f"{n_recoded} entries of 3 were read as 0",) if n_recoded else (),
+        columns={name: np.array([row.cells[name] for row in rows]) for name in others},
     )
 
 
 def read_arrays(path: str | Path) -> ReleaseArrays:
-    """Read ``release_year, age, n_released, recapYEAR..., deadYEAR..., never``; row sums are checked.
+    """Read ``release_year, [group,] age, n_released, recapYEAR..., deadYEAR..., never``; row sums are checked.
 
     ``age`` (or ``completed_years_at_release``) is in completed years. A ``dead`` year past the last
     ``recap`` year means that recoveries run past the last occasion; no ``dead`` columns, that none were
     collected.
     """
-    rows = list(_rows(path, required=("release_year", "n_released", "never")))
+    rows = list(table_rows(path, required=("release_year", "n_released", "never")))
     age_column = next((c for c in ("age", "completed_years_at_release") if c in rows[0].cells), None)
     recap = _year_columns(rows, r"recap_?(\d+)", path, optional=True)
     dead = _year_columns(rows, r"dead_?(\d+)", path, optional=True)
-    known = {"release_year", "n_released", "never", age_column, *recap, *dead}
+    known = {"release_year", "n_released", "never", "group", age_column, *recap, *dead}
     if set(rows[0].cells) - known:
         raise InputError(
             f"{path}:1: unknown columns {sorted(set(rows[0].cells) - known)}. "
@@ -102,6 +77,7 @@ def read_arrays(path: str | Path) -> ReleaseArrays:
             "Add the years that are missing, with zeros."
         )
     years = np.array(ends) - 1
+    groups = tuple(dict.fromkeys(row.cells.get("group", "") for row in rows))
     table = {
         "recap": np.zeros((len(rows), len(ends)), np.int64),
         "dead": np.zeros((len(rows), len(ends)), np.int64),
@@ -126,6 +102,8 @@ def read_arrays(path: str | Path) -> ReleaseArrays:
         tail=bool(recap and dead and max(dead.values()) > max(recap.values())) or not recap,
         live=bool(recap),
         dead=bool(dead),
+        group=np.array([groups.index(row.cells.get("group", "")) for row in rows]),
+        groups=groups,
     )
 
 
@@ -135,8 +113,8 @@ def read_counts(path: str | Path, *, tail: bool = False) -> Counts:
     Cells not named are 0. A file without any line of D is of a study without recoveries, one without W of a
     study without recaptures. ``tail``: the last interval follows the last occasion.
     """
-    rows = list(_rows(path, required=("stat", "age_class", "interval_start_year", "count")))
-    entries: dict[tuple[str, int, int], int] = {}
+    rows = list(table_rows(path, required=("stat", "age_class", "interval_start_year", "count")))
+    entries: dict[tuple[str, str, int, int], int] = {}
     for row in rows:
         name = row.cells["stat"]
         if name not in _STATISTICS:
@@ -146,22 +124,23 @@ def read_counts(path: str | Path, *, tail: bool = False) -> Counts:
             raise InputError(
                 f"{row.place}: age_class must be 1, 2, ..., but is {row.cells['age_class']!r}. Correct that cell."
             )
-        key = (_STATISTICS[name], int(age), row.integer("interval_start_year"))
+        key = (_STATISTICS[name], row.cells.get("group", ""), int(age), row.integer("interval_start_year"))
         if key in entries:
             raise InputError(
-                f"{row.place}: {name} of class {age} in {key[2]} is given twice. Remove one of the two rows."
+                f"{row.place}: {name} of class {age} in {key[3]} is given twice. Remove one of the two rows."
             )
         entries[key] = row.count("count")
-    first, last = min(k[2] for k in entries), max(k[2] for k in entries)
-    matrices = {
-        name: np.zeros((max(k[1] for k in entries), last - first + 1), np.int64) for name in _STATISTICS.values()
-    }
-    for (name, age_class, year), count in entries.items():
-        matrices[name][age_class - 1, year - first] = count
+    first, last = min(k[3] for k in entries), max(k[3] for k in entries)
+    groups = tuple(dict.fromkeys(k[1] for k in entries))
+    n_classes = max(k[2] for k in entries)
+    shape = (n_classes * len(groups), last - first + 1)
+    matrices = {name: np.zeros(shape, np.int64) for name in _STATISTICS.values()}
+    for (name, group, age_class, year), count in entries.items():
+        matrices[name][groups.index(group) * n_classes + age_class - 1, year - first] = count
     seen, missed, recovered, vanished = (matrices[name] for name in _STATISTICS.values())
     live, dead = (any(key[0] == name for key in entries) for name in ("seen", "recovered"))
     years = np.arange(first, last + 1)
-    return Counts(seen, missed, recovered, vanished, years, tail=tail, live=live, dead=dead)
+    return Counts(seen, missed, recovered, vanished, years, tail=tail, live=live, dead=dead, groups=groups)
 
 
 def write_arrays(arrays: ReleaseArrays, path: str | Path) -> None:
@@ -169,32 +148,28 @@ def write_arrays(arrays: ReleaseArrays, path: str | Path) -> None:
     ends = arrays.years + 1
     live = list(ends[: len(ends) - arrays.tail]) if arrays.live else []
     dead = list(ends) if arrays.dead else []
-    header = [
-        "release_year",
-        "age",
-        "n_released",
-        *(f"recap{y}" for y in live),
-        *(f"dead{y}" for y in dead),
-        "never",
-    ]
+    grouped = len(arrays.groups) > 1
+    header = ["release_year", *(["group"] if grouped else []), "age", "n_released"]
+    header += [*(f"recap{y}" for y in live), *(f"dead{y}" for y in dead), "never"]
     body = [
-        [arrays.years[arrays.interval[i]], arrays.age[i], arrays.released[i],
-         *arrays.recaptured[i][: len(live)], *arrays.recovered[i][: len(dead)], arrays.never[i]]
+        [arrays.years[arrays.interval[i]], *([arrays.groups[arrays.group[i]]] if grouped else []), arrays.age[i],
+         arrays.released[i], *arrays.recaptured[i][: len(live)], *arrays.recovered[i][: len(dead)], arrays.never[i]]
         for i in range(len(arrays.interval))
     ]  # fmt: skip
     _write(path, header, body)
 
 
 def write_counts(counts: Counts, path: str | Path) -> None:
-    """Write W, Z, D and V over the active cells, in the form that `read_counts` reads."""
-    cells = np.argwhere(counts.active)
+    """Write W, Z, D and V over the active cells, in the form that `read_counts` reads; groups in a column more."""
+    cells, names = np.argwhere(counts.active), counts.column_names()
+    grouped = len(counts.groups) > 1
     body = [
-        [letter, counts.class_names()[j], counts.years[t], getattr(counts, name)[j, t]]
+        [letter, *([names[c][0]] if grouped else []), names[c][1], counts.years[t], getattr(counts, name)[c, t]]
         for letter, name in _STATISTICS.items()
         if (letter != "D" or counts.dead) and (letter != "W" or counts.live)
-        for j, t in cells
+        for c, t in cells
     ]
-    _write(path, ["stat", "age_class", "interval_start_year", "count"], body)
+    _write(path, ["stat", *(["group"] if grouped else []), "age_class", "interval_start_year", "count"], body)
 
 
 def _write(path: str | Path, header: list[str], body: list[list[object]]) -> None:
@@ -204,38 +179,13 @@ def _write(path: str | Path, header: list[str], body: list[list[object]]) -> Non
         writer.writerows(body)
 
 
-def _rows(path: str | Path, required: tuple[str, ...]) -> Iterator[Row]:
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: the file must be readable text, but {getattr(error, 'strerror', error)}. "
-            "Check the path and the encoding."
-        ) from error
-    header = [c.strip() for c in next(csv.reader(lines[:1]), [])]
-    if len(set(header)) != len(header) or not set(required) <= set(header):
-        raise InputError(
-            f"{path}:1: the header must name each of {', '.join(required)} once, but is {','.join(header)!r}. "
-            "Add or rename the columns."
-        )
-    body = [(n, next(csv.reader([line]))) for n, line in enumerate(lines[1:], 2) if line.strip()]
-    if not body:
-        raise InputError(
-            f"{path}: there must be a line below the header, but there is none. "
-            "Check that the file holds the data you meant."
-        )
-    for number, cells in body:
-        if len(cells) != len(header):
-            raise InputError(
-                f"{path}:{number}: there must be {len(header)} cells, as in the header, but got {len(cells)}. "
-                "Correct that row."
-            )
-        yield Row(f"{path}:{number}", dict(zip(header, (c.strip() for c in cells), strict=True)))
-
-
-def _year_columns(rows: list[Row], pattern: str, path: str | Path, *, optional: bool = False) -> dict[str, int]:
+def _year_columns(
+    rows: list[Row], pattern: str, path: str | Path, *, optional: bool = False, consecutive: bool = True
+) -> dict[str, int]:
     found = {c: int(m.group(1)) for c in rows[0].cells if (m := re.fullmatch(pattern, c))}
     years = list(found.values())
+    if not consecutive and len(years) > 1 and years == sorted(years):
+        return found
     if (not years and not optional) or years != list(range(years[0], years[0] + len(years)) if years else []):
         raise InputError(
             f"{path}:1: the year columns must be consecutive and in order, but are {list(found)}. "

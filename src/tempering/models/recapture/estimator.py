@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +11,50 @@ import numpy as np
 from tempering.errors import InputError
 from tempering.estimators import mbar
 from tempering.execution.checkpoint import Checkpoint, within
+from tempering.models.recapture.annealing import anneal
+from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.model import RecaptureModel, recapture_model
-from tempering.models.recapture.reading import Data, as_counts
+from tempering.models.recapture.reading import Data, as_counts, grouped
 from tempering.models.recapture.results import RecaptureResult
 from tempering.models.recapture.spaces import ModelSpace
+from tempering.models.recapture.structures import RANDOM
+from tempering.models.recapture.times import TimeStructures, time_structures
 from tempering.path.ladder import Ladder
+from tempering.randomness import seed_of
 from tempering.runs.draws import TemperedDraws
 from tempering.runs.sampling import sample
 
-# Jumps need no hotter rungs: twice the effective draws a second of the paper's 40 down to k = 0.1,
-# measured on the synthetic set (benchmarks/recapture.py)
-DEFAULT_LADDER = Ladder.geometric(rungs=10, hottest=0.5)
+ANNEALING_STREAM = 7
 
 
 @dataclass(frozen=True)
 class MarkRecapture:
-    """Search the age and time structures of survival, recapture and recovery by tempered reversible jump.
+    """Search the age, group and time structures of survival, recapture and recovery by tempered reversible jump.
 
     Parameters
     ----------
     age_classes : int
         Years of life told apart, 1 to 8; the last class is open.
     phi, p, lambda_ : str
-        Structures to search for survival, recapture and recovery: ``"contiguous"`` age groups, ``"free"``
-        ones, or a single structure in short notation, such as ``"{1}(t) {2,3} {4+}"``.
+        Structures to search for survival, recapture and recovery: ``"contiguous"`` age groups, ``"free"`` ones, a
+        formula that names what may vary, such as ``"~ age + time + sex"``, or a single structure in short notation,
+        such as ``"{1}(t) {2,3} {4+}"``.
+    fidelity : str, optional
+        The same for the probability to stay in the study area (Burnham's F); by default nobody leaves, F = 1.
+    groups : str, optional
+        The column that tells groups of birds apart, such as ``"sex"``; ``"group"`` for the groups of MARK's files.
+        Without it all birds are pooled.
+    year_groups : mapping of str to sequence
+        Groupings of years that a formula may name: a name, and the first years of the intervals that belong together.
+    yearly_covariates : mapping of str to mapping or sequence
+        Covariates by year that a formula may name: logit-linear, standardised.
     model_prior : str
         ``"models"`` (uniform over models) or ``"structures"`` (over age structures, then time dependence).
     beta : mapping
-        (a, b) of the Beta prior of the values of ``"phi"``, ``"p"``, ``"lambda"``; uniform if not named.
+        (a, b) of the Beta prior of the values of ``"phi"``, ``"p"``, ``"lambda"``, ``"F"``; uniform if not named.
     ladder : Ladder or sequence of float, optional
-        Inverse temperatures; ten rungs from 1 to 0.5 by default. The paper's are ``Ladder.geometric(40, 0.1)``.
-        A ladder may end at 0, the prior.
+        Inverse temperatures; by default as many as the data need, from 1 to 0, the prior, where every chain draws
+        afresh. The paper's are ``Ladder.geometric(40, 0.1)``.
     method : {"parallel", "simulated"}
         Coupled chains, which need no pseudo-prior; or single chains, whose pseudo-prior a short run of
         coupled chains learns first.
@@ -49,15 +62,14 @@ class MarkRecapture:
         Iterations kept of each chain, iterations before, and the number of ensembles (of chains, for
         ``"simulated"``).
     keep_values : bool
-        Whether draws keep the values of all cells, which averages need, or only the model: 12 bytes a draw
-        instead of about 400.
+        Whether draws keep the values of all cells, which averages need, or only the model.
 
     Examples
     --------
     >>> from tempering.models.recapture import read
     >>> from tempering.data import DIPPER_ARRAY, path_of
-    >>> dipper = read(path_of(DIPPER_ARRAY), "arrays")
-    >>> study = MarkRecapture(1, phi="{1}", p="{1}", ladder=[1, 0.5], draws=400, tune=64, chains=16)
+    >>> dipper = read(path_of(DIPPER_ARRAY))
+    >>> study = MarkRecapture(1, phi="~ 1", p="~ 1", draws=400, tune=64)
     >>> result = study.fit(dipper, rng=1, progress=False)
     >>> survival = result.averages().query("parameter == 'phi'")["mean"]
     >>> bool(abs(survival.iloc[0] - 0.56) < 0.02)
@@ -68,18 +80,48 @@ class MarkRecapture:
     phi: str = "contiguous"
     p: str = "free"
     lambda_: str = "free"
+    fidelity: str | None = None
+    groups: str | None = None
+    year_groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    yearly_covariates: Mapping[str, Mapping[int, float] | Sequence[float]] = field(default_factory=dict)
     model_prior: str = "models"
     beta: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     ladder: Ladder | Sequence[float] | None = None
     method: str = "parallel"
-    draws: int = 3000
-    tune: int = 1000
-    chains: int = 8
+    draws: int = 1500
+    tune: int = 400
+    chains: int = 4
     keep_values: bool = True
 
-    def space(self, present: tuple[str, ...] = ("phi", "p", "lambda")) -> ModelSpace:
+    def space(
+        self, present: tuple[str, ...] = ("phi", "p", "lambda"), groups: tuple[str, ...] = ("",), factor: str = "group"
+    ) -> ModelSpace:
         """Return the space of models that is searched; its ``count`` says how many there are."""
-        return ModelSpace(self.age_classes, self.phi, self.p, self.lambda_, self.model_prior, dict(self.beta), present)
+        has_fidelity = self.fidelity is not None
+        return ModelSpace(
+            self.age_classes, self.phi, self.p, self.lambda_, self.model_prior, dict(self.beta),
+            (*present, "F") if has_fidelity else present, self.fidelity if has_fidelity else "~ 1",  # type: ignore[arg-type]
+            groups, factor, (*self.year_groups, *self.yearly_covariates, *([RANDOM] if self._has_random else [])),
+        )  # fmt: skip
+
+    @property
+    def _has_random(self) -> bool:
+        return any(RANDOM in (text or "") for text in (self.phi, self.p, self.lambda_, self.fidelity))
+
+    def times(self, counts: Counts) -> TimeStructures:
+        """Return the ways to vary in time."""
+        return time_structures(counts.years, self.year_groups, self.yearly_covariates, random=self._has_random)
+
+    def prepared(self, data: Data) -> tuple[Data, Counts, ModelSpace]:
+        """Return the data in their groups, their counts, and the space of models."""
+        data, factor = grouped(data, self.groups)
+        counts = as_counts(data, self.age_classes)
+        if self.fidelity is not None and not (counts.live and counts.dead):
+            raise InputError(
+                "Fidelity can be told from survival only where birds are both seen alive and found dead, but this "
+                f"study has no {'recoveries' if counts.live else 'recaptures'}. Leave fidelity out."
+            )
+        return data, counts, self.space(counts.parameters, counts.groups, factor)
 
     def fit(
         self,
@@ -92,6 +134,8 @@ class MarkRecapture:
     ) -> RecaptureResult:
         """Sample the models and their values.
 
+        A population cooled from the prior tells which temperatures the data need, and is where the chains start.
+
         Parameters
         ----------
         data : Histories, ReleaseArrays or Counts
@@ -99,30 +143,28 @@ class MarkRecapture:
         rng : int, Generator or None
             The seed: equal seeds give equal results.
         executor : concurrent.futures.Executor, optional
-            Who runs the chains, as for `tempering.sample`; the result is the same to the bit whoever does.
+            Where the chains run, as for `tempering.sample`; the result is the same to the bit wherever.
         checkpoint : path or Checkpoint, optional
-            A folder where the run is kept while it goes on, as for `tempering.sample`: after a kill the same call
-            goes on from there.
+            A folder where the run is kept, as for `tempering.sample`: after a kill the same call resumes it.
         progress : bool
             Show a bar when the output is a terminal.
         """
         if self.method not in ("parallel", "simulated"):
             raise InputError(f"The method must be 'parallel' or 'simulated', but is {self.method!r}.")
-        counts = as_counts(data, self.age_classes)
-        ladder = self._ladder()
-        space = self.space(counts.parameters)
-        model = recapture_model(
-            counts,
-            space,
-            keep_values=self.keep_values,
-            regenerate=bool(ladder.inverse_temperatures[-1] == 0.0),
-        )
-        draws = self._sample(model, ladder, checkpoint, rng=rng, executor=executor, progress=progress)
-        return RecaptureResult(draws, counts, space, data)
+        data, counts, space = self.prepared(data)
+        times = self.times(counts)
+        model = recapture_model(counts, space, times, keep_values=self.keep_values)
+        seed = None if rng is None else seed_of(rng)
+        start = anneal(model, np.random.default_rng([ANNEALING_STREAM, seed or 0]))
+        model = replace(model, starts=start.states)
+        ladder = self._ladder() or start.ladder(self.method)
+        draws = self._sample(model, ladder, checkpoint, rng=seed, executor=executor, progress=progress)
+        named = replace(draws, values=model.named(draws.values["x"]), _kept={})
+        return RecaptureResult(named, counts, space, data, times)
 
-    def _ladder(self) -> Ladder:
+    def _ladder(self) -> Ladder | None:
         if self.ladder is None:
-            return DEFAULT_LADDER
+            return None
         return self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
 
     def _sample(self, model: RecaptureModel, ladder: Ladder, checkpoint: Any, **how: Any) -> TemperedDraws:
@@ -162,8 +204,6 @@ def learn_pseudo_prior(
 
 def without_first(draws: TemperedDraws, n: int) -> TemperedDraws:
     """Discard the first ``n`` draws of every chain."""
-    from dataclasses import replace
-
     return replace(
         draws,
         values={name: array[:, n:] for name, array in draws.values.items()},

@@ -1,119 +1,185 @@
-"""A Beta law for every value a model may have, fitted before sampling.
+"""Laws of every value a model may have, fitted before sampling.
 
-Given the rest, the likelihood of one value is close to v^s (1 - v)^f. The pseudo-counts s and f are found
-for every set of classes, by interval and without time dependence, from the mode and the curvature of the
-likelihood on the logit scale, the rest standing at a smoothed fit. At inverse temperature k the value then
-has about the law Beta(a + k s, b + k f), which at k = 0 is the prior itself. Wrong fits cost acceptances,
-never exactness.
+Given the rest, the likelihood of one value is close to v^s (1 - v)^f. The pseudo-counts s and f are found for every
+set of columns and every block of intervals, from the mode and the curvature of the likelihood on the logit scale, the
+rest standing at a smoothed fit. A trend has the mode and the curvature of its two coefficients. Wrong fits cost
+acceptances, never exactness.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize
 
-from tempering.models.recapture.groups import Groups
-from tempering.models.recapture.likelihood import Statistics, log_likelihood
+from tempering.models.recapture import layout as at
+from tempering.models.recapture.compiled import allocating, compiled, inner
+from tempering.models.recapture.laws import from_logit, logit, put, put_hyper, put_trend
+from tempering.models.recapture.layout import TREND, Floats, State
+from tempering.models.recapture.likelihood import refresh
+from tempering.models.recapture.prior_draws import hold
+from tempering.models.recapture.tables import is_held, kind_of, n_blocks
 
 Array = Any
 
 SPREAD_IN_TIME = 0.7  # logit; how far the smoothed fit lets a year stray from its class
 SPREAD_OF_CLASSES = 2.0  # logit; a weak prior on the class means, wider than any plausible value
-NEWTON_STEPS = 10
+ROUNDS_OF_MEANS, ROUNDS_OF_YEARS = 20, 6
+NEWTON_STEPS = 8
 DIFFERENCE = 1e-3  # error h^2 and |log L| 1e-16 / h^2: both far below a pseudo-count
+LARGEST = 12.0  # logit
 
 
-class Fits(NamedTuple):
-    """Pseudo-counts for each parameter and set of classes (as bits).
+def fit_laws(state: State, masks: list[int], n_laws: int) -> tuple[Floats, Floats]:
+    """Return pseudo-counts (4, set, law, 2) and trends (4, set, time, 5) of all sets; ``state`` is scratch."""
+    n_times = int(state.ints[at.N_TIMES])
+    pseudo = np.zeros((at.N_PARAMETERS, len(masks), n_laws, 2))
+    trend = np.zeros((at.N_PARAMETERS, len(masks), n_times, 5))
+    fit_all(state, np.array(masks, np.int64), pseudo, trend)
+    return pseudo, trend
 
-    ``timed`` (2, 3, 2^A, K), by interval; ``constant`` (2, 3, 2^A); first successes, then failures.
+
+@allocating
+def smoothed_fit(state: State) -> None:
+    """Climb to values that maximise the likelihood with years shrunk towards their column, one logit at a time."""
+    i = state.ints
+    n_intervals, n_columns = i[at.N_INTERVALS], i[at.N_COLUMNS]
+    state.values[:] = 0.5
+    means = np.zeros((at.N_PARAMETERS, n_columns))
+    effects = np.zeros((at.N_PARAMETERS, n_intervals, n_columns))
+    for q in range(at.N_PARAMETERS):
+        hold(state, q)
+    for _ in range(ROUNDS_OF_MEANS):
+        for q in range(at.N_PARAMETERS):
+            for c in range(n_columns):
+                means[q, c] = _climbed(state, means, effects, q, c, -1)
+    for _ in range(ROUNDS_OF_YEARS):
+        for q in range(at.N_PARAMETERS):
+            for c in range(n_columns):
+                for t in range(n_intervals):
+                    if not is_held(i, q, t, c):
+                        effects[q, t, c] = _climbed(state, means, effects, q, c, t)
+                means[q, c] = _climbed(state, means, effects, q, c, -1)
+
+
+@inner
+def _penalised(state: State, means: Array, effects: Array, q: int, c: int, t: int, x: float) -> Any:
+    """Return the penalised log likelihood with one mean (t = -1) or one year's effect at x."""
+    i = state.ints
+    if t >= 0:
+        state.values[q, t, c] = from_logit(means[q, c] + x)
+        return refresh(state) - 0.5 * (x / SPREAD_IN_TIME) ** 2
+    for u in range(i[at.N_INTERVALS]):
+        if not is_held(i, q, u, c):
+            state.values[q, u, c] = from_logit(x + effects[q, u, c])
+    return refresh(state) - 0.5 * (x / SPREAD_OF_CLASSES) ** 2
+
+
+@inner
+def _climbed(state: State, means: Array, effects: Array, q: int, c: int, t: int) -> Any:
+    """Take one damped Newton step in one coordinate."""
+    x = means[q, c] if t < 0 else effects[q, t, c]
+    down = _penalised(state, means, effects, q, c, t, x - DIFFERENCE)
+    up = _penalised(state, means, effects, q, c, t, x + DIFFERENCE)
+    here = _penalised(state, means, effects, q, c, t, x)
+    curvature = max(-(up - 2 * here + down) / DIFFERENCE**2, 0.05)
+    new = x + min(max((up - down) / (2 * DIFFERENCE) / curvature, -1.0), 1.0)
+    new = min(max(new, -LARGEST), LARGEST)
+    if _penalised(state, means, effects, q, c, t, new) < here:
+        new = x
+        _penalised(state, means, effects, q, c, t, new)
+    return new
+
+
+@compiled
+def fit_all(state: State, masks: Array, pseudo: Array, trend: Array) -> None:
+    """Fit the laws of every set, with the rest at the smoothed fit, which is put back."""
+    smoothed_fit(state)
+    i = state.ints
+    for q in range(at.N_PARAMETERS):
+        centre = state.values[q].copy()
+        for row in range(len(masks)):
+            law = 0
+            for time in range(i[at.N_TIMES]):
+                if kind_of(i, time) == TREND:
+                    _fit_trend(state, q, masks[row], time, trend[q, row, time])
+                    state.values[q] = centre
+                for block in range(n_blocks(i, time)):
+                    if kind_of(i, time) != TREND:
+                        _fit_block(state, q, masks[row], time, block, pseudo[q, row, law])
+                        state.values[q] = centre
+                    law += 1
+
+
+@inner
+def _along(state: State, q: int, mask: int, time: int, block: int, x: float) -> Any:
+    """Return log L + log v (1 - v) with one logit in a block."""
+    put(state, q, mask, time, block, from_logit(x))
+    return refresh(state) - np.log1p(np.exp(-abs(x))) * 2 - abs(x)
+
+
+@inner
+def _fit_block(state: State, q: int, mask: int, time: int, block: int, out: Array) -> None:
+    """Write the pseudo-counts of a block: Newton's method with central differences.
+
+    A block without cells has the flat likelihood: mode 0, curvature 1/2, no pseudo-counts.
     """
-
-    timed: Array
-    constant: Array
-
-
-def fit_values(data: Statistics, cells: Array, held: Array) -> Fits:
-    """Fit all values; ``cells`` (3, K, A) are those that exist and ``held`` those that are 0."""
-    n_intervals, n_classes = cells.shape[1:]
-    sets = (np.arange(2**n_classes)[:, None] >> np.arange(n_classes) & 1).astype(bool)
-    one_interval = np.eye(n_intervals, dtype=bool)[:, :, None] & sets[:, None, None, :]
-    always = np.broadcast_to(sets[:, None, None, :], (2**n_classes, 1, n_intervals, n_classes))
-    chosen = np.concatenate([one_interval, always], axis=1)
-    with jax.enable_x64(True):
-        centre = _smoothed_fit(data, cells, held)
-        log_likelihoods = _profile(data, centre)
-        flat = chosen.reshape(-1, n_intervals, n_classes)
-        counts = [_pseudo_counts(log_likelihoods, centre, flat & cells[q], q) for q in range(3)]
-    table = np.stack(counts, axis=1).reshape(2, 3, 2**n_classes, n_intervals + 1)
-    return Fits(table[..., :-1], table[..., -1])
-
-
-def shapes_of(fits: Fits, shape: Array, k: Array, group: Groups) -> tuple[Array, Array]:
-    """Return the two parameters of the fitted Beta law in every cell ``(K, A)`` of one parameter.
-
-    ``fits`` are that parameter's: (2, 2^A, K) and (2, 2^A); ``shape`` is its prior's.
-    """
-    timed = jnp.swapaxes(fits.timed[:, group.code], 1, 2)
-    constant = fits.constant[:, group.code][:, None, :]
-    pseudo = jnp.where(group.timed, timed, constant)
-    return shape[0] + k * pseudo[0], shape[1] + k * pseudo[1]
-
-
-def _smoothed_fit(data: Statistics, cells: Array, held: Array) -> Array:
-    """Return logits ``(3, K, A)`` that maximise the likelihood with years shrunk towards their class."""
-    shape = cells.shape
-
-    def unpack(x: Array) -> tuple[Array, Array]:
-        means = x[: 3 * shape[2]].reshape(3, 1, shape[2])
-        return means, x[3 * shape[2] :].reshape(shape) * SPREAD_IN_TIME
-
-    def objective(x: Array) -> Array:
-        means, effects = unpack(x)
-        values = jnp.where(held, 0.0, jax.nn.sigmoid(means + effects))
-        penalty = jnp.sum(x[3 * shape[2] :] ** 2) / 2 + jnp.sum((means / SPREAD_OF_CLASSES) ** 2) / 2
-        return penalty - log_likelihood(data, values)
-
-    value_and_gradient = jax.jit(jax.value_and_grad(objective))
-    start = np.zeros(3 * shape[2] + int(np.prod(shape)))
-
-    def evaluate(x: Array) -> tuple[float, Array]:
-        value, gradient = value_and_gradient(x)
-        return float(value), np.asarray(gradient, float)
-
-    best = minimize(evaluate, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    means, effects = unpack(jnp.asarray(best.x))
-    return np.where(held, -np.inf, np.asarray(means + effects))
-
-
-def _profile(data: Statistics, centre: Array) -> Any:
-    """Return the function (x, cells, q) -> log L with one logit x in the chosen cells, for many at once."""
-
-    def one(x: Array, which: Array, q: Array) -> Array:
-        chosen = (jnp.arange(3) == q)[:, None, None] & which
-        return log_likelihood(data, jax.nn.sigmoid(jnp.where(chosen, x, centre)))
-
-    return jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
-
-
-def _pseudo_counts(log_likelihoods: Any, centre: Array, chosen: Array, q: int) -> Array:
-    """Return (s, f) for each set of cells ``chosen`` (n, K, A) of parameter ``q`` sharing one value. Shape
-    (2, n).
-
-    Newton's method on log L + log v(1 - v) with central differences; a set without cells has the flat
-    likelihood: mode 0, curvature 1/2, no pseudo-counts.
-    """
-
-    def along(x: Array) -> Array:
-        return np.asarray(log_likelihoods(x, chosen, q)) - np.logaddexp(0, x) - np.logaddexp(0, -x)
-
-    mode = np.where(chosen, centre[q], 0.0).sum(axis=(1, 2)) / np.maximum(chosen.sum(axis=(1, 2)), 1)
+    i = state.ints
+    n, x = 0, 0.0
+    for t in range(i[at.N_INTERVALS]):
+        for c in range(i[at.N_COLUMNS]):
+            if i[i[at.LABELS] + time * i[at.N_INTERVALS] + t] == block and mask >> c & 1 and not is_held(i, q, t, c):
+                x += logit(state.values[q, t, c])
+                n += 1
+    if n == 0:
+        return
+    x, curvature = x / n, 0.5
     for _ in range(NEWTON_STEPS):
-        here, up, down = along(mode), along(mode + DIFFERENCE), along(mode - DIFFERENCE)
-        curvature = np.maximum(-(up - 2 * here + down) / DIFFERENCE**2, 0.05)
-        mode = np.clip(mode + np.clip((up - down) / (2 * DIFFERENCE) / curvature, -1, 1), -12, 12)
-    v = 1 / (1 + np.exp(-mode))
+        here = _along(state, q, mask, time, block, x)
+        up = _along(state, q, mask, time, block, x + DIFFERENCE)
+        down = _along(state, q, mask, time, block, x - DIFFERENCE)
+        curvature = max(-(up - 2 * here + down) / DIFFERENCE**2, 0.05)
+        change = min(max((up - down) / (2 * DIFFERENCE) / curvature, -1.0), 1.0)
+        x = min(max(x + change, -LARGEST), LARGEST)
+        if abs(change) < 1e-4:
+            break
+    v = from_logit(x)
     total = curvature / (v * (1 - v))
-    return np.maximum(np.stack([total * v - 1, total * (1 - v) - 1]), 0.0)
+    out[0] = max(total * v - 1, 0.0)
+    out[1] = max(total * (1 - v) - 1, 0.0)
+
+
+@inner
+def _trend_at(state: State, q: int, mask: int, time: int, a: float, b: float) -> Any:
+    put_hyper(state, q, mask, a, b)
+    put_trend(state, q, mask, time)
+    return refresh(state)
+
+
+@inner
+def _fit_trend(state: State, q: int, mask: int, time: int, out: Array) -> None:
+    """Write mode and precision of a trend's coefficients, by Newton's method with a weak penalty."""
+    i = state.ints
+    n, a, b, h = 0, 0.0, 0.0, 10 * DIFFERENCE
+    for t in range(i[at.N_INTERVALS]):
+        for c in range(i[at.N_COLUMNS]):
+            if mask >> c & 1 and not is_held(i, q, t, c):
+                a += logit(state.values[q, t, c])
+                n += 1
+    if n == 0:
+        return
+    a /= n
+    for _ in range(2 * NEWTON_STEPS):
+        here = _trend_at(state, q, mask, time, a, b)
+        a_up, a_down = _trend_at(state, q, mask, time, a + h, b), _trend_at(state, q, mask, time, a - h, b)
+        b_up, b_down = _trend_at(state, q, mask, time, a, b + h), _trend_at(state, q, mask, time, a, b - h)
+        both = _trend_at(state, q, mask, time, a + h, b + h)
+        aa = max(-(a_up - 2 * here + a_down) / h**2, 0.0)
+        bb = max(-(b_up - 2 * here + b_down) / h**2, 0.0)
+        ab = -(both - a_up - b_up + here) / h**2
+        bound = 0.95 * np.sqrt(aa * bb)
+        ab = min(max(ab, -bound), bound)
+        paa, pbb = aa + 0.25, bb + 0.25
+        ga, gb = (a_up - a_down) / (2 * h) - 0.25 * a, (b_up - b_down) / (2 * h) - 0.25 * b
+        det = paa * pbb - ab * ab
+        a = min(max(a + min(max((pbb * ga - ab * gb) / det, -1.0), 1.0), -LARGEST), LARGEST)
+        b = min(max(b + min(max((paa * gb - ab * ga) / det, -1.0), 1.0), -5.0), 5.0)
+        out[0], out[1], out[2], out[3], out[4] = a, b, aa, ab, bb

@@ -4,7 +4,8 @@
 that ends at t). Column 0 is the first occasion; there are K + 1 columns for K intervals, also when K = T.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,14 @@ class Histories:
         convention).
     group : (n,) integers, optional
         Group of each line, from 1.
+    groups : tuple of str
+        Names of the groups; "1", "2", ... if left out.
+    columns : mapping of str to (n,) array
+        What else is known of each line: text (sex, site) or numbers (mass). `by` makes groups of one.
+    lengths : (K,) floats, optional
+        Lengths of the intervals; by default the differences of the years.
+    unsampled : tuple of int
+        Columns, from 0, of occasions at which nobody looked for live birds.
     tail : bool
         Whether the last column holds recoveries after the last occasion only (K = T).
     dead : bool
@@ -60,6 +69,10 @@ class Histories:
     dead: bool = True
     labels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    lengths: Any = None
+    unsampled: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         codes = np.atleast_2d(np.asarray(self.codes)).astype(np.int8)
@@ -69,6 +82,8 @@ class Histories:
         self._store("age", np.zeros(n, np.int64) if self.age is None else np.asarray(self.age, np.int64))
         self._store("number", np.ones(n, np.int64) if self.number is None else np.asarray(self.number, np.int64))
         self._store("group", np.ones(n, np.int64) if self.group is None else np.asarray(self.group, np.int64))
+        if not self.groups:
+            object.__setattr__(self, "groups", tuple(str(g + 1) for g in range(max(self.group.max(initial=1), 1))))
         object.__setattr__(self, "labels", self.labels or tuple(f"bird {i + 1}" for i in range(n)))
         _validate(self)
         late = int(np.abs(self.number[_first(codes) == self.n_intervals]).sum())
@@ -91,30 +106,57 @@ class Histories:
         """Birds in all, those taken away included."""
         return int(np.abs(self.number).sum())
 
-    def select(self, group: int) -> "Histories":
-        """Keep the birds of one group."""
-        keep = self.group == group
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Birds in each group."""
+        return {name: int(np.abs(self.number[self.group == g]).sum()) for g, name in enumerate(self.groups, 1)}
+
+    def by(self, column: str) -> "Histories":
+        """Make groups of the birds by a column of text or whole numbers."""
+        if column not in self.columns:
+            known = ", ".join(self.columns) or "none: the file has no such columns"
+            raise InputError(f"Groups must be one of the columns ({known}), but got {column!r}.")
+        names = sorted({str(x) for x in self.columns[column]})
+        if "" in names or "nan" in names:
+            raise InputError(f"Some birds have no {column!r}. Fill it in, or leave those birds out.")
+        index = {name: g for g, name in enumerate(names, 1)}
+        return replace(self, group=np.array([index[str(x)] for x in self.columns[column]]), groups=tuple(names))
+
+    def pooled(self) -> "Histories":
+        """Forget the groups."""
+        return replace(self, group=np.ones_like(self.group), groups=("1",), notes=self._own_notes)
+
+    @property
+    def _own_notes(self) -> tuple[str, ...]:
+        return tuple(n for n in self.notes if "last occasion" not in n)  # it is made anew
+
+    def select(self, group: int | str) -> "Histories":
+        """Keep the birds of one group, by its name or its number."""
+        names = [str(n) for n in range(1, len(self.groups) + 1)]
+        if str(group) not in (*self.groups, *names):
+            raise InputError(f"The group must be one of {', '.join(self.groups)}, but got {group}.")
+        which = self.groups.index(str(group)) if str(group) in self.groups else names.index(str(group))
+        keep = self.group == which + 1
         if not keep.any():
-            groups = sorted({int(g) for g in self.group})
-            raise InputError(f"The group must be one of {groups}, but got {group}.")
-        labels = tuple(label for label, kept in zip(self.labels, keep, strict=True) if kept)
-        notes = tuple(n for n in self.notes if "last occasion" not in n)
-        return Histories(
-            self.codes[keep], self.years, self.age[keep], self.number[keep], self.group[keep],
-            self.tail, self.dead, labels, (*notes, f"group {group} only"),
+            raise InputError(f"Group {group} has no birds. Choose another.")
+        return replace(
+            self, codes=self.codes[keep], age=self.age[keep], number=self.number[keep], group=np.ones(keep.sum(), int),
+            groups=("1",), columns={name: column[keep] for name, column in self.columns.items()},
+            labels=tuple(label for label, kept in zip(self.labels, keep, strict=True) if kept),
+            notes=(*self._own_notes, f"group {self.groups[which]} only"),
         )  # fmt: skip
 
     def to_arrays(self) -> ReleaseArrays:
         """Count releases and next encounters, each live encounter being a new release."""
-        rows: dict[tuple[int, int], NDArray[np.int64]] = {}
+        rows: dict[tuple[int, int, int], NDArray[np.int64]] = {}
         n_intervals = self.n_intervals
-        for codes, age, number in zip(self.codes, self.age, self.number, strict=True):
+        for codes, age, number, group in zip(self.codes, self.age, self.number, self.group, strict=True):
             met = np.flatnonzero(codes)
             for here, there in zip(met, [*met[1:], None], strict=True):
                 if codes[here] == 2 or here == n_intervals or (there is None and number < 0):
                     continue
                 completed = ADULT if age == ADULT else int(age + here - met[0])
-                row = rows.setdefault((int(here), completed), np.zeros(2 * n_intervals + 1, np.int64))
+                row = rows.setdefault((int(group) - 1, int(here), completed), np.zeros(2 * n_intervals + 1, np.int64))
                 column = -1 if there is None else there - 1 + (n_intervals if codes[there] == 2 else 0)
                 row[column] += abs(number)
         if not rows:
@@ -125,8 +167,8 @@ class Histories:
         keys = sorted(rows)
         table = np.array([rows[key] for key in keys])
         return ReleaseArrays(
-            interval=np.array([t for t, _ in keys]),
-            age=np.array([a for _, a in keys]),
+            interval=np.array([t for _, t, _ in keys]),
+            age=np.array([a for _, _, a in keys]),
             recaptured=table[:, :n_intervals],
             recovered=table[:, n_intervals : 2 * n_intervals],
             never=table[:, -1],
@@ -134,6 +176,10 @@ class Histories:
             tail=self.tail,
             dead=self.dead,
             notes=self.notes,
+            group=np.array([g for g, _, _ in keys]),
+            groups=self.groups if len(self.groups) > 1 else ("",),
+            lengths=np.diff(self.years).astype(float) if self.lengths is None else self.lengths,
+            unsampled=tuple(t - 1 for t in self.unsampled if t > 0),
         )
 
     def to_counts(self, age_classes: int = 4) -> Counts:
@@ -157,6 +203,8 @@ def _validate(histories: Histories) -> None:
             f"There must be {codes.shape[1]} years, one for each column, but got {histories.years.size}. "
             "Name the year of every occasion."
         )
+    if (np.diff(histories.years) <= 0).any():
+        raise InputError(f"Years must increase, but are {list(histories.years)}. Sort the columns.")
     for name in ("age", "number", "group", "labels"):
         if len(getattr(histories, name)) != n:
             raise InputError(
@@ -175,6 +223,7 @@ def _validate(histories: Histories) -> None:
         ((n_dead > 0) & (last_live > dead_at), "it is seen alive after it was recovered dead"),
         ((n_dead > 0) & (histories.number < 0), "a negative frequency says it was kept, yet it is recovered"),
         (histories.age < 0, "its age at marking must be 0 or more completed years"),
+        ((codes[:, list(histories.unsampled)] == 1).any(axis=1), "it is seen at an occasion said not to be sampled"),
         ((codes[:, -1] == 1) & histories.tail, "it is seen alive after the last occasion"),
         ((n_dead > 0) & (not histories.dead), "it is recovered in a study declared to have no recoveries"),
     ]  # fmt: skip

@@ -1,106 +1,294 @@
 """Reversible jumps of one parameter between structures, at any inverse temperature.
 
-Each jump is a `structure_moves.Change` with new values for the groups it touches, made in one of two
-styles:
-
-- `gaussian_values`, the moves of section 5: mean-preserving flips (Jacobian sqrt(n)) and splits (Jacobian 2
-a value);
-- `fitted_values`: independent draws from laws fitted beforehand (`fits`), Jacobian 1, good at every k.
-
-Both return the new table and the log of (reverse density x Jacobian) / (forward density).
+A flip gives a set another time structure, a split makes two sets of one, a merge one of two that have the same time
+structure. New values are drawn from the laws fitted beforehand (`laws`), Jacobian 1; or, in splits and merges of
+blocks, moved by Gaussian auxiliaries that keep their mean, Jacobian 2 a value (section 5 of the moves). A flip is tried
+half of the time, a split and a merge a quarter each; a move that is not available is a rejection.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
-from tempering.models.recapture.groups import Groups
-from tempering.models.recapture.structure_moves import FLIP, MERGE, SPLIT, Change
+from tempering.models.recapture import layout as at
+from tempering.models.recapture.compiled import inner
+from tempering.models.recapture.laws import (
+    direct_of_set,
+    is_inside,
+    log_density_of_set,
+    log_normal,
+    log_prior_of_set,
+    propose_set,
+    put,
+    value_of,
+)
+from tempering.models.recapture.layout import BLOCKS, FIDELITY, State
+from tempering.models.recapture.layout import P as P_
+from tempering.models.recapture.likelihood import dead_part, keep_chi, refresh_chi
+from tempering.models.recapture.tables import (
+    block_exists,
+    constant,
+    kind_of,
+    mask_of,
+    merge_to,
+    n_blocks,
+    n_groups,
+    n_options,
+    n_splits,
+    option,
+    pair,
+    per_group,
+    split_off,
+    split_to,
+    youngest,
+)
 
 Array = Any
 
 LOG_2 = 0.6931471805599453
-LOG_2_PI = 1.8378770664093453
+LARGEST_SIGMA = 0.5
 
 
-class Shapes(NamedTuple):
-    """Parameters of the fitted Beta laws in every cell ``(K, A)``."""
-
-    a: Array
-    b: Array
-
-
-def gaussian_values(
-    noise: Array, sigma: Array, values: Array, change: Change, before: Groups, cells: Array
-) -> tuple[Array, Array]:
-    """Flip, split or merge with Gaussian auxiliaries ``sigma * noise`` (K,)."""
-    timed = before.timed[jnp.argmax(change.first)]
-    first = values[:, jnp.argmax(change.first)]
-    second = values[:, jnp.argmax(change.second)]
-    in_first, in_second = ((cells & group).any(axis=1) for group in (change.first, change.second))
-    flipped, log_flip = _flip_values(noise, sigma, first, timed, in_first)
-    both = jnp.where(timed, in_first & in_second, True)
-    counted = jnp.where(timed, both, jnp.arange(len(first)) == 0)
-    drawn = jnp.where(timed, noise, noise[0]) * sigma
-    offset = jnp.where(change.kind == SPLIT, drawn, (first - second) / 2)
-    log_split = jnp.sum(jnp.where(counted, LOG_2 + _minus_log_normal(offset, sigma), 0.0))
-    merged = jnp.where(both, (first + second) / 2, jnp.where(in_second & timed, second, first))
-    new_first = jnp.where(both, first + drawn, first)
-    new_second = jnp.where(both, first - drawn, first)
-    on_first = jnp.select([change.kind == FLIP, change.kind == SPLIT], [flipped, new_first], merged)
-    on_second = jnp.where(change.kind == MERGE, merged, new_second)
-    log_ratio = jnp.select([change.kind == FLIP, change.kind == SPLIT], [log_flip, log_split], -log_split)
-    table = jnp.where(change.first, on_first[:, None], jnp.where(change.second, on_second[:, None], values))
-    return table, log_ratio
+@inner
+def jump(rng: Any, state: State, q: int, k: float) -> Any:
+    """Try to change the structure of a parameter; return whether it was changed."""
+    save(state, q)
+    u = rng.random()
+    flips = 0.5 if n_options(state.ints, q) > 1 else 0.0
+    if u < flips:
+        log_ratio = flip(rng, state, q, k)
+    elif u < flips + (1 - flips) / 2:
+        log_ratio = split(rng, state, q, k)
+    else:
+        log_ratio = merge(rng, state, q, k)
+    return decide(rng, state, q, k, log_ratio)
 
 
-def _flip_values(noise: Array, sigma: Array, old: Array, timed: Array, exists: Array) -> tuple[Array, Array]:
-    """Add zero-sum noise to a constant, or take the mean over years; n - 1 auxiliaries, Jacobian sqrt(n)."""
-    n = jnp.maximum(exists.sum(), 1)
-    centred = sigma * (noise - jnp.sum(jnp.where(exists, noise, 0.0)) / n)
-    mean = jnp.sum(jnp.where(exists, old, 0.0)) / n
-    new = jnp.where(timed, mean, jnp.where(exists, old + centred, old))
-    squares = jnp.sum(jnp.where(exists, (new - old) ** 2, 0.0))
-    log_spread = 0.5 * jnp.log(n) + (n - 1) * (0.5 * LOG_2_PI + jnp.log(sigma)) + squares / (2 * sigma**2)
-    return new, jnp.where(timed, -log_spread, log_spread)
+@inner
+def draw_afresh(rng: Any, state: State, q: int, k: float) -> Any:
+    """Try to draw all the values of one set afresh from their fitted laws: the quickest way through hot rungs."""
+    i = state.ints
+    save(state, q)
+    c = random_set(rng, state, q)
+    mask, time = mask_of(i, state.structure[q, 0], c), state.structure[q, 1 + c]
+    log_ratio = log_density_of_set(state, q, mask, time, k) - leave_set(state, q, mask, time)
+    log_ratio -= propose_set(rng, state, q, mask, time, k)
+    if log_ratio > -np.inf:
+        log_ratio += enter_set(state, q, mask, time)
+    return decide(rng, state, q, k, log_ratio)
 
 
-def _minus_log_normal(x: Array, sigma: Array) -> Array:
-    return 0.5 * LOG_2_PI + jnp.log(sigma) + 0.5 * (x / sigma) ** 2
+@inner
+def leave_set(state: State, q: int, mask: int, time: int) -> Any:
+    """Take a set's own events out of the gain, and return its log prior density."""
+    state.energy[2] -= direct_of_set(state, q, mask, time)
+    return log_prior_of_set(state, q, mask, time)
 
 
-def fitted_values(
-    uniform: Array, values: Array, change: Change, before: Groups, after: Groups, old: Shapes, new: Shapes
-) -> tuple[Array, Array]:
-    """Draw the values of the changed groups from their fitted laws; ``uniform`` is (K, A).
-
-    The law is logistic on the logit scale, with the mode and curvature of the Beta law there: heavier in the
-    tails, drawn from one uniform number, and exactly uniform on (0, 1) when the Beta law is.
-    """
-    changed = change.first | change.second
-    location, scale = _logistic(new)
-    drawn = jax.nn.sigmoid(location + scale * _logit(after.shared(uniform)))
-    table = jnp.where(changed, drawn, values)
-    forward = jnp.sum(jnp.where(after.free & changed, _log_density(table, location, scale), 0.0))
-    location, scale = _logistic(old)
-    backward = jnp.sum(jnp.where(before.free & changed, _log_density(values, location, scale), 0.0))
-    return table, backward - forward
+@inner
+def enter_set(state: State, q: int, mask: int, time: int) -> Any:
+    """Put a set's own events into the gain, and return its log prior density."""
+    state.energy[2] += direct_of_set(state, q, mask, time)
+    return log_prior_of_set(state, q, mask, time)
 
 
-def _logistic(shapes: Shapes) -> tuple[Array, Array]:
-    """Return location and scale: the mode log(a / b), and the curvature a b / (a + b) = 1 / (2 scale^2)."""
-    curvature = shapes.a * shapes.b / (shapes.a + shapes.b)
-    return jnp.log(shapes.a / shapes.b), 1 / jnp.sqrt(2 * curvature)
+@inner
+def decide(rng: Any, state: State, q: int, k: float, log_ratio: float) -> Any:
+    """Accept what stands in the state with the ratio's probability, or put back what was there."""
+    threshold = np.log(rng.random())
+    if log_ratio > -np.inf:
+        last = state.ints[at.N_INTERVALS] - 1
+        gain, part = state.energy[2] + refresh_chi(state, last), state.energy[1]
+        if q in (P_, FIDELITY):
+            part = dead_part(state)
+        gain += part - state.energy[1]
+        if threshold < k * gain + log_ratio:
+            keep_chi(state, last)
+            state.energy[0] += gain
+            state.energy[1] = part
+            return True
+    restore(state, q)
+    return False
 
 
-def _logit(v: Array) -> Array:
-    return jnp.log(v) - jnp.log1p(-v)
+@inner
+def random_set(rng: Any, state: State, q: int) -> Any:
+    """Return the first column of one of the sets, chosen evenly."""
+    i, partition = state.ints, state.structure[q, 0]
+    rank = int(rng.random() * n_groups(i, partition))
+    c = 0
+    while True:
+        if youngest(i, partition, c) == c:
+            if rank == 0:
+                return c
+            rank -= 1
+        c += 1
 
 
-def _log_density(v: Array, location: Array, scale: Array) -> Array:
-    """Return the log density of v when logit v is logistic."""
-    inside = jnp.where((v > 0) & (v < 1), v, 0.5)
-    distance = jnp.abs((_logit(inside) - location) / scale)
-    log_logistic = -distance - 2 * jnp.log1p(jnp.exp(-distance)) - jnp.log(scale)
-    return log_logistic - jnp.log(inside) - jnp.log1p(-inside)
+@inner
+def save(state: State, q: int) -> None:
+    """Put a parameter's structure, coefficients and values aside; nothing is gained yet."""
+    state.energy[2] = 0.0
+    carry(state, q, at.N_PARAMETERS)
+
+
+@inner
+def restore(state: State, q: int) -> None:
+    """Put back what `save` put aside."""
+    carry(state, at.N_PARAMETERS, q)
+
+
+@inner
+def carry(state: State, here: int, there: int) -> None:
+    """Copy one row of structure, coefficients and values to another."""
+    n_columns = state.ints[at.N_COLUMNS]
+    state.structure[there, 0] = state.structure[here, 0]
+    for c in range(n_columns):
+        state.structure[there, 1 + c] = state.structure[here, 1 + c]
+        state.hyper[there, c, 0] = state.hyper[here, c, 0]
+        state.hyper[there, c, 1] = state.hyper[here, c, 1]
+        for t in range(state.ints[at.N_INTERVALS]):
+            state.values[there, t, c] = state.values[here, t, c]
+
+
+@inner
+def set_time(state: State, q: int, mask: int, time: int) -> None:
+    """Give a set a time structure."""
+    for c in range(state.ints[at.N_COLUMNS]):
+        if mask >> c & 1:
+            state.structure[q, 1 + c] = time
+
+
+@inner
+def flip(rng: Any, state: State, q: int, k: float) -> Any:
+    """Give a set another time structure; sets and time structures are chosen evenly, so that the choice cancels."""
+    i = state.ints
+    partition = state.structure[q, 0]
+    c = random_set(rng, state, q)
+    mask, old = mask_of(i, partition, c), state.structure[q, 1 + c]
+    which = int(rng.random() * (n_options(i, q) - 1))
+    new = option(i, q, which)
+    if new >= old:
+        new = option(i, q, which + 1)
+    log_ratio = log_density_of_set(state, q, mask, old, k) - leave_set(state, q, mask, old)
+    set_time(state, q, mask, new)
+    log_ratio -= propose_set(rng, state, q, mask, new, k)
+    return log_ratio + enter_set(state, q, mask, new) if log_ratio > -np.inf else log_ratio
+
+
+@inner
+def n_merges(state: State, q: int, partition: int) -> Any:
+    """Count the pairs of sets that may merge."""
+    n = 0
+    for which in range(state.ints[at.N_PAIRS]):
+        if can_merge(state, q, partition, which):
+            n += 1
+    return n
+
+
+@inner
+def can_merge(state: State, q: int, partition: int, which: int) -> Any:
+    """Whether the sets of a pair may merge: their time structures must be the same."""
+    i = state.ints
+    if merge_to(i, q, partition, which) < 0:
+        return False
+    return state.structure[q, 1 + pair(i, which, 0)] == state.structure[q, 1 + pair(i, which, 1)]
+
+
+@inner
+def split(rng: Any, state: State, q: int, k: float) -> Any:
+    """Make two sets of one."""
+    i, f = state.ints, state.floats
+    partition = state.structure[q, 0]
+    n = n_splits(i, q, partition)
+    if n == 0:
+        return -np.inf
+    which = int(rng.random() * n)
+    leaving = split_off(i, q, partition, which)
+    c = 0
+    while not leaving >> c & 1:
+        c += 1
+    whole, time = mask_of(i, partition, c), state.structure[q, 1 + c]
+    staying = whole & ~leaving
+    target = split_to(i, q, partition, which)
+    log_ratio = np.log(n) - np.log(n_merges(state, q, target)) + per_group(i, f, q)
+    log_ratio -= leave_set(state, q, whole, time)
+    state.structure[q, 0] = target
+    if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
+        log_ratio += log_density_of_set(state, q, whole, time, k)
+        log_ratio -= propose_set(rng, state, q, staying, time, k)
+        log_ratio -= propose_set(rng, state, q, leaving, time, k)
+    else:
+        log_ratio += spread_values(rng, state, q, staying, leaving, time, k)
+    if log_ratio == -np.inf:
+        return log_ratio
+    return log_ratio + enter_set(state, q, staying, time) + enter_set(state, q, leaving, time)
+
+
+@inner
+def merge(rng: Any, state: State, q: int, k: float) -> Any:
+    """Make one set of two."""
+    i, f = state.ints, state.floats
+    partition = state.structure[q, 0]
+    n = n_merges(state, q, partition)
+    if n == 0:
+        return -np.inf
+    rank, which = int(rng.random() * n), -1
+    while rank >= 0:
+        which += 1
+        if can_merge(state, q, partition, which):
+            rank -= 1
+    first, second = mask_of(i, partition, pair(i, which, 0)), mask_of(i, partition, pair(i, which, 1))
+    time = state.structure[q, 1 + pair(i, which, 0)]
+    target = merge_to(i, q, partition, which)
+    log_ratio = np.log(n) - np.log(n_splits(i, q, target)) - per_group(i, f, q)
+    log_ratio -= leave_set(state, q, first, time) + leave_set(state, q, second, time)
+    if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
+        log_ratio += log_density_of_set(state, q, first, time, k) + log_density_of_set(state, q, second, time, k)
+        state.structure[q, 0] = target
+        log_ratio -= propose_set(rng, state, q, first | second, time, k)
+    else:
+        log_ratio += gather_values(state, q, first, second, time, k)
+        state.structure[q, 0] = target
+    if log_ratio == -np.inf:
+        return log_ratio
+    return log_ratio + enter_set(state, q, first | second, time)
+
+
+@inner
+def sigma_of(state: State, k: float) -> Any:
+    """Return the deviation of the Gaussian auxiliaries at a temperature."""
+    return min(constant(state.ints, state.floats, at.STEP) / np.sqrt(k), LARGEST_SIGMA) if k > 0.0 else LARGEST_SIGMA
+
+
+@inner
+def spread_values(rng: Any, state: State, q: int, staying: int, leaving: int, time: int, k: float) -> Any:
+    """Give two sets v + u and v - u, u Gaussian; return log Jacobian over density, minus infinity where refused."""
+    sigma = sigma_of(state, k)
+    log_ratio = 0.0
+    for block in range(n_blocks(state.ints, time)):
+        if block_exists(state.ints, q, staying, time, block) and block_exists(state.ints, q, leaving, time, block):
+            v, u = value_of(state, q, staying, time, block), sigma * rng.standard_normal()
+            if not (is_inside(v + u) and is_inside(v - u)):
+                return -np.inf
+            put(state, q, staying, time, block, v + u)
+            put(state, q, leaving, time, block, v - u)
+            log_ratio += LOG_2 - log_normal(u, 0.0, sigma)
+    return log_ratio
+
+
+@inner
+def gather_values(state: State, q: int, first: int, second: int, time: int, k: float) -> Any:
+    """Give one set the mean of two; return the log of the density over the Jacobian of the way back."""
+    sigma = sigma_of(state, k)
+    log_ratio = 0.0
+    for block in range(n_blocks(state.ints, time)):
+        one, two = value_of(state, q, first, time, block), value_of(state, q, second, time, block)
+        in_first = block_exists(state.ints, q, first, time, block)
+        in_second = block_exists(state.ints, q, second, time, block)
+        v = one if in_first else two
+        if in_first and in_second:
+            v = (one + two) / 2
+            log_ratio += log_normal((one - two) / 2, 0.0, sigma) - LOG_2
+        put(state, q, first | second, time, block, v)
+    return log_ratio

@@ -1,105 +1,164 @@
-"""The integrated likelihood from sufficient statistics, in JAX.
+"""The integrated likelihood from counts, compiled.
 
-Arrays here are time-major, ``(K, A)``: interval first, then age class; values are ``(3, K, A)`` in the
-order survival phi, recapture p, recovery lambda. A parameter which the study has not is held at 0.
+A column is an age class of a group of birds. With survival phi, recapture p, recovery lambda and fidelity F,
 
-    log L = sum { (W + Z) log phi + W log p + Z log(1 - p) + D [log(1 - phi) + log lambda] + V log chi }
+    log L = sum { (W + Z) log phi + D log(1 - phi) + D log lambda + W log p + Z' log(1 - p) + (W + Z') log F
+                  + n log G + V log chi }
 
-with chi[j, t] = (1 - phi)(1 - lambda) + phi (1 - p) chi[min(j + 1, A), t + 1], the probability that a bird
-alive at the start of interval t is never met again, and chi = 1 after the last interval.
+Z' counts the birds missed before they were seen again alive; without fidelity (F = 1) it is Z and all G are 1. A bird
+alive in the study area at the start of interval t is never met again with probability
+
+    chi[t] = (1 - phi)(1 - lambda) + phi { F (1 - p) chi[t + 1] + (1 - F) xi[t + 1] }
+    xi[t]  = (1 - phi)(1 - lambda) + phi xi[t + 1]                        (it has left, but may be found dead)
+
+both 1 after the last interval, and one last seen at t and found dead in interval d has lived through t, ..., d - 1
+in or out of the area with probability G[t, d] = F (1 - p) G[t + 1, d] + (1 - F), G[d, d] = 1 (Burnham 1993).
+Survival over an interval of length l is phi^l.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import xlogy
 
-from tempering.models.recapture.counts import Counts
+from tempering.models.recapture import layout as at
+from tempering.models.recapture.compiled import compiled, inner
+from tempering.models.recapture.layout import FIDELITY, LAMBDA, PHI, State
+from tempering.models.recapture.layout import P as P_
+from tempering.models.recapture.tables import count, dead, following, length
 
 Array = Any
 
-PHI, P, LAMBDA = range(3)
-PARAMETERS = ("phi", "p", "lambda")
+CHI, LOG_CHI, NEW_CHI, NEW_LOG_CHI, XI = range(5)
+VANISHED = 2 * at.N_PARAMETERS
 
 
-class Statistics(NamedTuple):
-    """Counts as a likelihood uses them, all ``(K, A)``.
+@inner
+def survival(state: State, t: int, c: int) -> Any:
+    """Return the probability to survive interval t."""
+    phi = state.values[PHI, t, c]
+    if state.ints[at.HAS_LENGTHS] and length(state.ints, state.floats, t) != 1.0:
+        return phi ** length(state.ints, state.floats, t)
+    return phi
 
-    ``ones[q]`` counts the events of probability theta_q and ``zeros[q]`` those of probability 1 - theta_q,
-    outside chi; ``vanished`` is V.
+
+@inner
+def refresh_chi(state: State, last: int) -> Any:
+    """Work out chi of the intervals up to ``last`` as proposed; return the gain in sum V log chi.
+
+    What does not change is not looked at twice: columns whose chi is the same to the bit keep its log.
     """
-
-    ones: Array
-    zeros: Array
-    vanished: Array
-
-
-def statistics(counts: Counts) -> Statistics:
-    """Arrange counts for the likelihood."""
-    seen, missed, recovered, vanished = (
-        np.asarray(x, float).T for x in (counts.seen, counts.missed, counts.recovered, counts.vanished)
-    )
-    ones = np.stack([seen + missed, seen, recovered])
-    zeros = np.stack([recovered, missed, np.zeros_like(seen)])
-    return Statistics(ones, zeros, vanished)
-
-
-def free_cells(counts: Counts) -> Array:
-    """Return which values ``(3, K, A)`` exist: a bird can be there, and the study can see the event."""
-    active = np.broadcast_to(counts.active.T, (3, counts.n_intervals, counts.n_age_classes)).copy()
-    active[P] &= counts.live
-    active[LAMBDA] &= counts.dead
-    if counts.tail:
-        active[P, -1] = False
-    return active
+    i, f, chi = state.ints, state.floats, state.chi
+    if i[at.HAS_FIDELITY]:
+        return _refresh_with_fidelity(state)
+    n_intervals, n_columns = i[at.N_INTERVALS], i[at.N_COLUMNS]
+    gain = 0.0
+    for t in range(last, -1, -1):
+        after = CHI if t == last else NEW_CHI
+        for c in range(n_columns):
+            phi = survival(state, t, c)
+            on = following(i, c)
+            later = 1.0 if t == n_intervals - 1 else chi[after, t + 1, on]
+            new = (1 - phi) * (1 - state.values[LAMBDA, t, c]) + phi * (1 - state.values[P_, t, c]) * later
+            chi[NEW_CHI, t, c] = new
+            n = count(i, f, VANISHED, t, c)
+            if new == chi[CHI, t, c] or n == 0.0:
+                chi[NEW_LOG_CHI, t, c] = chi[LOG_CHI, t, c]
+            else:
+                chi[NEW_LOG_CHI, t, c] = np.log(new)
+                gain += n * (chi[NEW_LOG_CHI, t, c] - chi[LOG_CHI, t, c])
+    return gain
 
 
-def never_met(values: Array) -> Array:
-    """Return chi ``(K, A)``.
-
-    The oldest class follows itself, an affine recursion in time that is done as an associative scan; every
-    younger class follows the next one, an interval later.
-    """
-    a, b = affine_parts(values)
-
-    def compose(later: Any, earlier: Any) -> Any:
-        return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
-
-    shift, slope = jax.lax.associative_scan(compose, (a[:, -1], b[:, -1]), reverse=True)
-    columns = [shift + slope]
-    for j in range(a.shape[1] - 2, -1, -1):
-        later = jnp.concatenate([columns[0][1:], jnp.ones_like(columns[0][:1])])
-        columns.insert(0, a[:, j] + b[:, j] * later)
-    return jnp.stack(columns, axis=1)
-
-
-def affine_parts(values: Array) -> tuple[Array, Array]:
-    """Return a and b in chi_t = a + b chi_{t+1}: dead and not reported; alive and not seen."""
-    phi, p, lam = values[PHI], values[P], values[LAMBDA]
-    return (1 - phi) * (1 - lam), phi * (1 - p)
+@inner
+def _refresh_with_fidelity(state: State) -> Any:
+    """Work out all of chi, and of xi beside it."""
+    i, f, chi = state.ints, state.floats, state.chi
+    n_intervals, n_columns = i[at.N_INTERVALS], i[at.N_COLUMNS]
+    gain = 0.0
+    for t in range(n_intervals - 1, -1, -1):
+        for c in range(n_columns):
+            phi, on = survival(state, t, c), following(i, c)
+            stays = state.values[FIDELITY, t, c]
+            unseen, away = 1.0, 1.0
+            if t < n_intervals - 1:
+                unseen, away = chi[NEW_CHI, t + 1, on], chi[XI, t + 1, on]
+            gone = (1 - phi) * (1 - state.values[LAMBDA, t, c])
+            new = gone + phi * (stays * (1 - state.values[P_, t, c]) * unseen + (1 - stays) * away)
+            chi[XI, t, c] = gone + phi * away
+            chi[NEW_CHI, t, c] = new
+            n = count(i, f, VANISHED, t, c)
+            chi[NEW_LOG_CHI, t, c] = np.log(new) if n > 0.0 else 0.0
+            gain += n * (chi[NEW_LOG_CHI, t, c] - chi[LOG_CHI, t, c])
+    return gain
 
 
-def direct_part(data: Statistics, values: Array) -> Array:
-    """Return, for each parameter, its part of log L outside chi; 0 log 0 is 0. Shape ``(3,)``."""
-    return jnp.sum(xlogy(data.ones, values) + xlogy(data.zeros, 1 - values), axis=(-2, -1))
+@inner
+def keep_chi(state: State, last: int) -> None:
+    """Take over what `refresh_chi` worked out."""
+    rows = state.ints[at.N_INTERVALS] if state.ints[at.HAS_FIDELITY] else last + 1
+    for t in range(rows):
+        for c in range(state.ints[at.N_COLUMNS]):
+            state.chi[CHI, t, c] = state.chi[NEW_CHI, t, c]
+            state.chi[LOG_CHI, t, c] = state.chi[NEW_LOG_CHI, t, c]
 
 
-def chi_part(data: Statistics, values: Array) -> Array:
-    """Return sum V log chi."""
-    return jnp.sum(xlogy(data.vanished, never_met(values)))
+@inner
+def dead_part(state: State) -> Any:
+    """Return sum n log G; 0 without fidelity."""
+    i = state.ints
+    total = 0.0
+    if not i[at.HAS_FIDELITY]:
+        return total
+    for n in range(i[at.N_DEAD]):
+        start, c, end, number = dead(i, n, 0), dead(i, n, 1), dead(i, n, 2), dead(i, n, 3)
+        here, away = 1.0, 0.0
+        for t in range(start, end):
+            stays = state.values[FIDELITY, t, c]
+            away += here * (1 - stays)
+            here *= stays * (1 - state.values[P_, t, c])
+            c = following(i, c)
+        total += number * np.log(here + away)
+    return total
 
 
-def log_likelihood(data: Statistics, values: Array) -> Array:
-    """Return log L without the multinomial coefficients, which no parameter changes.
+@inner
+def log_events(n: float, probability: float) -> Any:
+    """Return n log(probability), 0 where there are no events."""
+    return n * np.log(probability) if n > 0.0 else 0.0
 
-    Examples
-    --------
-    >>> c = Counts(seen=[[3]], missed=[[0]], recovered=[[1]], vanished=[[6]], years=[1990])
-    >>> values = np.array([0.5, 0.6, 0.2]).reshape(3, 1, 1)
-    >>> expected = 3 * np.log(0.3) + np.log(0.1) + 6 * np.log(0.6)
-    >>> bool(abs(log_likelihood(statistics(c), values) - expected) < 1e-4)
-    True
-    """
-    return jnp.sum(direct_part(data, values)) + chi_part(data, values)
+
+@inner
+def direct_part(state: State, q: int) -> Any:
+    """Return one parameter's part of log L outside chi and G."""
+    i, f = state.ints, state.floats
+    total = 0.0
+    for t in range(i[at.N_INTERVALS]):
+        for c in range(i[at.N_COLUMNS]):
+            v = survival(state, t, c) if q == PHI else state.values[q, t, c]
+            total += log_events(count(i, f, q, t, c), v)
+            total += log_events(count(i, f, at.N_PARAMETERS + q, t, c), 1 - v)
+    return total
+
+
+@inner
+def refresh(state: State) -> Any:
+    """Work out the log likelihood of a state's values from nothing, and keep it with the state."""
+    i = state.ints
+    for t in range(i[at.N_INTERVALS]):
+        for c in range(i[at.N_COLUMNS]):
+            state.chi[LOG_CHI, t, c] = 0.0
+            state.chi[CHI, t, c] = 1.0
+    vanished = refresh_chi(state, i[at.N_INTERVALS] - 1)
+    keep_chi(state, i[at.N_INTERVALS] - 1)
+    state.energy[1] = dead_part(state)
+    total = vanished + state.energy[1]
+    for q in range(at.N_PARAMETERS):
+        total += direct_part(state, q)
+    state.energy[0] = total
+    return total
+
+
+@compiled
+def evaluate(state: State) -> Any:
+    """Work out the log likelihood of a state's values from nothing, and keep it with the state."""
+    return refresh(state)

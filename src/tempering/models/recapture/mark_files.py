@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tempering.errors import InputError
 from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.release_arrays import Integers, ReleaseArrays
+from tempering.models.recapture.text_files import text_of
 
 _HEADER = re.compile(r"recovery\s+matrix(?:\s+group\s*=\s*(\d+))?", re.IGNORECASE)
 
@@ -21,93 +22,203 @@ class Record(NamedTuple):
     text: str
 
 
+class Line(NamedTuple):
+    """One history with its columns, and where it stands."""
+
+    history: str
+    columns: list[str]
+    place: str
+
+
 def read_mark(
     path: str | Path,
     *,
-    ldld: bool = False,
-    groups: int | None = None,
+    ldld: bool | None = None,
+    groups: int | Sequence[str] | None = None,
     ages: Sequence[int] = (0,),
     first_year: int = 1,
     tail: bool = True,
+    lengths: Sequence[float] | None = None,
 ) -> Histories:
     """Read MARK encounter histories: ``HISTORY f_1 [f_2 ...] [covariate ...];``.
 
     Parameters
     ----------
     path : path
-        An ``.inp`` file; ``/* ... */`` comments may span lines.
-    ldld : bool
-        Two characters an occasion, alive then dead (Burnham, Barker and recovery models), rather than one.
-    groups : int, optional
-        Frequency columns, one for each group; what follows them is a covariate. All columns, if left out.
+        An ``.inp`` file; ``/* ... */`` comments may span lines. A dot in all histories is an occasion without sampling.
+    ldld : bool, optional
+        Whether there are two characters an occasion, alive then dead (Burnham, Barker and recovery models), rather
+        than one. Left out, live histories are read, and a file that could be either is refused.
+    groups : int or names, optional
+        How many columns are frequencies, one for each group, or the names of the groups; what follows is a covariate.
+        It may be left out where one column follows the history, or where each line has one bird in one group.
     ages : sequence of int
         Completed years at marking in each group (0 chick, 99 adult); a single one holds for all.
     first_year : int
         The year of the first occasion.
     tail : bool
         With ``ldld``, keep the interval after the last occasion (K = T).
+    lengths : sequence of float, optional
+        Lengths of the intervals between occasions; 1 by default.
 
     Examples
     --------
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "two.inp"
     >>> _ = file.write_text("/* two groups */ 1100 5 2; 1010 1 -1;")
-    >>> read_mark(file).number
+    >>> read_mark(file, groups=2).number
     array([ 5,  2,  1, -1])
     """
-    rows: list[tuple[list[int], int, int, int, str]] = []
-    n_covariates = 0
+    lines = []
     for record in _records(path):
         history, *columns = re.split(r"[\s,]+", record.text.strip())
-        place = f"{path}:{record.line}: history {history}"
-        frequencies, covariates = _frequencies(columns, groups, place)
-        n_covariates = max(n_covariates, covariates)
-        codes = _ldld_codes(history, place) if ldld else _live_codes(history, place)
-        if rows and len(codes) != len(rows[0][0]):
-            raise InputError(
-                f"{place}: every history must have as many occasions, but this one differs from the first. "
-                "Correct that line."
-            )
-        if rows and len(frequencies) != rows[-1][3]:
-            raise InputError(
-                f"{place}: every history must have as many frequencies, but got {len(frequencies)}. Correct that line."
-            )
-        rows += [(codes, f, g, len(frequencies), place) for g, f in enumerate(frequencies, 1) if f != 0]
-    if not rows:
+        lines.append(Line(history, [c for c in columns if c], f"{path}:{record.line}: history {history}"))
+    if not lines:
         raise InputError(
             f"{path}: there must be at least one encounter history ending in ';', but there is none. "
             "Check that it is a MARK file."
         )
-    return _histories(path, rows, ages, first_year, ldld, tail, n_covariates)
+    names = group_names(lines, groups, path)
+    if ldld is None and could_be_ldld([line.history for line in lines]):
+        raise InputError(
+            f"{path}: these histories could be live encounters, or pairs of live and dead ones (LDLD). "
+            "Say which: format mark-live or mark-ldld."
+        )
+    rows = Rows(lines, names, bool(ldld), first_year, ages, lengths)
+    return rows.histories(path, tail)
 
 
-def _histories(
-    path: str | Path,
-    rows: list[tuple[list[int], int, int, int, str]],
-    ages: Sequence[int],
-    first_year: int,
-    ldld: bool,
-    tail: bool,
-    n_covariates: int,
-) -> Histories:
-    codes = np.array([row[0] for row in rows])
-    group = np.array([row[2] for row in rows])
-    if ldld and not tail:
-        if (codes[:, -1] != 0).any():
-            where = rows[int(np.flatnonzero(codes[:, -1])[0])][4]
-            raise InputError(f"{where}: it is recovered after the last occasion; keep the last interval, tail=True.")
-        codes = codes[:, :-1]
-    return Histories(
-        codes,
-        years=first_year + np.arange(codes.shape[1]),
-        age=_ages(ages, rows[0][3], path)[group - 1],
-        number=np.array([row[1] for row in rows]),
-        group=group,
-        tail=ldld and tail,
-        dead=ldld,
-        labels=tuple(row[4] for row in rows),
-        notes=(f"{n_covariates} covariate columns are not used",) if n_covariates else (),
-    )
+def group_names(lines: list[Line], groups: int | Sequence[str] | None, path: str | Path) -> tuple[str, ...]:
+    """Return the names of the groups, whose frequencies come first; refuse to guess."""
+    if groups is not None:
+        names = tuple(str(g + 1) for g in range(groups)) if isinstance(groups, int) else tuple(groups)
+        for line in lines:
+            if len(line.columns) < len(names) or not names:
+                raise InputError(
+                    f"{line.place}: there must be {max(len(names), 1)} frequencies, but got {len(line.columns)}. "
+                    "Give one for each group."
+                )
+        return names
+    widths = {len(line.columns) for line in lines}
+    if widths == {0}:
+        raise InputError(f"{lines[0].place}: there must be 1 frequencies, but got 0. Give one for each group.")
+    if len(widths) > 1:
+        odd = next(line for line in lines if len(line.columns) != len(lines[0].columns))
+        raise InputError(
+            f"{odd.place}: every history must have as many columns, but got {len(odd.columns)}. Correct that line."
+        )
+    n = widths.pop()
+    one_each = all(sorted(line.columns) == ["0"] * (n - 1) + ["1"] for line in lines)
+    if n > 1 and not (one_each and all(any(line.columns[g] == "1" for line in lines) for g in range(n))):
+        raise InputError(
+            f"{path}: {n} columns follow each history, such as {' '.join(lines[0].columns)!r}. They could be "
+            f"frequencies of {n} groups, or a frequency and {n - 1} covariates: say how many groups there are "
+            f"(groups={n} or groups=1)."
+        )
+    return tuple(str(g + 1) for g in range(n))
+
+
+def could_be_ldld(histories: list[str]) -> bool:
+    """Whether all histories obey the rules of pairs: marked alive, found dead once, nothing after.
+
+    Live histories of more than a handful of birds break them: some bird is marked at an even occasion.
+
+    Examples
+    --------
+    >>> could_be_ldld(["1000", "1100", "0011"]), could_be_ldld(["1000", "0110"])
+    (True, False)
+    """
+    if any(len(h) % 2 or set(h) - {"0", "1"} for h in histories):
+        return False
+    for h in histories:
+        dead = [t for t in range(1, len(h), 2) if h[t] == "1"]
+        if h.find("1") % 2 or len(dead) > 1 or (dead and "1" in h[dead[0] + 1 :]):
+            return False
+    return True
+
+
+class Rows(NamedTuple):
+    """Checked lines, and what a user said about them."""
+
+    lines: list[Line]
+    names: tuple[str, ...]
+    ldld: bool
+    first_year: int
+    ages: Sequence[int]
+    lengths: Sequence[float] | None
+
+    def histories(self, path: str | Path, tail: bool) -> Histories:
+        """Turn each line into a row for each group that has birds on it."""
+        codes, unsampled = self._codes()
+        if self.ldld and not tail:
+            late = np.flatnonzero(codes[:, -1] != 0)
+            if late.size:
+                where = self.lines[int(late[0])].place
+                raise InputError(f"{where}: recovered after the last occasion; keep the last interval, tail=True.")
+            codes = codes[:, :-1]
+        n = len(self.names)
+        numbers = np.array(
+            [[_integer(c, line.place, "; give groups= if covariates follow") for c in line.columns[:n]]
+             for line in self.lines]
+        )  # fmt: skip
+        line, group = np.nonzero(numbers)
+        ages = _ages(self.ages, n, path)
+        return Histories(
+            codes[line],
+            years=self._years(codes.shape[1]),
+            age=ages[group],
+            number=numbers[line, group],
+            group=group + 1,
+            tail=self.ldld and tail,
+            dead=self.ldld,
+            labels=tuple(self.lines[i].place for i in line),
+            groups=self.names,
+            columns=self._covariates(line),
+            lengths=self._lengths(codes.shape[1]),
+            unsampled=unsampled,
+        )
+
+    def _covariates(self, line: Integers) -> dict[str, Any]:
+        n = len(self.names)
+        width = min(len(row.columns) for row in self.lines) - n
+        return {f"covariate{j + 1}": np.array([self.lines[i].columns[n + j] for i in line]) for j in range(width)}
+
+    def _codes(self) -> tuple[Any, tuple[int, ...]]:
+        """Return the codes, and the occasions that are a dot in every history."""
+        width = len(self.lines[0].history)
+        for line in self.lines:
+            if len(line.history) != width:
+                raise InputError(
+                    f"{line.place}: every history must have as many occasions, but this one differs from the first. "
+                    "Correct that line."
+                )
+        dots = [t for t in range(width) if all(line.history[t] == "." for line in self.lines)]
+        texts = ["".join("0" if t in dots else c for t, c in enumerate(line.history)) for line in self.lines]
+        parts = zip(texts, self.lines, strict=True)
+        if self.ldld:
+            return np.array([_ldld_codes(text, line.place) for text, line in parts]), tuple(
+                t // 2 for t in dots if t % 2 == 0
+            )
+        return np.array([_live_codes(text, line.place) for text, line in parts]), tuple(dots)
+
+    def _lengths(self, n_columns: int) -> Any:
+        if self.lengths is None:
+            return np.ones(n_columns - 1)
+        given = np.asarray(self.lengths, float)
+        if self.ldld and given.size == n_columns - 2:
+            given = np.append(given, 1.0)
+        if given.shape != (n_columns - 1,) or not (given > 0).all():
+            raise InputError(
+                f"There must be {n_columns - 1} lengths of intervals, all positive, but got {list(given)}. "
+                "Give the time between each occasion and the next."
+            )
+        return given
+
+    def _years(self, n_columns: int) -> Any:
+        """Return whole years that increase, whatever the lengths."""
+        ends = np.concatenate([[0.0], np.cumsum(self._lengths(n_columns))])
+        whole = np.floor(ends + 1e-9).astype(np.int64)
+        return self.first_year + (whole if (np.diff(whole) > 0).all() else np.arange(n_columns))
 
 
 def read_recovery_matrix(path: str | Path, *, ages: Sequence[int] = (0,), first_year: int = 1) -> ReleaseArrays:
@@ -133,6 +244,8 @@ def read_recovery_matrix(path: str | Path, *, ages: Sequence[int] = (0,), first_
         raise InputError(f"{path}: there must be a recovery matrix, but there is none. Check that it is a MARK file.")
     group_ages = _ages(ages, len(blocks), path)
     parts = [_recovery_rows(block, int(age), path) for block, age in zip(blocks, group_ages, strict=True)]
+    group = np.concatenate([np.full(len(part[0]), g) for g, part in enumerate(parts)])
+    names = tuple(str(g + 1) for g in range(len(parts))) if len(parts) > 1 else ("",)
     n_intervals = parts[0][2].shape[1]
     if any(part[2].shape[1] != n_intervals for part in parts):
         raise InputError(
@@ -141,7 +254,10 @@ def read_recovery_matrix(path: str | Path, *, ages: Sequence[int] = (0,), first_
         )
     interval, age, recovered, never = (np.concatenate(x) for x in zip(*parts, strict=True))
     years = first_year + np.arange(n_intervals)
-    return ReleaseArrays(interval, age, np.zeros_like(recovered), recovered, never, years, tail=True, live=False)
+    return ReleaseArrays(
+        interval, age, np.zeros_like(recovered), recovered, never, years, tail=True, live=False, group=group,
+        groups=names,
+    )  # fmt: skip
 
 
 def _recovery_rows(block: list[tuple[int, list[int]]], age: int, path: str | Path) -> tuple[Integers, ...]:
@@ -175,12 +291,7 @@ def _recovery_rows(block: list[tuple[int, list[int]]], age: int, path: str | Pat
 
 def _records(path: str | Path) -> Iterator[Record]:
     """Yield what ends in a semicolon, comments replaced by blanks so that line numbers stay true."""
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(
-            f"{path}: the file must be readable, but {error.strerror or error}. Check the path."
-        ) from error
+    text = text_of(path)
     text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.DOTALL)
     if "/*" in text:
         raise InputError(
@@ -200,16 +311,6 @@ def _records(path: str | Path) -> Iterator[Record]:
         )
 
 
-def _frequencies(columns: list[str], groups: int | None, place: str) -> tuple[list[int], int]:
-    columns = [c for c in columns if c]
-    n = len(columns) if groups is None else groups
-    if not columns or len(columns) < n:
-        raise InputError(
-            f"{place}: there must be {max(n, 1)} frequencies, but got {len(columns)}. Give one for each group."
-        )
-    return [_integer(c, place, "; give groups= if covariates follow") for c in columns[:n]], len(columns) - n
-
-
 def _integer(text: str, place: str, hint: str = "") -> int:
     try:
         return int(text)
@@ -220,9 +321,15 @@ def _integer(text: str, place: str, hint: str = "") -> int:
 
 
 def _live_codes(history: str, place: str) -> list[int]:
+    if "." in history:
+        raise InputError(
+            f"{place}: a dot is read only where all histories have one, an occasion without sampling. "
+            "Write 0 where a single bird was not looked for, or leave that bird out."
+        )
     if set(history) - {"0", "1"}:
         raise InputError(
-            f"{place}: a live history must be made of 0 and 1. For live and dead encounters read the file as LDLD."
+            f"{place}: a live history must be made of 0 and 1. For live and dead encounters choose the format "
+            "mark-ldld; histories with letters are multistate, which is not read here."
         )
     return [int(c) for c in history]
 
@@ -231,8 +338,7 @@ def _ldld_codes(history: str, place: str) -> list[int]:
     """Map pairs (L_t, D_t) to codes: L_t = 1 is 1 at t; D_t = 1, dead in interval t, is 2 at t + 1."""
     if set(history) - {"0", "1"} or len(history) % 2:
         raise InputError(
-            f"{place}: an LDLD history must be pairs of 0 and 1. "
-            "For live encounters alone read the file as live histories."
+            f"{place}: an LDLD history must be pairs of 0 and 1. For live encounters alone choose the format mark-live."
         )
     live, dead = [int(c) for c in history[::2]], [int(c) for c in history[1::2]]
     codes = [*live, 0]

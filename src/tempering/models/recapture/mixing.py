@@ -5,13 +5,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tempering.models.recapture.likelihood import PARAMETERS
-from tempering.runs.diagnosis import FEW_EFFECTIVE, FEW_ROUND_TRIPS, LARGE_R_HAT, weighted_r_hat
+from tempering.runs.diagnosis import FEW_EFFECTIVE, LARGE_R_HAT, weighted_r_hat
 
 if TYPE_CHECKING:
     from tempering.models.recapture.results import RecaptureResult
 
-IN_DOUBT = (0.05, 0.95)  # probabilities of time dependence that a run must know well
+NEGLIGIBLE = 0.01  # a probability that is below it by two standard errors needs no warning, whatever its error
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What a run knows of one indicator: its probability, standard error, effective draws and R-hat."""
+
+    probability: float
+    standard_error: float
+    effective: float
+    r_hat: float
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the standard error is as large as the probability itself (or that of the opposite)."""
+        return self.standard_error > 0 and self.standard_error >= min(self.probability, 1 - self.probability)
+
+    @property
+    def is_negligible(self) -> bool:
+        """Whether the indicator is settled for all that matters."""
+        return min(self.probability, 1 - self.probability) + 2 * self.standard_error < NEGLIGIBLE
+
+    def __str__(self) -> str:
+        return f"{self.probability:.3f} ± {self.standard_error:.3f}"
 
 
 @dataclass(frozen=True)
@@ -24,19 +46,28 @@ class Mixing:
         Temperatures, and journeys from the cold one to the hottest and back.
     unvisited : tuple of int
         Rungs without draws.
-    in_doubt : dict of str to (float, float)
-        Effective draws and R-hat of each time dependence that is neither sure nor excluded.
+    indicators : dict of str to Doubt
+        What the run knows of each time dependence and each effect that is neither sure nor excluded.
+    n_ensembles : int
+        Ensembles of coupled chains, or single chains. Chains begin where a population cooled from the prior has come
+        to, so that one journey more for each is enough; whether they agree is looked at besides.
 
     Examples
     --------
-    >>> print(Mixing(10, 240, (), {"p 3": (830.0, 1.01)}))
-    Mixing: 240 round trips, 10 of 10 temperatures visited; 830 effective draws of the time dependence of p 3.
+    >>> print(Mixing(10, 240, (), {"time dependence of p 3": Doubt(0.2, 0.01, 830.0, 1.01)}))
+    Mixing: 240 round trips, 10 of 10 temperatures visited; 830 effective draws of time dependence of p 3.
     """
 
     n_rungs: int
     n_round_trips: int
     unvisited: tuple[int, ...]
-    in_doubt: dict[str, tuple[float, float]]
+    indicators: dict[str, Doubt]
+    n_ensembles: int = 1
+
+    @property
+    def in_doubt(self) -> dict[str, Doubt]:
+        """The indicators that are neither sure nor excluded."""
+        return {name: doubt for name, doubt in self.indicators.items() if not doubt.is_negligible}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -44,44 +75,62 @@ class Mixing:
         said = []
         if self.unvisited:
             said.append(f"rungs {', '.join(map(str, self.unvisited))} were never visited: tune for longer.")
-        if self.n_rungs > 1 and self.n_round_trips < FEW_ROUND_TRIPS:
+        if self.n_rungs > 1 and self.n_round_trips < self.n_ensembles:
             said.append(
-                f"only {self.n_round_trips} round trips between the coldest and the hottest temperature: draw more, "
-                "or add rungs."
+                f"only {self.n_round_trips} round trips between the coldest and the hottest temperature: draw more."
             )
-        few = [f"{name} ({n:.0f})" for name, (n, _) in self.in_doubt.items() if n < FEW_EFFECTIVE]
+        rough = [f"{name} ({doubt})" for name, doubt in self.in_doubt.items() if doubt.is_rough]
+        if rough:
+            said.append(f"the standard error is as large as the probability of {', '.join(rough)}: draw more.")
+        few = [
+            f"{name} ({doubt.effective:.0f})"
+            for name, doubt in self.in_doubt.items()
+            if doubt.effective < FEW_EFFECTIVE and not doubt.is_rough
+        ]
         if few:
-            said.append(
-                f"fewer than {FEW_EFFECTIVE:.0f} effective draws of the time dependence of {', '.join(few)}: draw more."
-            )
-        torn = [f"{name} ({r:.2f})" for name, (_, r) in self.in_doubt.items() if r > LARGE_R_HAT]
+            said.append(f"fewer than {FEW_EFFECTIVE:.0f} effective draws of {', '.join(few)}: draw more.")
+        torn = [f"{name} ({doubt.r_hat:.2f})" for name, doubt in self.in_doubt.items() if doubt.r_hat > LARGE_R_HAT]
         if torn:
-            said.append(
-                f"chains disagree (R-hat) about the time dependence of {', '.join(torn)}: draw more, or heat further."
-            )
+            said.append(f"chains disagree (R-hat) about {', '.join(torn)}: draw more.")
         return tuple(said)
+
+    @property
+    def rare(self) -> tuple[str, ...]:
+        """Indicators below one in a hundred that are known only roughly."""
+        return tuple(name for name, doubt in self.indicators.items() if doubt.is_negligible and doubt.is_rough)
 
     def __str__(self) -> str:
         visited = self.n_rungs - len(self.unvisited)
         head = f"Mixing: {self.n_round_trips} round trips, {visited} of {self.n_rungs} temperatures visited"
         if self.in_doubt:
-            worst = min(self.in_doubt, key=lambda name: self.in_doubt[name][0])
-            head += f"; {self.in_doubt[worst][0]:.0f} effective draws of the time dependence of {worst}"
+            worst = min(self.in_doubt, key=lambda name: self.in_doubt[name].effective)
+            head += f"; {self.in_doubt[worst].effective:.0f} effective draws of {worst}"
         return "\n".join([f"{head}.", *(f"Warning: {sentence}" for sentence in self.warnings)])
 
 
 def mixing_of(result: "RecaptureResult", rule: str) -> Mixing:
-    """Look at the journeys, and at every time dependence that is in doubt."""
+    """Look at the journeys, at every time dependence and at every effect."""
     draws = result.draws
-    table = result.time_dependence(rule)
-    places = zip(table["parameter"], table["age_class"], strict=True)
-    figures = table[["probability", "standard_error"]].to_numpy(float)
-    in_doubt = {}
-    for i, ((name, age_class), (p, error)) in enumerate(zip(places, figures, strict=True)):
-        if IN_DOUBT[0] < p < IN_DOUBT[1]:
-            codes = draws.values["model"][..., PARAMETERS.index(name)]
-            flag = (codes >> i % result.space.n_classes & 1).astype(float)
-            effective = float(p * (1 - p) / max(error**2, 1e-300))
-            in_doubt[f"{name} {age_class}"] = (effective, weighted_r_hat(flag, draws))
+    names = result.counts.column_names()
+    flags = [
+        (f"time dependence of {' '.join(filter(None, (name, *names[c])))}", flag)
+        for name, c, flag in result.time_flags()
+    ]
+    flags += [
+        (f"{effect} in {name}", flag)
+        for name in result.parameters
+        for effect, flag in result.effect_flags(name)
+        if effect != "time"
+    ]
+    varying = [(name, flag.astype(float)) for name, flag in flags if flag.any() and not flag.all()]
+    errors = result._errors([flag for _, flag in varying], rule)
+    weights = draws.weights(rule)
+    indicators = {}
+    for (name, flag), error in zip(varying, errors, strict=True):
+        p = float((weights * flag).sum())
+        if p * (1 - p) > 0 and error > 0:
+            effective = float(p * (1 - p) / max(float(error) ** 2, 1e-300))
+            indicators[name] = Doubt(p, float(error), effective, weighted_r_hat(flag, draws, rule))
     unvisited = tuple(np.flatnonzero(draws.visits == 0).tolist())
-    return Mixing(len(draws.ladder), draws.n_round_trips, unvisited, in_doubt)
+    n_ensembles = draws.n_chains // draws.chains_per_ensemble
+    return Mixing(len(draws.ladder), draws.n_round_trips, unvisited, indicators, n_ensembles)

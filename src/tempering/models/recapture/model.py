@@ -1,26 +1,19 @@
-"""The model object that `tempering.sample` runs: one chain's start, step, energy and record, all in JAX."""
+"""The model object that `tempering.sample` runs: one chain's start, step, energy and record, compiled."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from tempering.errors import InputError
+from tempering.models.recapture import kernel
+from tempering.models.recapture import layout as at
 from tempering.models.recapture.counts import Counts
-from tempering.models.recapture.fits import fit_values, shapes_of
-from tempering.models.recapture.kernel import Kernel, State
-from tempering.models.recapture.likelihood import (
-    PARAMETERS,
-    Statistics,
-    free_cells,
-    log_likelihood,
-    statistics,
-)
-from tempering.models.recapture.prior_draws import sample_prior
+from tempering.models.recapture.design import all_masks, check_columns, lay_out
+from tempering.models.recapture.fits import fit_laws
+from tempering.models.recapture.layout import PARAMETERS, Floats, Ints, State, empty_state
 from tempering.models.recapture.spaces import ModelSpace
-
-Array = Any
+from tempering.models.recapture.times import TimeStructures, time_structures
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,110 +22,114 @@ class RecaptureModel:
 
     Parameters
     ----------
-    data : Statistics
-        The study's counts.
-    kernel : Kernel
-        The moves.
+    ints, floats : ndarray
+        The study and its space, laid out by `recapture_model`.
+    present : tuple of str
+        The parameters of the study.
     keep_values : bool
-        Whether a draw keeps the values of all cells, in single precision, or only the model.
+        Whether a draw keeps the values of all cells, or only the model.
+    starts : sequence of State
+        Where chains start, one chosen at random; from the prior if there are none.
 
     Examples
     --------
     >>> counts = Counts(seen=[[9]], missed=[[0]], recovered=[[2]], vanished=[[9]], years=[1990])
     >>> model = recapture_model(counts, ModelSpace(1))
-    >>> model.kernel.space.count
-    8
+    >>> state = model.initial(np.random.default_rng(1))
+    >>> bool(model.energy(model.step(np.random.default_rng(2), state, 0.5)) < 0)
+    True
     """
 
-    data: Statistics
-    kernel: Kernel
+    ints: Ints
+    floats: Floats
+    present: tuple[str, ...]
     keep_values: bool = True
-    engine: str = "vector"
+    starts: Sequence[State] = field(default=(), repr=False)
+    engine: str = "scalar"
 
-    def initial(self, key: Array) -> State:
-        """Start from a model of the prior, its values at their fitted means."""
-        start = sample_prior(self.kernel, key, self.data)
-        values = [self._fitted_means(q, start) for q in range(3)]
-        table = jnp.where(self.kernel.held, 0.0, jnp.stack(values))
-        return start._replace(values=table, log_likelihood=log_likelihood(self.data, table))
+    @property
+    def step(self) -> Callable[..., State]:
+        """The compiled move ``step(rng, state, k)``."""
+        return kernel.step
 
-    def _fitted_means(self, q: int, state: State) -> Array:
-        parameter = self.kernel.parameter(q)
-        group = self.kernel.groups(q, state.partition[q], state.timed[q])
-        fits = type(parameter.fits)(*map(jnp.asarray, parameter.fits))
-        a, b = shapes_of(fits, parameter.shape, 1.0, group)
-        return a / (a + b)
+    @property
+    def energy(self) -> Callable[[State], float]:
+        """The compiled ``energy(state)``, the log likelihood."""
+        return kernel.energy
 
-    def step(self, key: Array, state: State, k: Array) -> State:
-        """Update every free value and try one jump for each parameter, at inverse temperature ``k``."""
-        return self.kernel.step(key, self.data, state, k)[0]
+    @property
+    def record(self) -> Callable[[State], Any]:
+        """The compiled ``record(state)``: codes of the structures, and all values where they are kept."""
+        return kernel.record_all if self.keep_values else kernel.record_models
 
-    def energy(self, state: State) -> Array:
-        """Return the log likelihood."""
-        return state.log_likelihood
+    def initial(self, rng: np.random.Generator) -> State:
+        """Return a state of its own arrays: a copy of one of the starts, or a draw from the prior."""
+        if self.starts:
+            return copied(self.starts[int(rng.integers(len(self.starts)))])
+        state = empty_state(self.ints, self.floats)
+        return kernel.step(rng, state, 0.0)  # at k = 0 a step is a draw from the prior
 
-    def record(self, state: State) -> dict[str, Array]:
-        """Return the codes of the structures ``(3,)``, and the values ``(K, A)`` if they are kept."""
-        n_classes = state.timed.shape[1]
-        bits = jnp.sum(state.timed << jnp.arange(n_classes), axis=1)
-        model = ((state.partition << n_classes) + bits).astype(jnp.int32)
+    def named(self, recorded: Any) -> dict[str, Any]:
+        """Return what was recorded (..., width) by name: ``model``, the parameters (..., K, C), ``coefficients``."""
+        recorded = np.asarray(recorded)
+        found: dict[str, Any] = {"model": recorded[..., : at.N_PARAMETERS].astype(np.int64)}
         if not self.keep_values:
-            return {"model": model}
-        tables = {name: state.values[q].astype(jnp.float32) for q, name in enumerate(PARAMETERS)}
-        return {"model": model, **{name: tables[name] for name in self.kernel.space.present}}
+            return found
+        n_intervals, n_columns = int(self.ints[at.N_INTERVALS]), int(self.ints[at.N_COLUMNS])
+        n_parameters = at.N_PARAMETERS if self.ints[at.HAS_FIDELITY] else at.N_PARAMETERS - 1
+        start, size = at.N_PARAMETERS, n_intervals * n_columns
+        lead = recorded.shape[:-1]
+        for q, name in enumerate(PARAMETERS[:n_parameters]):
+            if name in self.present:
+                table = recorded[..., start + q * size : start + (q + 1) * size].astype(np.float32)
+                found[name] = table.reshape(*lead, n_intervals, n_columns)
+        if self.ints[at.N_TIMES] > 2:
+            rest = recorded[..., start + n_parameters * size :].astype(np.float32)
+            found["coefficients"] = rest.reshape(*lead, n_parameters, n_columns, 2)
+        return found
 
 
-@dataclass(frozen=True, eq=False)
-class RegeneratingModel(RecaptureModel):
-    """The same for ladders that end at k = 0, where a chain draws from the prior afresh."""
-
-    def sample_reference(self, key: Array) -> State:
-        """Draw from the prior."""
-        return sample_prior(self.kernel, key, self.data)
+def copied(state: State) -> State:
+    """Return a state with arrays of its own for all that moves change."""
+    parts: Any = (part.copy() for part in state[2:])
+    return State(state.ints, state.floats, *parts)
 
 
 def recapture_model(
     counts: Counts,
     space: ModelSpace,
+    times: TimeStructures | None = None,
     *,
     keep_values: bool = True,
-    regenerate: bool = False,
-    fitted_flips: float = 0.9,
     fitted_splits: float = 0.3,
-    sigma: float = 0.06,
+    step: float = 0.06,
 ) -> RecaptureModel:
     """Fit the proposals to the data and build the model.
 
     Parameters
     ----------
     counts : Counts
-        Sufficient statistics, with the space's number of age classes.
+        Sufficient statistics, with the space's age classes and groups.
     space : ModelSpace
         Its ``present`` parameters must be those of the study.
-    keep_values, fitted_flips, fitted_splits, sigma
-        See `RecaptureModel` and `Kernel`.
-    regenerate : bool
-        Whether the ladder ends at k = 0.
+    times : TimeStructures, optional
+        The ways to vary in time that the space names; constant and by year by default.
+    keep_values : bool
+        See `RecaptureModel`.
+    fitted_splits : float
+        How often a split or merge takes its values from the fitted laws rather than from Gaussian auxiliaries.
+    step : float
+        Deviation of the Gaussian auxiliaries at k = 1; it grows as k^(-1/2) up to 1/2.
     """
-    cells = free_cells(counts)
-    for name in space.present:
-        idle = np.flatnonzero(~cells[PARAMETERS.index(name)].any(axis=0))
-        if len(idle):
-            raise InputError(
-                f"Every age class must have an interval in which {name} matters, but class {idle[0] + 1} of "
-                f"{space.n_classes} has none in these data. Ask for fewer age classes."
-            )
-    held = _held(counts, space)
-    data = statistics(counts)
-    kernel = Kernel(space, cells, held, fit_values(data, cells, held), fitted_flips, fitted_splits, sigma)
-    return (RegeneratingModel if regenerate else RecaptureModel)(data, kernel, keep_values)
-
-
-def _held(counts: Counts, space: ModelSpace) -> Array:
-    """Mark the cells held at 0: parameters that are absent, and p where no occasion follows."""
-    held = np.zeros((3, counts.n_intervals, counts.n_age_classes), bool)
-    for q, name in enumerate(PARAMETERS):
-        held[q] = name not in space.present
-    if counts.tail:
-        held[1, -1] = True
-    return held
+    times = times or time_structures(counts.years)
+    check_columns(counts, space)
+    masks = all_masks(space)
+    set_row = np.zeros(2**space.n_columns, np.int64)
+    set_row[masks] = np.arange(len(masks))
+    n_laws = int(times.n_blocks.sum())
+    nothing = np.zeros((at.N_PARAMETERS, len(masks), n_laws, 2))
+    no_trend = np.zeros((at.N_PARAMETERS, len(masks), len(times.names), 5))
+    ints, floats = lay_out(counts, space, times, (set_row, nothing, no_trend), step=step, fitted_splits=fitted_splits)
+    pseudo, trend = fit_laws(empty_state(ints, floats), masks, n_laws)
+    ints, floats = lay_out(counts, space, times, (set_row, pseudo, trend), step=step, fitted_splits=fitted_splits)
+    return RecaptureModel(ints, floats, space.present, keep_values)

@@ -1,7 +1,8 @@
-"""Partitions of age classes, as tables that a compiled chain can index.
+"""Partitions of columns into sets, as tables that a compiled chain can index.
 
-A partition is a row of labels: ``labels[j]`` is the group of class j, groups being numbered by their
-youngest class. All that a split or a merge needs is looked up; nothing is searched for while sampling.
+A column is an age class of a group of birds. A partition is a row of labels: ``labels[c]`` is the set of column c,
+sets being numbered by their first column. All that a split or a merge needs is looked up; nothing is searched for
+while sampling.
 """
 
 from functools import lru_cache
@@ -15,22 +16,17 @@ Labels = tuple[int, ...]
 
 
 class PartitionTable(NamedTuple):
-    """N partitions of A classes and the moves between them.
+    """Moves between N partitions of C columns: of the partitions ``allowed``, in the numbering of all.
 
-    ``labels`` (N, A); ``youngest`` (N, A), the youngest class in the group of each class; ``n_groups`` (N,);
-    ``n_splits`` (N,), ``split_to`` (N, S) and ``split_off`` (N, S, A), the classes that leave; ``pairs`` (Q,
-    2), the youngest classes of two groups; ``can_merge`` (N, Q) and ``merge_to`` (N, Q).
+    ``n_splits`` (N,), ``split_to`` (N, S) and ``split_off`` (N, S), the columns that leave as bits; ``pairs`` (Q, 2),
+    the first columns of two sets; ``merge_to`` (N, Q), -1 where they may not merge.
     """
 
-    labels: NDArray[np.int32]
-    youngest: NDArray[np.int32]
-    n_groups: NDArray[np.int32]
-    n_splits: NDArray[np.int32]
-    split_to: NDArray[np.int32]
-    split_off: NDArray[np.bool_]
-    pairs: NDArray[np.int32]
-    can_merge: NDArray[np.bool_]
-    merge_to: NDArray[np.int32]
+    n_splits: NDArray[np.int64]
+    split_to: NDArray[np.int64]
+    split_off: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    merge_to: NDArray[np.int64]
 
 
 @lru_cache(maxsize=64)
@@ -51,45 +47,55 @@ def all_partitions(n_classes: int, contiguous: bool) -> tuple[Labels, ...]:
 
 
 @lru_cache(maxsize=64)
-def partition_table(
-    partitions: tuple[Labels, ...], allowed: tuple[Labels, ...], contiguous: bool, width: int
-) -> PartitionTable:
-    """Build the moves among the ``allowed`` ones of all ``partitions``, with room for ``width`` splits."""
-    labels = np.array(partitions, np.int32)
-    n_classes = labels.shape[1]
-    index = {row: i for i, row in enumerate(partitions) if row in set(allowed)}
-    splits = [_splits(row, contiguous, index) if row in index else [] for row in partitions]
-    split_to = np.zeros((len(labels), width), np.int32)
-    split_off = np.zeros((len(labels), width, n_classes), bool)
+def rectangles(n_classes: int, n_groups: int, contiguous: bool) -> tuple[Labels, ...]:
+    """List the partitions of group x class whose sets are some ages of some groups.
+
+    Columns go class by class within group by group. With one group these are all partitions of the age classes.
+
+    Examples
+    --------
+    >>> len(rectangles(4, 1, True)), len(rectangles(2, 2, True)), len(rectangles(1, 3, True))
+    (8, 8, 5)
+    """
+    if n_groups == 1:
+        return all_partitions(n_classes, contiguous)
+    rows = all_partitions(n_classes * n_groups, False)
+    return tuple(row for row in rows if all(_is_rectangle(s, n_classes, contiguous) for s in sets_of(row)))
+
+
+def sets_of(row: Labels) -> list[list[int]]:
+    """List the columns of each set."""
+    return [[c for c, label in enumerate(row) if label == s] for s in range(max(row) + 1)]
+
+
+def _is_rectangle(columns: list[int], n_classes: int, contiguous: bool) -> bool:
+    ages, groups = {c % n_classes for c in columns}, {c // n_classes for c in columns}
+    has_gap = contiguous and max(ages) - min(ages) + 1 != len(ages)
+    return len(columns) == len(ages) * len(groups) and not has_gap
+
+
+@lru_cache(maxsize=64)
+def partition_table(partitions: tuple[Labels, ...], allowed: tuple[Labels, ...]) -> PartitionTable:
+    """Build the moves among the ``allowed`` ones of all ``partitions``."""
+    n_columns = len(partitions[0])
+    permitted = set(allowed)
+    index = {row: i for i, row in enumerate(partitions) if row in permitted}
+    splits = [_splits(row, index) if row in index else [] for row in partitions]
+    width = max(1, max(map(len, splits)))
+    split_to, split_off = np.zeros((2, len(partitions), width), np.int64)
     for i, moves in enumerate(splits):
         for s, (target, off) in enumerate(moves):
             split_to[i, s], split_off[i, s] = target, off
-    pairs = np.array(list(combinations(range(n_classes), 2)) or [(0, 0)], np.int32)
-    merge_to = np.full((len(labels), len(pairs)), -1, np.int32)
-    for i, row in enumerate(partitions):
+    pairs = np.array(list(combinations(range(n_columns), 2)) or [(0, 0)], np.int64)
+    merge_to = np.full((len(partitions), len(pairs)), -1, np.int64)
+    for row, i in index.items():
         for q, (a, b) in enumerate(pairs):
-            if row in index:
-                merge_to[i, q] = _merged(row, int(a), int(b), contiguous, index)
-    return PartitionTable(
-        labels=labels,
-        youngest=np.array([[row.index(label) for label in row] for row in partitions], np.int32),
-        n_groups=labels.max(axis=1).astype(np.int32) + 1,
-        n_splits=np.array([len(s) for s in splits], np.int32),
-        split_to=split_to,
-        split_off=split_off,
-        pairs=pairs,
-        can_merge=merge_to >= 0,
-        merge_to=np.maximum(merge_to, 0),
-    )
-
-
-def most_splits(n_classes: int, contiguous: bool) -> int:
-    """Return the largest number of splits of a partition: those of a single group."""
-    return max(1, n_classes - 1 if contiguous else 2 ** (n_classes - 1) - 1)
+            merge_to[i, q] = _merged(row, int(a), int(b), index)
+    return PartitionTable(np.array([len(s) for s in splits], np.int64), split_to, split_off, pairs, merge_to)
 
 
 def canonical(labels: Labels) -> Labels:
-    """Number the groups by their youngest class.
+    """Number the sets by their first column.
 
     Examples
     --------
@@ -100,22 +106,18 @@ def canonical(labels: Labels) -> Labels:
     return tuple(order.index(label) for label in labels)
 
 
-def _splits(row: Labels, contiguous: bool, index: dict[Labels, int]) -> list[tuple[int, NDArray[np.bool_]]]:
+def _splits(row: Labels, index: dict[Labels, int]) -> list[tuple[int, int]]:
     moves = []
-    for group in range(max(row) + 1):
-        others = [j for j, label in enumerate(row) if label == group][1:]
-        if contiguous:
-            leaving = [tuple(others[i:]) for i in range(len(others))]
-        else:
-            leaving = [c for size in range(1, len(others) + 1) for c in combinations(others, size)]
-        for off in leaving:
-            target = canonical(tuple(len(row) if j in off else label for j, label in enumerate(row)))
+    for first, *others in sets_of(row):
+        del first  # it stays
+        for off in (c for size in range(1, len(others) + 1) for c in combinations(others, size)):
+            target = canonical(tuple(len(row) if c in off else label for c, label in enumerate(row)))
             if target in index:
-                moves.append((index[target], np.isin(np.arange(len(row)), off)))
+                moves.append((index[target], sum(1 << c for c in off)))
     return moves
 
 
-def _merged(row: Labels, a: int, b: int, contiguous: bool, index: dict[Labels, int]) -> int:
-    if a == b or row.index(row[a]) != a or row.index(row[b]) != b or (contiguous and row[b] != row[a] + 1):
+def _merged(row: Labels, a: int, b: int, index: dict[Labels, int]) -> int:
+    if a == b or row.index(row[a]) != a or row.index(row[b]) != b:
         return -1
     return index.get(canonical(tuple(row[a] if label == row[b] else label for label in row)), -1)

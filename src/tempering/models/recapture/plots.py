@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempering.estimators import DEFAULT_RULE
+from tempering.runs.draws import DEFAULT_RULE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,29 +15,58 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, which the colour-blind can tell apart
 CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
 FEWEST_BARS = 4  # room is left for as many, so that a single bar does not fill the picture
-NAMES = {"phi": "survival", "p": "recapture", "lambda": "recovery"}
+MOST_LABELS = 12  # of years along an axis
+NAMES = {"phi": "survival", "p": "recapture", "lambda": "recovery", "F": "fidelity"}
 
 
 def plot_averages(
     result: "RecaptureResult", parameter: str = "phi", *, rule: str = DEFAULT_RULE, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw a parameter by year, a line for each age class, with 95 % intervals."""
+    """Draw a parameter by year, a line for each age class (and group), with 95 % intervals."""
     ax = _axes(ax)
-    table = result.averages(rule).query("parameter == @parameter")
-    classes = list(dict.fromkeys(table["age_class"]))
-    for i, label in enumerate(classes):
-        rows = table[table["age_class"] == label]
-        year = rows["year"] + (i - (len(classes) - 1) / 2) * 0.08
+    table = result.averages(rule).query("parameter == @parameter").copy()
+    table["line"] = table["group"] + " " + table["age_class"] if result.has_groups else "class " + table["age_class"]
+    lines = list(dict.fromkeys(table["line"]))
+    many = table["year"].nunique() > 20
+    for i, label in enumerate(lines):
+        rows = table[table["line"] == label]
+        colour = CLASS_COLOURS[i % len(CLASS_COLOURS)]
+        if many:  # bars would overlap: bands do not
+            ax.fill_between(rows["year"], rows["lower"], rows["upper"], color=colour, alpha=0.15, linewidth=0)
+            ax.plot(rows["year"], rows["mean"], color=colour, label=label, linewidth=1.4)
+            continue
+        year = rows["year"] + (i - (len(lines) - 1) / 2) * 0.08
         spread = np.abs(rows[["lower", "upper"]].to_numpy().T - rows["mean"].to_numpy())
         ax.errorbar(
-            year, rows["mean"], yerr=spread, color=CLASS_COLOURS[i], label=f"class {label}", marker="o",
+            year, rows["mean"], yerr=spread, color=colour, label=label, marker="o",
             markersize=4, linewidth=1.2, elinewidth=0.8, capsize=2,
         )  # fmt: skip
     ax.set_ylim(0, 1)
-    ax.set_xlabel("year in which the interval starts")
+    ax.set_xlabel("occasion" if parameter == "p" else "year in which the interval starts")
     ax.set_ylabel(f"{NAMES[parameter]}, averaged over models")
     ax.locator_params(axis="x", integer=True)
-    ax.legend(frameon=False, ncols=min(4, len(classes)), loc="upper center", bbox_to_anchor=(0.5, 1.14))
+    ax.legend(frameon=False, ncols=min(4, len(lines)), loc="upper center", bbox_to_anchor=(0.5, 1.14))
+    return ax
+
+
+def plot_means(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "Axes | None" = None) -> "Axes":
+    """Draw every parameter by age class (and group), averaged over years and models, with 95 % intervals."""
+    ax = _axes(ax)
+    table = result.means(rule)
+    labels = table["group"] + " " + table["age_class"] if result.has_groups else table["age_class"]
+    place = np.arange(len(table))[::-1]
+    for i, name in enumerate(result.parameters):
+        mine = (table["parameter"] == name).to_numpy()
+        rows = table[mine]
+        spread = np.abs(rows[["lower", "upper"]].to_numpy().T - rows["mean"].to_numpy())
+        ax.errorbar(
+            rows["mean"], place[mine], xerr=spread, fmt="o", color=CLASS_COLOURS[i], capsize=3, label=NAMES[name]
+        )
+    ax.set_yticks(place, labels=[f"{p} {label}" for p, label in zip(table["parameter"], labels, strict=True)])
+    ax.set_xlim(0, 1)
+    ax.set_ylim(-0.6, len(table) - 0.4)
+    ax.set_xlabel("mean over years, averaged over models")
+    ax.legend(frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.12))
     return ax
 
 
@@ -68,13 +97,16 @@ def plot_overlap(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "Ax
     """Draw how much of each cell's posterior is its prior: dark cells say little."""
     ax = _axes(ax)
     table = result.averages(rule)
-    years = [int(y) for y in result.counts.years]
-    labels = [f"{name} {j}" for name in result.parameters for j in result.counts.class_names()]
+    years = sorted({int(y) for y in table["year"]})
+    names = ["parameter", "group", "age_class"] if result.has_groups else ["parameter", "age_class"]
+    keys = [" ".join(row) for row in table[names].to_numpy(str).tolist()]
+    labels = list(dict.fromkeys(keys))
     grid = np.full((len(labels), len(years)), np.nan)
-    for _, row in table.iterrows():
-        grid[labels.index(f"{row['parameter']} {row['age_class']}"), years.index(row["year"])] = row["overlap"]
+    for key, year, overlap in zip(keys, table["year"], table["overlap"], strict=True):
+        grid[labels.index(key), years.index(int(year))] = overlap
     image = ax.imshow(grid, vmin=0, vmax=1, cmap="Blues", aspect="auto")
-    ax.set_xticks(range(len(years)), labels=[str(y) for y in years], rotation=45)
+    every = -(-len(years) // MOST_LABELS)
+    ax.set_xticks(range(0, len(years), every), labels=[str(y) for y in years[::every]], rotation=45)
     ax.set_yticks(range(len(labels)), labels=labels)
     ax.set_title("overlap of prior and posterior", fontsize=10)
     ax.figure.colorbar(image, ax=ax)

@@ -1,5 +1,6 @@
 """Posterior predictive check of the m- and d-arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from tempering.models.recapture.release_arrays import ReleaseArrays
 
 Floats = NDArray[np.float64]
+
+POOR = 0.025  # of p-values of the check, below which a fit is called poor
+DOUBTFUL = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,38 +41,57 @@ class PredictiveCheck:
         ]
         return pd.DataFrame(rows, columns=["part", "observed", "replicated", "p_value"])
 
+    def __str__(self) -> str:
+        words = {"recaptured": "birds seen again", "recovered": "birds found dead", "all": "all encounters"}
+        poor = [part for part in self.observed if self.p_value(part) < POOR]
+        if not poor:
+            verdict = "look like the data" if self.p_value() > DOUBTFUL else "look like the data, if only just"
+            return (
+                f"Predictive check: data simulated from the fit {verdict} (p = {self.p_value():.2f}; "
+                "values near 0 would say that they do not)."
+            )
+        named = ", ".join(f"{words[part]} (p = {self.p_value(part):.3f})" for part in poor)
+        return (
+            "Predictive check: THE MODELS DO NOT FIT. Data simulated from the fit are closer to what it expects than "
+            f"the real data are, for {named}. Estimates may be biased and intervals too narrow. Think of birds that "
+            "leave for good (fidelity), of groups that differ, of more age classes, of trap-shy or trap-happy birds."
+        )
 
-def next_encounter_probabilities(values: Floats, start: int, age: int) -> Floats:
+
+def next_encounter_probabilities(values: Floats, start: int, path: Sequence[int]) -> Floats:
     """Return the law of the next encounter after a release: alive by interval, dead by interval, never.
 
     Parameters
     ----------
-    values : (n, 3, K, A)
-        Parameter tables.
-    start, age : int
-        Interval of the release and age class, both from 0.
+    values : (n, 4, K, C)
+        Parameter tables, survival over whole intervals.
+    start : int
+        Interval of the release, from 0.
+    path : sequence of int
+        The bird's column in that interval and the following ones.
 
     Returns
     -------
     (n, 2K + 1) array
         Rows sum to one.
     """
-    n, _, n_intervals, n_classes = values.shape
+    n, _, n_intervals, _ = values.shape
     law = np.zeros((n, 2 * n_intervals + 1))
-    unseen = np.ones(n)
-    for t in range(start, n_intervals):
-        phi, p, lam = values[:, :, t, min(age + t - start, n_classes - 1)].T
-        law[:, t] = unseen * phi * p
-        law[:, n_intervals + t] = unseen * (1 - phi) * lam
-        unseen = unseen * phi * (1 - p)
+    here, away = np.ones(n), np.zeros(n)
+    for t, column in zip(range(start, n_intervals), path, strict=False):
+        phi, p, lam, stays = values[:, :, t, column].T
+        law[:, t] = here * phi * stays * p
+        law[:, n_intervals + t] = (here + away) * (1 - phi) * lam
+        away = phi * (away + here * (1 - stays))
+        here = here * phi * stays * (1 - p)
     law[:, -1] = np.maximum(1 - law.sum(axis=1), 0.0)
     return law
 
 
 def check_arrays(rng: np.random.Generator, arrays: ReleaseArrays, values: Floats) -> PredictiveCheck:
-    """Simulate the arrays once for each parameter table (n, 3, K, A), releases as in the data."""
+    """Simulate the arrays once for each parameter table (n, 4, K, C), releases as in the data."""
     n, n_intervals = len(values), arrays.n_intervals
-    classes = arrays.classes(values.shape[3])
+    n_classes = values.shape[3] // len(arrays.groups)
     parts: dict[str, Any] = {
         "recaptured": slice(0, n_intervals),
         "recovered": slice(n_intervals, 2 * n_intervals),
@@ -79,9 +102,10 @@ def check_arrays(rng: np.random.Generator, arrays: ReleaseArrays, values: Floats
             del parts[part]
     observed = {part: np.zeros(n) for part in parts}
     replicated = {part: np.zeros(n) for part in parts}
-    expected_mean = np.zeros((len(classes), 2 * n_intervals + 1))
-    for row, (start, age) in enumerate(zip(arrays.interval, classes, strict=True)):
-        law = next_encounter_probabilities(values, int(start), int(age))
+    expected_mean = np.zeros((len(arrays.interval), 2 * n_intervals + 1))
+    for row, (start, age, group) in enumerate(zip(arrays.interval, arrays.age, arrays.group, strict=True)):
+        path = group * n_classes + np.minimum(age + np.arange(n_intervals - start), n_classes - 1)
+        law = next_encounter_probabilities(values, int(start), path)
         expected = arrays.released[row] * law
         counts = np.concatenate([arrays.recaptured[row], arrays.recovered[row], arrays.never[row : row + 1]])
         drawn = rng.multinomial(arrays.released[row], law / law.sum(axis=1, keepdims=True))

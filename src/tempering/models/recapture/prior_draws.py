@@ -2,38 +2,90 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from tempering.models.recapture.kernel import Kernel, State
-from tempering.models.recapture.likelihood import PARAMETERS, Statistics, log_likelihood
+from tempering.models.recapture import layout as at
+from tempering.models.recapture.compiled import inner
+from tempering.models.recapture.laws import from_logit, logit, put, put_hyper, put_trend
+from tempering.models.recapture.layout import BLOCKS, FIDELITY, TREND, State
+from tempering.models.recapture.likelihood import refresh
+from tempering.models.recapture.tables import (
+    constant,
+    cumulative_prior,
+    fixed_time,
+    is_held,
+    kind_of,
+    mask_of,
+    n_blocks,
+    n_options,
+    option,
+    shape,
+    youngest,
+)
 
-Array = Any
-
-CLOSEST = 1e-15  # to 0 and 1: the open interval, also after rounding
+CLOSEST = 1e-12
 
 
-def sample_prior(kernel: Kernel, key: Array, data: Statistics) -> State:
+@inner
+def redraw(rng: Any, state: State) -> None:
     """Draw a model and its values from the prior."""
-    keys = jax.random.split(key, 9).reshape(3, 3)
-    drawn = [_draw(kernel, q, *keys[q]) for q in range(3)]
-    partition, timed, values = (jnp.stack(x) for x in zip(*drawn, strict=True))
-    return State(partition, timed, values, log_likelihood(data, values))
+    i = state.ints
+    for q in range(at.N_PARAMETERS):
+        draw_structure(rng, state, q)
+        partition = state.structure[q, 0]
+        for c in range(i[at.N_COLUMNS]):
+            if youngest(i, partition, c) == c:
+                draw_set(rng, state, q, mask_of(i, partition, c), state.structure[q, 1 + c])
+        hold(state, q)
+    refresh(state)
 
 
-def _draw(kernel: Kernel, q: int, partition_key: Array, timed_key: Array, value_key: Array) -> tuple[Array, ...]:
-    space = kernel.space.space(PARAMETERS[q])
-    table = kernel.space.table(PARAMETERS[q])
-    n_intervals, n_classes = kernel.cells.shape[1:]
-    is_allowed = np.isin(np.arange(len(table.labels)), [kernel.space.partitions.index(x) for x in space.partitions])
-    log_share = table.n_groups * (np.log(2.0) + kernel.space.log_prior_per_group)
-    partition = jax.random.categorical(partition_key, jnp.where(is_allowed, log_share, -jnp.inf))
-    flags = jax.random.bernoulli(timed_key, 0.5, (n_classes,))
-    youngest = jnp.asarray(table.youngest)[partition]
-    timed = flags[youngest] if space.fixed is None else jnp.asarray(space.fixed.timed)
-    a, b = kernel.shapes[q]
-    cells = jax.random.beta(value_key, a, b, shape=(n_intervals, n_classes))
-    cells = jnp.clip(cells, CLOSEST, 1 - CLOSEST)
-    values = kernel.groups(q, partition, timed).shared(cells)
-    return partition.astype(jnp.int32), timed, jnp.where(kernel.held[q], 0.0, values)
+@inner
+def draw_structure(rng: Any, state: State, q: int) -> None:
+    """Draw a partition and the time structure of each of its sets."""
+    i, f = state.ints, state.floats
+    u, partition = rng.random(), 0
+    while partition < i[at.N_PARTITIONS] - 1 and cumulative_prior(i, f, q, partition) <= u:
+        partition += 1
+    state.structure[q, 0] = partition
+    for c in range(i[at.N_COLUMNS]):
+        first = youngest(i, partition, c)
+        if fixed_time(i, q, c) >= 0:
+            state.structure[q, 1 + c] = fixed_time(i, q, c)
+        elif first == c:
+            state.structure[q, 1 + c] = option(i, q, int(rng.random() * n_options(i, q)))
+        else:
+            state.structure[q, 1 + c] = state.structure[q, 1 + first]
+
+
+@inner
+def draw_set(rng: Any, state: State, q: int, mask: int, time: int) -> None:
+    """Draw the values of a set."""
+    i, f = state.ints, state.floats
+    kind = kind_of(i, time)
+    if kind != BLOCKS:
+        mu = logit(rng.random())
+        if kind == TREND:
+            put_hyper(state, q, mask, mu, constant(i, f, at.SLOPE_SD) * rng.standard_normal())
+            put_trend(state, q, mask, time)
+            return
+        sigma = abs(constant(i, f, at.SIGMA_SCALE) * rng.standard_normal())
+        put_hyper(state, q, mask, mu, np.log(sigma))
+        for block in range(n_blocks(i, time)):
+            v = from_logit(mu + sigma * rng.standard_normal())
+            put(state, q, mask, time, block, min(max(v, CLOSEST), 1 - CLOSEST))
+        return
+    a, b = shape(i, f, q, 0), shape(i, f, q, 1)
+    for block in range(n_blocks(i, time)):
+        v = rng.random() if a == 1.0 and b == 1.0 else rng.beta(a, b)
+        put(state, q, mask, time, block, min(max(v, CLOSEST), 1 - CLOSEST))
+
+
+@inner
+def hold(state: State, q: int) -> None:
+    """Write what is not free: nobody leaves where there is no fidelity, nothing is seen where nobody looks."""
+    i = state.ints
+    for t in range(i[at.N_INTERVALS]):
+        for c in range(i[at.N_COLUMNS]):
+            if is_held(i, q, t, c):
+                state.values[q, t, c] = 1.0 if q == FIDELITY else 0.0

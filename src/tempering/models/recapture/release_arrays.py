@@ -1,6 +1,6 @@
 """m- and d-arrays: releases, and where and how each was next met (product-multinomial form)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,10 @@ class ReleaseArrays:
         Birds never met again.
     years : (K,) integers
         The year in which each interval starts.
-    tail, live, dead, notes
+    tail, live, dead, notes, groups, lengths, unsampled
         As in `Counts`.
+    group : (R,) integers, optional
+        Group of each row, from 0.
 
     Examples
     --------
@@ -48,9 +50,15 @@ class ReleaseArrays:
     live: bool = True
     dead: bool = True
     notes: tuple[str, ...] = ()
+    group: Any = None
+    groups: tuple[str, ...] = ("",)
+    lengths: Any = None
+    unsampled: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("interval", "age", "recaptured", "recovered", "never", "years"):
+        if self.group is None:
+            object.__setattr__(self, "group", np.zeros(len(self.interval), np.int64))
+        for name in ("interval", "age", "recaptured", "recovered", "never", "years", "group"):
             array = np.array(getattr(self, name), np.int64)
             array.flags.writeable = False
             object.__setattr__(self, name, array)
@@ -102,6 +110,14 @@ class ReleaseArrays:
         """Return the age class, from 0, of each row."""
         return np.minimum(self.age, age_classes - 1)
 
+    def columns(self, age_classes: int) -> Integers:
+        """Return the column, from 0, of each row: its group's classes in turn."""
+        return np.asarray(self.group * age_classes + self.classes(age_classes))
+
+    def pooled(self) -> "ReleaseArrays":
+        """Forget the groups."""
+        return replace(self, group=np.zeros_like(self.group), groups=("",))
+
     def to_counts(self, age_classes: int = 4) -> Counts:
         """Build the sufficient statistics W, Z, D, V with the given number of age classes."""
         if not 1 <= age_classes <= MAX_AGE_CLASSES:
@@ -109,13 +125,20 @@ class ReleaseArrays:
                 f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {age_classes}. "
                 "Ask for fewer: the last class takes all older birds."
             )
-        seen, missed, recovered, vanished = np.zeros((4, age_classes, self.n_intervals), np.int64)
-        for row, (start, age) in enumerate(zip(self.interval, self.age, strict=True)):
-            intervals = np.arange(start, self.n_intervals)
-            classes = np.minimum(age + intervals - start, age_classes - 1)
+        n_columns, k = age_classes * len(self.groups), self.n_intervals
+        seen, missed, recovered, vanished = np.zeros((4, n_columns, k), np.int64)
+        found = np.zeros((k, n_columns, k), np.int64)
+        rows = zip(self.interval, self.age, self.columns(age_classes), self.group, strict=True)
+        for row, (start, age, column, group) in enumerate(rows):
+            intervals = np.arange(start, k)
+            path = group * age_classes + np.minimum(age + intervals - start, age_classes - 1)
             met = self.recaptured[row, start:] + self.recovered[row, start:]
-            seen[classes, intervals] += self.recaptured[row, start:]
-            recovered[classes, intervals] += self.recovered[row, start:]
-            missed[classes, intervals] += met[::-1].cumsum()[::-1] - met
-            vanished[classes[0], start] += self.never[row]
-        return Counts(seen, missed, recovered, vanished, self.years, self.tail, self.live, self.dead, self.notes)
+            seen[path, intervals] += self.recaptured[row, start:]
+            recovered[path, intervals] += self.recovered[row, start:]
+            missed[path, intervals] += met[::-1].cumsum()[::-1] - met
+            vanished[column, start] += self.never[row]
+            found[start, column] += self.recovered[row]
+        return Counts(
+            seen, missed, recovered, vanished, self.years, self.tail, self.live, self.dead, self.notes, self.groups,
+            self.lengths, self.unsampled, found,
+        )  # fmt: skip

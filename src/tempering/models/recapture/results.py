@@ -1,4 +1,4 @@
-"""What a fit says: probabilities of models and structures, and values averaged over them, under any rule."""
+"""What a fit says: values averaged over models, and probabilities of models and structures, under any rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,20 +11,25 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tempering.errors import InputError
-from tempering.estimators import DEFAULT_RULE, weighted_quantile
+from tempering.estimators import weighted_quantile
+from tempering.estimators.standard_error import standard_error_of_sum
+from tempering.models.recapture.aic import aic_table
+from tempering.models.recapture.assumptions import assumptions_of
 from tempering.models.recapture.counts import Counts
-from tempering.models.recapture.csv_files import write_arrays, write_counts
+from tempering.models.recapture.design import free_cells
+from tempering.models.recapture.goodness import GoodnessOfFit, goodness_of_fit
 from tempering.models.recapture.histories import Histories
-from tempering.models.recapture.likelihood import PARAMETERS, free_cells
+from tempering.models.recapture.layout import BLOCKS, PARAMETERS
 from tempering.models.recapture.mixing import Mixing, mixing_of
 from tempering.models.recapture.predictive import PredictiveCheck, check_arrays
 from tempering.models.recapture.reading import Data
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.spaces import ModelSpace
-from tempering.runs.draws import TemperedDraws
+from tempering.models.recapture.times import TimeStructures
+from tempering.runs.draws import DEFAULT_RULE, TemperedDraws
 
 OVERLAP_BINS = 40
-AVERAGES = ["parameter", "age_class", "year", "mean", "standard_error", "sd", "lower", "upper", "overlap"]
+FIGURES = ["mean", "standard_error", "sd", "lower", "upper"]
 N_ERRORS = 10  # rows of a table of probabilities whose standard errors are worked out
 VALUES_AT_ONCE = 2**22  # 32 MiB
 LITTLE_SAID = 0.7  # overlap of prior and posterior from which a cell is said to be poorly known
@@ -37,31 +42,186 @@ class RecaptureResult:
     Attributes
     ----------
     draws : TemperedDraws
-        ``values["model"]`` holds the codes of the structures, ``values["phi"]`` and so on the cells (K, A).
+        ``values["model"]`` holds the codes of the structures, ``values["phi"]`` and so on the cells (K, C).
     counts : Counts
         The sufficient statistics.
     space : ModelSpace
         The models searched.
     data : Histories, ReleaseArrays or Counts
         What was fitted.
+    times : TimeStructures
+        The ways to vary in time that the space names.
     """
 
     draws: TemperedDraws
     counts: Counts
     space: ModelSpace
     data: Data
-    _kept: dict[tuple[str, float], pd.DataFrame] = field(default_factory=dict, repr=False)
+    times: TimeStructures
+    _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters."""
         return self.space.present
 
+    @property
+    def has_groups(self) -> bool:
+        """Whether groups of birds are told apart."""
+        return len(self.counts.groups) > 1
+
+    # --- values -----------------------------------------------------------------------------------------------
+
+    def averages(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
+        """Tabulate each value by age and year, averaged over models.
+
+        Survival, recovery and fidelity are labelled by the year in which the interval starts, recapture by the year of
+        the occasion, as in MARK: recapture of age class 1 is that of birds in class 1 in the interval before.
+
+        Returns
+        -------
+        DataFrame
+            With mean, standard error of the mean, standard deviation, the central interval, and ``overlap``,
+            the area under both prior and posterior density: near 1 where the data say little.
+        """
+        if ("averages", rule, interval) not in self._kept:
+            places = [(name, c, self.year_of(name, t)) for name, t, c in self._cells()]
+            columns = [self._values(name)[..., t, c] for name, t, c in self._cells()]
+            table = self._summarised(places, columns, rule, interval)
+            weights = self.draws.weights(rule).ravel()
+            table["overlap"] = [
+                self._overlap(name, column.ravel(), weights)
+                for (name, _, _), column in zip(places, columns, strict=True)
+            ]
+            self._kept["averages", rule, interval] = table
+        found: pd.DataFrame = self._kept["averages", rule, interval]
+        return found.copy()
+
+    def means(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
+        """Tabulate each parameter by age class (and group): its mean over the years, averaged over models."""
+        if ("means", rule, interval) not in self._kept:
+            places = [(name, c) for name in self.parameters for c in range(self.counts.n_columns)]
+            columns = [self._mean_over_years(name, c) for name, c in places]
+            self._kept["means", rule, interval] = self._summarised(places, columns, rule, interval)
+        found: pd.DataFrame = self._kept["means", rule, interval]
+        return found.copy()
+
+    def differences(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
+        """Tabulate differences of the means over years: between groups of the same age, and between successive ages.
+
+        ``above`` is the probability that the difference is positive.
+        """
+        rows, columns = [], []
+        names = self.counts.column_names()
+        for parameter in self.parameters:
+            for one, two in self._pairs():
+                rows.append((parameter, _title(names[one]), _title(names[two])))
+                columns.append(self._mean_over_years(parameter, one) - self._mean_over_years(parameter, two))
+        figures = self._figures(columns, rule, interval)
+        weights = self.draws.weights(rule)
+        table = pd.DataFrame(rows, columns=["parameter", "first", "second"])
+        for name, column in zip(FIGURES, figures.T, strict=True):
+            table[name] = column
+        table["above"] = [float((weights * (column > 0)).sum()) for column in columns]
+        return table
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        a, n_groups = self.counts.n_age_classes, len(self.counts.groups)
+        groups = [(g * a + j, h * a + j) for j in range(a) for g in range(n_groups) for h in range(g + 1, n_groups)]
+        return groups + [(g * a + j, g * a + j + 1) for g in range(n_groups) for j in range(a - 1)]
+
+    def coefficients(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
+        """Tabulate slopes of covariates and deviations of random years, given that a set has them; logit scale.
+
+        ``probability`` is that of having it. A slope is per standard deviation of the covariate.
+        """
+        names, rows, figures = self.counts.column_names(), [], []
+        weights = self.draws.weights(rule)
+        for name in self.parameters:
+            times = self.space.times_of(self.draws.values["model"][..., PARAMETERS.index(name)])
+            for time in self._with_coefficients():
+                for c in range(self.counts.n_columns):
+                    has_it = times[..., c] == self.space.all_times.index(time)
+                    share = weights * has_it
+                    if share.sum() > 0:
+                        b = self.draws.values["coefficients"][..., PARAMETERS.index(name), c, 1].astype(float)
+                        b = np.exp(b) if time == "random" else b
+                        rows.append((name, *names[c], time, float(share.sum())))
+                        figures.append(_weighted(b[has_it], share[has_it] / share.sum(), interval))
+        table = pd.DataFrame(rows, columns=["parameter", "group", "age_class", "term", "probability"])
+        for i, figure in enumerate(("mean", "sd", "lower", "upper")):
+            table[figure] = [f[i] for f in figures]
+        return table if self.has_groups else table.drop(columns="group")
+
+    def _with_coefficients(self) -> list[str]:
+        """Name the trends and random years that some parameter may have."""
+        if "coefficients" not in self.draws.values:
+            return []
+        used = {time for name in self.parameters for time in self.space.space(name).options}
+        kinds = dict(zip(self.times.names, self.times.kinds, strict=True))
+        return [time for time in self.space.times if time in used and kinds[time] != BLOCKS]
+
+    def _mean_over_years(self, name: str, c: int) -> NDArray[Any]:
+        where = free_cells(self.counts, self.space.present)[PARAMETERS.index(name), :, c]
+        mean: NDArray[Any] = self._values(name)[..., where, c].mean(axis=-1, dtype=float)
+        return mean
+
+    def _summarised(
+        self, places: Sequence[tuple[Any, ...]], columns: Sequence[NDArray[Any]], rule: str, interval: float
+    ) -> pd.DataFrame:
+        names = self.counts.column_names()
+        table = pd.DataFrame({"parameter": [place[0] for place in places]})
+        if self.has_groups:
+            table["group"] = [names[place[1]][0] for place in places]
+        table["age_class"] = [names[place[1]][1] for place in places]
+        if places and len(places[0]) > 2:
+            table["year"] = [place[2] for place in places]
+        for name, column in zip(FIGURES, self._figures(columns, rule, interval).T, strict=True):
+            table[name] = column
+        return table
+
+    def _figures(self, columns: Sequence[NDArray[Any]], rule: str, interval: float) -> NDArray[np.float64]:
+        """Return mean, standard error, deviation and the ends of the interval of each column.
+
+        Replicas of an ensemble are added up before the errors are worked out, weights taken as known: for hundreds of
+        columns that takes a tenth of the time.
+        """
+        weights = self.draws.weights(rule)
+        used = np.flatnonzero(weights > weights.max() * 1e-12)
+        share = weights.ravel()[used]
+        out = np.zeros((len(columns), len(FIGURES)))
+        n_ensembles = self.draws.n_chains // self.draws.chains_per_ensemble
+        series = np.empty((n_ensembles, self.draws.n_draws, len(columns)))
+        for i, (row, column) in enumerate(zip(out, columns, strict=True)):
+            mean, sd, low, high = _weighted(column.ravel()[used].astype(float), share, interval)
+            row[:] = mean, 0.0, sd, low, high
+            residual = weights * (column - mean)
+            series[..., i] = residual.reshape(n_ensembles, -1, self.draws.n_draws).sum(axis=1)
+        if len(columns):
+            out[:, 1] = standard_error_of_sum(series)
+        return out
+
+    def year_of(self, parameter: str, interval: int) -> int:
+        """Return the year a cell is labelled by: the occasion for p, the start of the interval for the others."""
+        years = self.counts.years
+        if parameter != "p":
+            return int(years[interval])
+        if interval + 1 < len(years):
+            return int(years[interval + 1])
+        return int(years[interval] + max(1, round(self.counts.lengths[interval])))
+
+    def poorly_known(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
+        """Return the cells whose posterior is much like their prior."""
+        table = self.averages(rule)
+        return table[table["overlap"] > LITTLE_SAID].reset_index(drop=True)
+
+    # --- models -----------------------------------------------------------------------------------------------
+
     @cached_property
-    def _models(self) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-        """Distinct models (n, 3), and which of them each draw is."""
+    def _models(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """Distinct models (n, 4), and which of them each draw is."""
         codes = self.draws.values["model"]
-        distinct, index = np.unique(codes.reshape(-1, 3), axis=0, return_inverse=True)
+        distinct, index = np.unique(codes.reshape(-1, codes.shape[-1]), axis=0, return_inverse=True)
         return distinct, index.reshape(codes.shape[:2])
 
     def model_probabilities(self, rule: str = DEFAULT_RULE, top: int | None = None) -> pd.DataFrame:
@@ -70,6 +230,10 @@ class RecaptureResult:
         return self._probabilities(
             {name: distinct[:, PARAMETERS.index(name)] for name in self.parameters}, index, rule, top
         )
+
+    def aic_table(self, rule: str = DEFAULT_RULE, top: int = 10) -> pd.DataFrame:
+        """Tabulate AICc of the most probable models, each fitted by maximum likelihood, for comparison with MARK."""
+        return aic_table(self, rule, top)
 
     def structure_probabilities(self, parameter: str, rule: str = DEFAULT_RULE) -> pd.DataFrame:
         """Tabulate the structures of one parameter and their posterior probabilities."""
@@ -96,59 +260,80 @@ class RecaptureResult:
         errors = [np.ravel(self.draws.combination(stack, rule).standard_error) for stack in stacks]
         return np.concatenate(errors) if errors else np.zeros(0)
 
-    def time_dependence(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
-        """Tabulate the probability that each class's group depends on time."""
-        places = [(name, j) for name in self.parameters for j in range(self.space.n_classes)]
-        flags = [self.draws.values["model"][..., PARAMETERS.index(name)] >> j & 1 for name, j in places]
+    def effects(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
+        """Tabulate the probability of each effect in each parameter: ages or groups differ, sets vary in time."""
+        flags = [(name, effect, flag) for name in self.parameters for effect, flag in self.effect_flags(name)]
         weights = self.draws.weights(rule)
         return pd.DataFrame(
             {
-                "parameter": [name for name, _ in places],
-                "age_class": [self.counts.class_names()[j] for _, j in places],
-                "probability": [float((weights * flag).sum()) for flag in flags],
-                "standard_error": self._errors(flags, rule),
+                "parameter": [name for name, _, _ in flags],
+                "effect": [effect for _, effect, _ in flags],
+                "probability": [float((weights * flag).sum()) for _, _, flag in flags],
+                "standard_error": self._errors([flag for _, _, flag in flags], rule),
             }
         )
+
+    def effect_flags(self, name: str) -> list[tuple[str, NDArray[np.bool_]]]:
+        """Return each effect that a parameter may have, and in which draws it is there."""
+        codes = self.draws.values["model"][..., PARAMETERS.index(name)]
+        distinct, index = np.unique(codes, return_inverse=True)
+        structures = [self.space.structure(c) for c in distinct]
+        n = self.space.n_classes
+        asked: dict[str, Any] = {}
+        if n > 1 and self._can_differ(name, lambda c: c % n):
+            asked["age"] = lambda s: _differs(s.labels, lambda c: c % n)
+        if self.has_groups and self._can_differ(name, lambda c: c // n):
+            asked[self.space.factor] = lambda s: _differs(s.labels, lambda c: c // n)
+        for time in self.space.space(name).options:
+            if time:
+                asked["time" if time == "t" else time] = lambda s, time=time: time in s.times
+        return [
+            (effect, np.array([is_in(s) for s in structures])[index].reshape(codes.shape))
+            for effect, is_in in asked.items()
+        ]
+
+    def _can_differ(self, name: str, part: Any) -> bool:
+        return any(_differs(row, part) for row in self.space.space(name).partitions)
+
+    def time_dependence(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
+        """Tabulate the probability that each class's set varies in time, in any way."""
+        flags = self.time_flags()
+        weights = self.draws.weights(rule)
+        names = self.counts.column_names()
+        table = pd.DataFrame({"parameter": [name for name, _, _ in flags]})
+        if self.has_groups:
+            table["group"] = [names[c][0] for _, c, _ in flags]
+        table["age_class"] = [names[c][1] for _, c, _ in flags]
+        table["probability"] = [float((weights * flag).sum()) for _, _, flag in flags]
+        table["standard_error"] = self._errors([flag for _, _, flag in flags], rule)
+        return table
+
+    def time_flags(self) -> list[tuple[str, int, NDArray[np.bool_]]]:
+        """Return parameter, column, and in which draws it varies in time."""
+        out = []
+        for name in self.parameters:
+            times = np.asarray(self.space.times_of(self.draws.values["model"][..., PARAMETERS.index(name)]))
+            out += [(name, c, times[..., c] > 0) for c in range(self.counts.n_columns)]
+        return out
+
+    # --- can it be trusted ------------------------------------------------------------------------------------
 
     def mixing(self, rule: str = DEFAULT_RULE) -> Mixing:
         """Say whether the chains went everywhere; printed, it warns where they did not."""
         return mixing_of(self, rule)
 
-    def averages(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
-        """Tabulate each value by age and year, averaged over models.
+    def assumptions(self) -> list[str]:
+        """Say what is taken for granted, in sentences."""
+        return assumptions_of(self.counts, self.space)
 
-        Returns
-        -------
-        DataFrame
-            With mean, standard error of the mean, standard deviation, the central interval, and ``overlap``,
-            the area under both prior and posterior density: near 1 where the data say little.
-        """
-        if (rule, interval) not in self._kept:
-            self._kept[rule, interval] = self._averages(rule, interval)
-        return self._kept[rule, interval].copy()
-
-    def _averages(self, rule: str, interval: float) -> pd.DataFrame:
-        weights = self.draws.weights(rule).ravel()
-        used = np.flatnonzero(weights > 0)
-        share = weights[used]
-        tail = (1 - interval) / 2
-        rows = []
-        columns = [self._values(name)[..., t, j] for name, t, j in self._cells()]
-        errors = self._errors(columns, rule)
-        for (name, t, j), column, error in zip(self._cells(), columns, errors, strict=True):
-            x = column.ravel()[used].astype(float)
-            mean = float(share @ x)
-            deviation = float(np.sqrt(max(share @ (x - mean) ** 2, 0.0)))
-            low, high = np.ravel(weighted_quantile(x, share, [tail, 1 - tail]))
-            overlap = self._overlap(name, x, share)
-            place = (name, self.counts.class_names()[j], int(self.counts.years[t]))
-            rows.append((*place, mean, float(error), deviation, float(low), float(high), overlap))
-        return pd.DataFrame(rows, columns=AVERAGES)
-
-    def poorly_known(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
-        """Return the cells whose posterior is much like their prior."""
-        table = self.averages(rule)
-        return table[table["overlap"] > LITTLE_SAID].reset_index(drop=True)
+    def goodness_of_fit(self) -> GoodnessOfFit:
+        """Test the Cormack-Jolly-Seber model by TEST 2 and 3, group by group; needs encounter histories."""
+        if not isinstance(self.data, Histories):
+            raise InputError(
+                "TEST 2 and 3 need encounter histories, but arrays or counts were fitted, which do not say what "
+                "happened before a release. Fit histories."
+            )
+        return goodness_of_fit(self.data)
 
     def predictive_check(
         self, *, replicates: int = 200, rule: str = DEFAULT_RULE, rng: np.random.Generator | int | None = None
@@ -159,45 +344,29 @@ class RecaptureResult:
                 "A predictive check needs the m- and d-arrays, but sufficient statistics were fitted, from "
                 "which they cannot be had. Fit histories or arrays."
             )
-        arrays = _arrays_of(self.data)
         generator = np.random.default_rng(rng)
         weights = self.draws.weights(rule).ravel()
         chosen = generator.choice(len(weights), size=replicates, p=weights / weights.sum())
-        values = np.zeros((replicates, 3, self.counts.n_intervals, self.counts.n_age_classes))
+        values = np.zeros((replicates, len(PARAMETERS), self.counts.n_intervals, self.counts.n_columns))
+        values[:, PARAMETERS.index("F")] = 1.0
         for name in self.parameters:
             table = self._values(name)
             values[:, PARAMETERS.index(name)] = table.reshape(-1, *table.shape[2:])[chosen]
-        return check_arrays(generator, arrays, values)
+        values[:, 0] = values[:, 0] ** self.counts.lengths[:, None]
+        return check_arrays(generator, arrays_of(self.data), values)
 
     def write(self, folder: str | Path, rule: str = DEFAULT_RULE) -> list[Path]:
-        """Write the tables as CSV into a folder, which is made if need be; beside them the data as they were used."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        tables = {"models": self.model_probabilities(rule), "time_dependence": self.time_dependence(rule)}
-        tables |= {f"structures_{name}": self.structure_probabilities(name, rule) for name in self.parameters}
-        if self.parameters[0] in self.draws.values:
-            tables["averages"] = self.averages(rule)
-            if not isinstance(self.data, Counts):
-                tables["predictive_check"] = self.predictive_check(rule=rule, rng=0).table()
-        tables["rungs"] = self.draws.rungs().reset_index()
-        paths = [folder / f"{name}.csv" for name in tables]
-        for path, table in zip(paths, tables.values(), strict=True):
-            table.to_csv(path, index=False)
-        return [*paths, *self._write_data(folder)]
+        """Write all tables as CSV and JSON into a folder, and beside them the data as they were used."""
+        from tempering.models.recapture.output import write
 
-    def _write_data(self, folder: Path) -> list[Path]:
-        """Write the sufficient statistics, and the m- and d-arrays where they are known."""
-        paths = [folder / "data_counts.csv"]
-        write_counts(self.counts, paths[0])
-        if not isinstance(self.data, Counts):
-            paths.append(folder / "data_arrays.csv")
-            write_arrays(_arrays_of(self.data), paths[1])
-        return paths
+        return write(self, folder, rule)
+
+    # --- pieces -----------------------------------------------------------------------------------------------
 
     def _cells(self) -> list[tuple[str, int, int]]:
-        cells = free_cells(self.counts)
+        cells = free_cells(self.counts, self.space.present)
         return [
-            (name, int(t), int(j)) for name in self.parameters for j, t in np.argwhere(cells[PARAMETERS.index(name)].T)
+            (name, int(t), int(c)) for name in self.parameters for c, t in np.argwhere(cells[PARAMETERS.index(name)].T)
         ]
 
     def _values(self, name: str) -> Any:
@@ -207,7 +376,7 @@ class RecaptureResult:
             )
         return self.draws.values[name]
 
-    def _overlap(self, name: str, x: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    def _overlap(self, name: str, x: NDArray[Any], weights: NDArray[np.float64]) -> float:
         from scipy.stats import beta
 
         edges = np.linspace(0, 1, OVERLAP_BINS + 1)
@@ -220,5 +389,28 @@ class RecaptureResult:
             raise InputError(f"The parameter must be one of {self.parameters}, but is {parameter!r}.")
 
 
-def _arrays_of(data: Histories | ReleaseArrays) -> ReleaseArrays:
+def arrays_of(data: Histories | ReleaseArrays) -> ReleaseArrays:
+    """Return the m- and d-arrays of histories, or arrays as they are."""
     return data if isinstance(data, ReleaseArrays) else data.to_arrays()
+
+
+def _weighted(x: NDArray[np.float64], weights: NDArray[np.float64], interval: float) -> tuple[float, ...]:
+    """Return mean, deviation and the ends of the central interval."""
+    share = weights / weights.sum()
+    mean = float(share @ x)
+    deviation = float(np.sqrt(max(share @ (x - mean) ** 2, 0.0)))
+    low, high = np.ravel(weighted_quantile(x, share, [(1 - interval) / 2, (1 + interval) / 2]))
+    return mean, deviation, float(low), float(high)
+
+
+def _differs(labels: tuple[int, ...], part: Any) -> bool:
+    """Whether two columns that agree in all but one part stand in different sets."""
+    for s in set(labels):
+        members = {part(c) for c, label in enumerate(labels) if label == s}
+        if members != {part(c) for c in range(len(labels))}:
+            return True
+    return False
+
+
+def _title(name: tuple[str, str]) -> str:
+    return " ".join(filter(None, name))

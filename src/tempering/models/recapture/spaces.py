@@ -1,20 +1,19 @@
-"""The space of models: for each parameter, its age structures and time dependence, and a prior over them."""
+"""The space of models: for each parameter, its sets of ages and groups and how they vary in time, with a prior."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import comb, log
+from math import log
+from typing import Any
+
+import numpy as np
 
 from tempering.errors import InputError
 from tempering.models.recapture.counts import MAX_AGE_CLASSES
-from tempering.models.recapture.likelihood import PARAMETERS
-from tempering.models.recapture.partitions import (
-    Labels,
-    PartitionTable,
-    all_partitions,
-    most_splits,
-    partition_table,
-)
-from tempering.models.recapture.structures import Structure
+from tempering.models.recapture.layout import PARAMETERS
+from tempering.models.recapture.partitions import Labels, PartitionTable, partition_table, rectangles, sets_of
+from tempering.models.recapture.structures import CONSTANT, YEARLY, Structure
+
+MAX_COLUMNS = 8
 
 
 @dataclass(frozen=True)
@@ -26,19 +25,28 @@ class ParameterSpace:
     n_classes : int
         Age classes, 1 to 8.
     ages : str
-        ``"contiguous"`` groups, ``"free"`` groups, or one structure in the short notation, which is then
-        fixed.
+        ``"contiguous"`` age groups, ``"free"`` ones; a formula that names what may vary, such as ``"~ age + time +
+        sex"``; or one structure in the short notation, which is then fixed.
+    groups : tuple of str
+        Names of the groups of birds.
+    factor : str
+        What the groups are called in a formula, such as ``"sex"``.
+    times : tuple of str
+        Names of year groupings and covariates that a formula may use.
 
     Examples
     --------
     >>> ParameterSpace(4, "contiguous").count, ParameterSpace(4, "free").count
     (54, 94)
-    >>> ParameterSpace(4, "{1}(t) {2,3} {4+}").count
-    1
+    >>> [ParameterSpace(4, text).count for text in ("{1}(t) {2,3} {4+}", "~ age", "~ time")]
+    [1, 8, 2]
     """
 
     n_classes: int
     ages: str
+    groups: tuple[str, ...] = ("",)
+    factor: str = "group"
+    times: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_classes <= MAX_AGE_CLASSES:
@@ -46,48 +54,101 @@ class ParameterSpace:
                 f"There must be 1 to {MAX_AGE_CLASSES} age classes, but got {self.n_classes}. "
                 "Ask for fewer: the last class takes all older birds."
             )
-        if self.ages not in ("contiguous", "free"):
-            Structure.parse(self.ages, self.n_classes)
+        if self.n_columns > MAX_COLUMNS:
+            raise InputError(
+                f"Age classes times groups must be {MAX_COLUMNS} at most, but {self.n_classes} x {len(self.groups)} is "
+                f"{self.n_columns}. Ask for fewer age classes, or join some groups."
+            )
+        for time in self.options if self.fixed is None else set(self.fixed.times):
+            if time not in (CONSTANT, YEARLY, *self.times):
+                raise InputError(
+                    f"{self.ages!r} names {time!r}, which is neither t nor one of {', '.join(self.times) or 'none'}. "
+                    "Give it in year_groups or yearly_covariates."
+                )
 
     @property
+    def n_columns(self) -> int:
+        """Age classes of all groups."""
+        return self.n_classes * len(self.groups)
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """What may vary, in the words of a formula."""
+        everything = {"time", *([self.factor] if len(self.groups) > 1 else [])}
+        if self.ages in ("contiguous", "free"):
+            return frozenset({*everything, "age" if self.ages == "contiguous" else "free(age)"})
+        if not self.ages.lstrip().startswith("~"):
+            return frozenset()
+        named = {term.strip() for term in self.ages.lstrip()[1:].split("+")} - {"1", ""}
+        known = {"age", "free(age)", "time", *self.times, *([self.factor] if len(self.groups) > 1 else [])}
+        if named - known:
+            raise InputError(
+                f"{sorted(named - known)[0]!r} in {self.ages!r} is not one of {', '.join(sorted(known))}. A formula "
+                "names what may be in or out of a model, joined by plus signs; interactions are always looked at."
+            )
+        return frozenset(named)
+
+    @cached_property
     def fixed(self) -> Structure | None:
         """The only structure, if the notation names it."""
-        return None if self.ages in ("contiguous", "free") else Structure.parse(self.ages, self.n_classes)
+        if self.ages in ("contiguous", "free") or self.ages.lstrip().startswith("~"):
+            return None
+        return Structure.parse(self.ages, self.n_classes, self.groups)
+
+    @cached_property
+    def options(self) -> tuple[str, ...]:
+        """Ways in which a set may vary in time."""
+        if self.fixed:
+            return tuple(dict.fromkeys(self.fixed.times))
+        yearly = (YEARLY,) if "time" in self.terms else ()
+        return (CONSTANT, *yearly, *(name for name in self.times if name in self.terms))
 
     @cached_property
     def partitions(self) -> tuple[Labels, ...]:
-        """Age structures, as rows of labels."""
-        return (self.fixed.labels,) if self.fixed else all_partitions(self.n_classes, self.ages == "contiguous")
+        """Ways to make sets of the columns, as rows of labels."""
+        if self.fixed:
+            return (self.fixed.labels,)
+        rows = rectangles(self.n_classes, len(self.groups), "free(age)" not in self.terms)
+        if not {"age", "free(age)"} & self.terms:
+            rows = tuple(row for row in rows if self._joins(row, by_age=True))
+        if self.factor not in self.terms:
+            rows = tuple(row for row in rows if self._joins(row, by_age=False))
+        return rows
+
+    def _joins(self, row: Labels, *, by_age: bool) -> bool:
+        """Whether no set tells ages (or groups) apart."""
+        size = self.n_classes if by_age else len(self.groups)
+        which = 1 if by_age else 0
+        return all(len({divmod(c, self.n_classes)[which] for c in columns}) == size for columns in sets_of(row))
 
     @property
     def count(self) -> int:
-        """Number of sub-models by formula: 2 * 3^(A-1) if contiguous, sum_g S(A, g) 2^g if free."""
+        """Number of sub-models."""
         if self.fixed:
             return 1
-        if self.ages == "contiguous":
-            return 2 * int(3 ** (self.n_classes - 1))
-        return sum(_stirling(self.n_classes, g) << g for g in range(1, self.n_classes + 1))
+        return sum(len(self.options) ** (max(row) + 1) for row in self.partitions)
 
     def structures(self) -> list[Structure]:
         """List all sub-models."""
         if self.fixed:
             return [self.fixed]
+        n = len(self.options)
         return [
-            Structure(labels, tuple(bool(flags >> g & 1) for g in labels))
+            Structure(labels, tuple(self.options[code // n**s % n] for s in labels), self.groups)
             for labels in self.partitions
-            for flags in range(2 ** (max(labels) + 1))
+            for code in range(n ** (max(labels) + 1))
         ]
 
 
 @dataclass(frozen=True)
 class ModelSpace:
-    """Product of the spaces of phi, p and lambda, with priors.
+    """Product of the spaces of phi, p, lambda and F, with priors.
 
     Parameters
     ----------
     n_classes : int
         Age classes.
-    phi, p, lambda_ : str
+    phi, p, lambda_, fidelity : str
         As ``ages`` in `ParameterSpace`; the defaults give the 477 144 models of King & Brooks (2002).
     model_prior : str
         ``"models"``: uniform over models. ``"structures"``: uniform over age structures, then over time
@@ -96,6 +157,8 @@ class ModelSpace:
         (a, b) of the Beta prior on the values of each parameter; (1, 1), uniform, if not named.
     present : tuple of str
         The parameters that the study can speak of.
+    groups, factor, times
+        As in `ParameterSpace`.
 
     Examples
     --------
@@ -103,6 +166,8 @@ class ModelSpace:
     477144
     >>> ModelSpace(4, p="contiguous", present=("phi", "p")).count
     2916
+    >>> ModelSpace(1, "~ sex", "~ 1", present=("phi", "p"), groups=("female", "male"), factor="sex").count
+    2
     """
 
     n_classes: int = 4
@@ -111,7 +176,11 @@ class ModelSpace:
     lambda_: str = "free"
     model_prior: str = "models"
     beta: dict[str, tuple[float, float]] = field(default_factory=dict)
-    present: tuple[str, ...] = PARAMETERS
+    present: tuple[str, ...] = ("phi", "p", "lambda")
+    fidelity: str = "~ 1"
+    groups: tuple[str, ...] = ("",)
+    factor: str = "group"
+    times: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.model_prior not in ("models", "structures"):
@@ -125,11 +194,30 @@ class ModelSpace:
         for name in PARAMETERS:
             self.space(name)
 
+    @property
+    def n_columns(self) -> int:
+        """Age classes of all groups."""
+        return self.n_classes * len(self.groups)
+
     def space(self, name: str) -> ParameterSpace:
         """Return the space of one parameter; one that the study cannot speak of has a single structure."""
-        if name not in self.present:
-            return ParameterSpace(self.n_classes, "{" + ",".join(map(str, range(1, self.n_classes + 1))) + "}")
-        return ParameterSpace(self.n_classes, getattr(self, "lambda_" if name == "lambda" else name))
+        return self._spaces[name]
+
+    @cached_property
+    def _spaces(self) -> dict[str, ParameterSpace]:
+        texts = {"phi": self.phi, "p": self.p, "lambda": self.lambda_, "F": self.fidelity}
+        absent = Structure((0,) * self.n_columns, (CONSTANT,) * self.n_columns, self.groups)
+        return {
+            name: ParameterSpace(
+                self.n_classes, text if name in self.present else str(absent), self.groups, self.factor, self.times
+            )
+            for name, text in texts.items()
+        }
+
+    @cached_property
+    def all_times(self) -> tuple[str, ...]:
+        """Every way to vary in time, in the numbering of a chain."""
+        return (CONSTANT, YEARLY, *self.times)
 
     def shape(self, name: str) -> tuple[float, float]:
         """Return (a, b) of the Beta prior."""
@@ -145,38 +233,36 @@ class ModelSpace:
 
     @cached_property
     def partitions(self) -> tuple[Labels, ...]:
-        """Age structures of all parameters together, which a chain indexes."""
+        """Partitions of all parameters together, which a chain indexes."""
         found = {row for name in PARAMETERS for row in self.space(name).partitions}
         return tuple(sorted(found))
 
+    @cached_property
+    def _index(self) -> dict[Labels, int]:
+        return {row: i for i, row in enumerate(self.partitions)}
+
     def table(self, name: str) -> PartitionTable:
-        """Moves between the age structures of one parameter, as indices into `partitions`."""
-        space = self.space(name)
-        any_free = any(self.space(n).ages == "free" for n in PARAMETERS)
-        width = most_splits(self.n_classes, not any_free)
-        return partition_table(self.partitions, space.partitions, space.ages == "contiguous", width)
+        """Moves between the partitions of one parameter, as indices into `partitions`."""
+        return partition_table(self.partitions, self.space(name).partitions)
 
     def structure(self, code: int) -> Structure:
-        """Decode ``partition * 2^A + bits``, where bit j says whether class j depends on time."""
-        partition, bits = divmod(int(code), 1 << self.n_classes)
-        timed = tuple(bool(bits >> j & 1) for j in range(self.n_classes))
-        return Structure(self.partitions[partition], timed)
+        """Decode a partition and, as digits, the time structure of each column."""
+        base = len(self.all_times)
+        partition, digits = divmod(int(code), base**self.n_columns)
+        times = tuple(self.all_times[digits // base**c % base] for c in range(self.n_columns))
+        return Structure(self.partitions[partition], times, self.groups)
+
+    def times_of(self, codes: Any) -> Any:
+        """Return the numbers of the time structures (..., column) of an array of codes."""
+        base = len(self.all_times)
+        return np.asarray(codes)[..., None] // base ** np.arange(self.n_columns) % base
 
     def code(self, structure: Structure) -> int:
         """Encode a structure as `structure` decodes it."""
-        bits = sum(1 << j for j, timed in enumerate(structure.timed) if timed)
-        return (self.partitions.index(structure.labels) << self.n_classes) + bits
+        base = len(self.all_times)
+        digits = sum(self.all_times.index(time) * base**c for c, time in enumerate(structure.times))
+        return int(self._index[structure.labels] * base**self.n_columns + digits)
 
-    @property
-    def log_prior_per_group(self) -> float:
-        """By how much a further age group changes the log prior of a model."""
-        return -log(2.0) if self.model_prior == "structures" else 0.0
-
-
-def _stirling(n: int, k: int) -> int:
-    """Number of partitions of n things into k groups."""
-    total = sum((-1 if i % 2 else 1) * comb(k, i) * int((k - i) ** n) for i in range(k + 1))
-    factorial = 1
-    for i in range(2, k + 1):
-        factorial *= i
-    return total // factorial
+    def log_prior_per_set(self, name: str) -> float:
+        """By how much a further set changes the log prior of a model."""
+        return -log(len(self.space(name).options)) if self.model_prior == "structures" else 0.0

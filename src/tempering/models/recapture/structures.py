@@ -1,83 +1,122 @@
-"""Age and time structure of one parameter, and its short notation: ``{1}(t) {2,3} {4+}``."""
+"""Structure of one parameter over ages, groups and time, and its short notation: ``{1}(t) {2,3} {4+}``."""
 
 import re
 from dataclasses import dataclass
 
 from tempering.errors import InputError
-from tempering.models.recapture.partitions import Labels
+from tempering.models.recapture.partitions import Labels, sets_of
 
-_GROUP = re.compile(r"\{([^{}]*)\}(\(t\))?")
+CONSTANT, YEARLY, RANDOM = "", "t", "random"
+_SET = re.compile(r"\{([^{}]*)\}(?:\(([^()]*)\))?")
 
 
 @dataclass(frozen=True)
 class Structure:
-    """A partition of the age classes, each group constant in time or with a value for each year.
+    """A partition of the columns (ages, or ages of groups), each set with its way to vary in time.
 
     Parameters
     ----------
     labels : tuple of int
-        Group of each class, groups numbered by their youngest class.
-    timed : tuple of bool
-        Whether the group of each class depends on time.
+        Set of each column, sets numbered by their first column; columns go age by age within group by group.
+    times : tuple of str
+        How the set of each column varies: ``""`` not at all, ``"t"`` from year to year, or the name of a grouping of
+        years, of a covariate, or ``"random"``.
+    groups : tuple of str
+        Names of the groups of birds; one without a name by default.
 
     Examples
     --------
     >>> s = Structure.parse("{1}(t) {2,3} {4+}", 4)
-    >>> s.labels, s.timed
-    ((0, 1, 1, 2), (True, False, False, False))
+    >>> s.labels, s.times
+    ((0, 1, 1, 2), ('t', '', '', ''))
     >>> print(s)
     {1}(t) {2,3} {4+}
+    >>> print(Structure.parse("{1 female}(t) {1 male} {2+}", 2, ("female", "male")))
+    {1 female}(t) {2+} {1 male}
     """
 
     labels: Labels
-    timed: tuple[bool, ...]
+    times: tuple[str, ...]
+    groups: tuple[str, ...] = ("",)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of age classes."""
+        return len(self.labels) // len(self.groups)
+
+    @property
+    def timed(self) -> tuple[bool, ...]:
+        """Whether each column varies in time at all."""
+        return tuple(time != CONSTANT for time in self.times)
 
     def __str__(self) -> str:
-        last = len(self.labels)
         parts = []
-        for group in range(max(self.labels) + 1):
-            members = [j + 1 for j, label in enumerate(self.labels) if label == group]
-            names = ",".join(f"{j}+" if j == last else str(j) for j in members)
-            parts.append(f"{{{names}}}" + ("(t)" if self.timed[members[0] - 1] else ""))
+        for columns in sets_of(self.labels):
+            time = self.times[columns[0]]
+            parts.append(f"{{{self._name(columns)}}}" + (f"({time})" if time else ""))
         return " ".join(parts)
+
+    def _name(self, columns: list[int]) -> str:
+        n = self.n_classes
+        ages = sorted({c % n for c in columns})
+        groups = sorted({c // n for c in columns})
+        names = ",".join(f"{j + 1}+" if j == n - 1 else str(j + 1) for j in ages)
+        return names if len(groups) == len(self.groups) else f"{names} {'/'.join(self.groups[g] for g in groups)}"
 
     @property
     def n_groups(self) -> int:
-        """Number of age groups."""
+        """Number of sets."""
         return max(self.labels) + 1
 
     @classmethod
-    def parse(cls, text: str, n_classes: int) -> "Structure":
-        """Read the notation; every class 1, ..., ``n_classes`` must stand in exactly one group."""
-        groups = _GROUP.findall(text)
-        if _GROUP.sub("", text).strip() or not groups:
+    def parse(cls, text: str, n_classes: int, groups: tuple[str, ...] = ("",)) -> "Structure":
+        """Read the notation; every class of every group must stand in exactly one set."""
+        found = _SET.findall(text)
+        if _SET.sub("", text).strip() or not found:
             raise InputError(
                 f"A structure must read like '{{1}}(t) {{2,3}} {{4+}}', but is {text!r}. "
-                "Put age classes in braces, and (t) behind groups that vary by year."
+                "Put age classes in braces, and (t) behind sets that vary by year."
             )
         where: dict[int, int] = {}
-        for g, (members, _) in enumerate(groups):
-            for member in members.split(","):
-                name = member.strip().removesuffix("+")
-                if not name.isdigit() or not 1 <= int(name) <= n_classes:
+        for s, (members, _) in enumerate(found):
+            for c in _columns(members, text, n_classes, groups):
+                if c in where:
                     raise InputError(
-                        f"Age classes must be 1 to {n_classes}, but {text!r} has {member.strip()!r}. "
-                        "Remove it, or ask for more age classes."
-                    )
-                if member.strip().endswith("+") and int(name) != n_classes:
-                    raise InputError(
-                        f"Only the last class, {n_classes}, is open: {text!r} has {member.strip()!r}. "
-                        "Write the plus sign there alone."
-                    )
-                if int(name) in where:
-                    raise InputError(
-                        f"Each class must stand in one group, but {text!r} has {name} twice. "
+                        f"Each class must stand in one set, but {text!r} has {c % n_classes + 1} twice. "
                         "Remove it from one of them."
                     )
-                where[int(name)] = g
-        missing = sorted(set(range(1, n_classes + 1)) - set(where))
+                where[c] = s
+        missing = sorted({c % n_classes + 1 for c in range(n_classes * len(groups)) if c not in where})
         if missing:
-            raise InputError(f"Each class must stand in a group, but {text!r} lacks {missing}. Add it to one.")
-        raw = [where[j] for j in range(1, n_classes + 1)]
+            raise InputError(f"Each class must stand in a set, but {text!r} lacks {missing}. Add it to one.")
+        raw = [where[c] for c in range(n_classes * len(groups))]
         order = list(dict.fromkeys(raw))
-        return cls(tuple(order.index(g) for g in raw), tuple(bool(groups[g][1]) for g in raw))
+        return cls(tuple(order.index(s) for s in raw), tuple(found[s][1].strip() for s in raw), groups)
+
+
+def _columns(members: str, text: str, n_classes: int, groups: tuple[str, ...]) -> list[int]:
+    """Return the columns that ``1,2 female/male`` names."""
+    ages, _, names = members.strip().partition(" ")
+    chosen = [name.strip() for name in names.split("/")] if names.strip() else list(groups)
+    unknown = [name for name in chosen if name not in groups]
+    if unknown:
+        raise InputError(
+            f"Groups must be among {', '.join(filter(None, groups)) or 'none'}, but {text!r} has {unknown[0]!r}. "
+            "Write ages first, then groups: {1,2 female}."
+        )
+    return [groups.index(g) * n_classes + _class(age, text, n_classes) for g in chosen for age in ages.split(",")]
+
+
+def _class(member: str, text: str, n_classes: int) -> int:
+    name = member.strip().removesuffix("+")
+    if not name.isdigit() or not 1 <= int(name) <= n_classes:
+        raise InputError(
+            f"Age classes must be 1 to {n_classes}, but {text!r} has {member.strip()!r}. "
+            "Remove it, or ask for more age classes."
+        )
+    if member.strip().endswith("+") and int(name) != n_classes:
+        raise InputError(
+            f"Only the last class, {n_classes}, is open: {text!r} has {member.strip()!r}. "
+            "Write the plus sign there alone."
+        )
+    return int(name) - 1

@@ -1,160 +1,176 @@
-"""Update every free value of a model once, leaving prior x likelihood^k invariant (section 5.1 moves).
+"""Update every free value of a model once, leaving prior x likelihood^k invariant (section 5.1 of the moves)."""
 
-Values that vary with time go interval by interval. A bird is in one class at a time, so the groups of an
-interval touch different birds: given all other intervals they are independent, and all are moved at once,
-exactly. A cell of interval t enters chi of an earlier cell s as chi_s = alpha_s + beta_s chi_t, alpha and
-beta being carried along. Values without time dependence go one by one, each with a full recursion.
-"""
+from typing import Any
 
-from typing import Any, NamedTuple
-
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import xlogy
 
-from tempering.models.recapture.groups import Groups
-from tempering.models.recapture.likelihood import Statistics, affine_parts, never_met
+from tempering.models.recapture import layout as at
+from tempering.models.recapture.compiled import inner
+from tempering.models.recapture.laws import (
+    block_law,
+    first_column,
+    is_inside,
+    log_logistic,
+    log_normal,
+    log_prior_of_value,
+    logit,
+    put,
+    put_hyper,
+    put_trend,
+    trend_normal,
+    value_of,
+)
+from tempering.models.recapture.layout import BLOCKS, FIDELITY, PHI, TREND, State
+from tempering.models.recapture.layout import P as P_
+from tempering.models.recapture.likelihood import dead_part, direct_part, keep_chi, refresh_chi
+from tempering.models.recapture.tables import (
+    block_exists,
+    block_sum,
+    constant,
+    count,
+    first_of,
+    is_present,
+    kind_of,
+    label,
+    last_of,
+    length,
+    mask_of,
+    n_blocks,
+    youngest,
+)
 
 Array = Any
 
-
-class Sources(NamedTuple):
-    """The cells that birds can vanish from, and where such a bird would be in each interval.
-
-    ``cell`` (S, 2), interval and class; ``place`` (K, S), its class in interval t; ``entered`` (K, S),
-    whether the cell is not later than t; ``member`` (K, S, A), both as an indicator.
-    """
-
-    cell: Array
-    place: Array
-    entered: Array
-    member: Array
+WIDTH = 4.2  # half-width of the uniform step in deviations: sd 2.4, the optimum of a random walk in one dimension
+LARGEST_STEP = 0.5
+TREND_STEP = 2.0  # normal step, in deviations of the fitted law
+SIGMA_STEP = 0.7  # normal step of the log of a deviation
 
 
-class Walk(NamedTuple):
-    """Random-walk proposals of a sweep, all ``(3, K, A)``: new values, and log uniforms to decide with."""
-
-    proposed: Array
-    log_uniform: Array
-
-
-def sources(active: Array) -> Sources:
-    """Follow each active cell ``(K, A)`` through time."""
-    n_intervals, n_classes = active.shape
-    cell = np.argwhere(active)
-    t = np.arange(n_intervals)[:, None]
-    place = np.clip(cell[:, 1] + t - cell[:, 0], 0, n_classes - 1)
-    entered = t >= cell[:, 0]
-    member = (place[:, :, None] == np.arange(n_classes)) & entered[:, :, None]
-    return Sources(cell, place, entered, member.astype(float))
-
-
-def log_prior_ratio(shapes: Array, new: Array, old: Array) -> Array:
-    """Return log Beta(new) - log Beta(old) in each cell; ``shapes`` is (3, 2)."""
-    a, b = shapes[:, 0, None, None], shapes[:, 1, None, None]
-    return (a - 1) * (jnp.log(new) - jnp.log(old)) + (b - 1) * (jnp.log1p(-new) - jnp.log1p(-old))
+@inner
+def sweep(rng: Any, state: State, k: float) -> None:
+    """Move all values of all parameters in turn."""
+    i = state.ints
+    for q in range(at.N_PARAMETERS):
+        partition = state.structure[q, 0]
+        for c in range(i[at.N_COLUMNS]):
+            if is_present(i, q) and youngest(i, partition, c) == c:
+                mask, time = mask_of(i, partition, c), state.structure[q, 1 + c]
+                if kind_of(i, time) == TREND:
+                    move_trend(rng, state, q, mask, time, k)
+                else:
+                    for block in range(n_blocks(i, time)):
+                        move_value(rng, state, q, mask, time, block, k)
+                    if kind_of(i, time) != BLOCKS:
+                        move_hyper(rng, state, q, mask, time)
 
 
-def propose(uniform: Array, values: Array, widths: Array, groups: list[Groups]) -> Walk:
-    """Propose v + width * U(-1, 1); classes of a group and years of a constant move together.
-
-    ``uniform`` is (2, 3, K, A).
-    """
-    step, decide = (jnp.stack([g.shared(u) for g, u in zip(groups, half, strict=True)]) for half in uniform)
-    return Walk(values + widths * (2 * step - 1), jnp.log(decide))
-
-
-def sweep_timed(
-    data: Statistics,
-    src: Sources,
-    shapes: Array | None,
-    k: Array,
-    values: Array,
-    walk: Walk,
-    groups: list[Groups],
-) -> Array:
-    """Move all values that vary with time, from the first interval to the last."""
-    inside = (walk.proposed > 0) & (walk.proposed < 1)
-    moving = jnp.stack([g.timed & g.exists for g in groups]) & inside
-    new, old = jnp.where(moving, walk.proposed, 0.5), jnp.where(moving, values, 0.5)
-    log_odds = data.ones * (jnp.log(new) - jnp.log(old)) + data.zeros * (jnp.log1p(-new) - jnp.log1p(-old))
-    known = k * jnp.stack([g.total(x) for g, x in zip(groups, log_odds, strict=True)]) - walk.log_uniform
-    if shapes is not None:
-        known = known + log_prior_ratio(shapes, new, old)
-    chi = never_met(values)
-    after = jnp.concatenate([chi[1:], jnp.ones_like(chi[:1])])
-    after = jnp.concatenate([after[:, 1:], after[:, -1:]], axis=1)
-    vanished = data.vanished[src.cell[:, 0], src.cell[:, 1]]
-
-    def interval(carry: Any, x: Any) -> Any:
-        alpha, beta, current = carry
-        now, trial, can, bonus, follow, place, entered, member = x
-
-        def log_chi(v: Array) -> Array:
-            a, b = affine_parts(v)
-            return jnp.log(jnp.where(entered, alpha + beta * _pick(a + b * follow, place), 1.0))
-
-        for q, group in enumerate(groups):
-            moved = now.at[q].set(jnp.where(can[q], trial[q], now[q]))
-            candidate = log_chi(moved)
-            gain = group.total((vanished * (candidate - current)) @ member)
-            accepted = group.of_youngest(can[q] & (k * gain + bonus[q] > 0))
-            now = jnp.where(accepted, moved, now)
-            current = jnp.where(_pick(accepted, place) & entered, candidate, current)
-        a, b = affine_parts(now)
-        step_alpha, step_beta = alpha + beta * _pick(a, place), beta * _pick(b, place)
-        alpha, beta = jnp.where(entered, step_alpha, alpha), jnp.where(entered, step_beta, beta)
-        return (alpha, beta, current), now
-
-    by_interval = [jnp.swapaxes(x, 0, 1) for x in (values, walk.proposed, moving, known)]
-    start = (jnp.zeros_like(vanished), jnp.ones_like(vanished), jnp.log(chi[src.cell[:, 0], src.cell[:, 1]]))
-    _, moved = jax.lax.scan(interval, start, (*by_interval, after, src.place, src.entered, src.member))
-    return jnp.swapaxes(moved, 0, 1)
+@inner
+def direct_gain(state: State, q: int, mask: int, time: int, block: int, new: float, old: float) -> Any:
+    """Return the gain of a block's own events when its value changes."""
+    i, f = state.ints, state.floats
+    gain = block_sum(i, f, q, mask, time, block, 0) * (np.log(new) - np.log(old))
+    if q != PHI or not i[at.HAS_LENGTHS]:
+        return gain + block_sum(i, f, q, mask, time, block, 1) * (np.log1p(-new) - np.log1p(-old))
+    for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
+        if label(i, time, t) == block:
+            for c in range(i[at.N_COLUMNS]):
+                n = count(i, f, at.N_PARAMETERS + q, t, c) if mask >> c & 1 else 0.0
+                if n > 0.0:
+                    gain += n * (np.log1p(-(new ** length(i, f, t))) - np.log1p(-(old ** length(i, f, t))))
+    return gain
 
 
-def _pick(by_class: Array, place: Array) -> Array:
-    """Return ``by_class[place]`` by selections: faster than a gather."""
-    out = by_class[-1]
-    for j in range(by_class.shape[0] - 1):
-        out = jnp.where(place == j, by_class[j], out)
-    return out
+@inner
+def move_value(rng: Any, state: State, q: int, mask: int, time: int, block: int, k: float) -> None:
+    """Walk one value at random."""
+    if not block_exists(state.ints, q, mask, time, block):
+        return
+    a, b = block_law(state, q, mask, time, block, k)
+    width = min(WIDTH * np.sqrt(a * b / (a + b + 1)) / (a + b), LARGEST_STEP)
+    old = value_of(state, q, mask, time, block)
+    new = old + width * (2 * rng.random() - 1)
+    threshold = np.log(rng.random())
+    if not is_inside(new):
+        return
+    kind = kind_of(state.ints, time)
+    log_ratio = 0.0
+    if kind != BLOCKS or not state.ints[at.IS_FLAT]:
+        first = first_column(mask)
+        mu, log_sigma = state.hyper[q, first, 0], state.hyper[q, first, 1]
+        log_ratio += log_prior_of_value(state, q, new, kind, mu, log_sigma)
+        log_ratio -= log_prior_of_value(state, q, old, kind, mu, log_sigma)
+    gain = direct_gain(state, q, mask, time, block, new, old)
+    put(state, q, mask, time, block, new)
+    last = last_of(state.ints, time, block)
+    gain += refresh_chi(state, last)
+    part = state.energy[1]
+    if q in (P_, FIDELITY):
+        part = dead_part(state)
+    gain += part - state.energy[1]
+    if threshold < k * gain + log_ratio:
+        keep_chi(state, last)
+        state.energy[0] += gain
+        state.energy[1] = part
+    else:
+        put(state, q, mask, time, block, old)
 
 
-def sweep_constant(
-    data: Statistics,
-    held: Array,
-    shapes: Array | None,
-    k: Array,
-    values: Array,
-    walk: Walk,
-    groups: list[Groups],
-) -> Array:
-    """Move the values without time dependence, one after the other."""
-    same = jnp.stack([g.same for g in groups])
-    turn = jnp.stack([g.is_youngest & ~g.timed for g in groups])
-    n_ones = jnp.stack([g.total(x.sum(axis=0)) for g, x in zip(groups, data.ones, strict=True)])
-    n_zeros = jnp.stack([g.total(x.sum(axis=0)) for g, x in zip(groups, data.zeros, strict=True)])
-    old, new = values[:, 0, :], walk.proposed[:, 0, :]
-    allowed = turn & (new > 0) & (new < 1)
-    new, old = jnp.where(allowed, new, 0.5), jnp.where(allowed, old, 0.5)
-    known = (
-        k * (n_ones * (jnp.log(new) - jnp.log(old)) + n_zeros * (jnp.log1p(-new) - jnp.log1p(-old)))
-        - walk.log_uniform[:, 0, :]
-    )
-    if shapes is not None:
-        known = known + log_prior_ratio(shapes, new[:, None], old[:, None])[:, 0]
+@inner
+def move_trend(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> None:
+    """Walk the two coefficients of a trend, one after the other."""
+    i, f = state.ints, state.floats
+    first = first_column(mask)
+    _, _, sa, sb, _ = trend_normal(state, q, mask, time, k)
+    before = direct_part(state, q)
+    for which in range(2):
+        one, two = state.hyper[q, first, 0], state.hyper[q, first, 1]
+        step = TREND_STEP * (sa if which == 0 else sb) * rng.standard_normal()
+        threshold = np.log(rng.random())
+        put_hyper(state, q, mask, one + (step if which == 0 else 0.0), two + (step if which == 1 else 0.0))
+        slope_sd = constant(i, f, at.SLOPE_SD)
+        log_ratio = log_logistic(state.hyper[q, first, 0], 0.0, 1.0) - log_logistic(one, 0.0, 1.0)
+        log_ratio += log_normal(state.hyper[q, first, 1], 0.0, slope_sd) - log_normal(two, 0.0, slope_sd)
+        accepted = put_trend(state, q, mask, time)
+        if accepted:
+            after, part = direct_part(state, q), state.energy[1]
+            gain = after - before + refresh_chi(state, i[at.N_INTERVALS] - 1)
+            if q in (P_, FIDELITY):
+                part = dead_part(state)
+            gain += part - state.energy[1]
+            accepted = threshold < k * gain + log_ratio
+            if accepted:
+                keep_chi(state, i[at.N_INTERVALS] - 1)
+                state.energy[0] += gain
+                state.energy[1] = part
+                before = after
+        if not accepted:
+            put_hyper(state, q, mask, one, two)
+            put_trend(state, q, mask, time)
 
-    def one(carry: Any, place: Any) -> Any:
-        table, part = carry
-        q, j = place
-        chosen = (jnp.arange(3) == q)[:, None] & same[q, j] & allowed[q, j]
-        moved = jnp.where(chosen[:, None, :] & ~held, new[q, j], table)
-        candidate = jnp.sum(xlogy(data.vanished, never_met(moved)))
-        accepted = k * (candidate - part) + known[q, j] > 0
-        return (jnp.where(accepted, moved, table), jnp.where(accepted, candidate, part)), None
 
-    places = np.argwhere(~held.all(axis=1)).T
-    start = jnp.sum(xlogy(data.vanished, never_met(values)))
-    (values, _), _ = jax.lax.scan(one, (values, start), tuple(places))
-    return values
+@inner
+def move_hyper(rng: Any, state: State, q: int, mask: int, time: int) -> None:
+    """Walk mean and deviation of year effects given the years: no bird is asked."""
+    i, f = state.ints, state.floats
+    first, n = first_column(mask), 0
+    for block in range(n_blocks(i, time)):
+        if block_exists(i, q, mask, time, block):
+            n += 1
+    scale = constant(i, f, at.SIGMA_SCALE)
+    for which in range(2):
+        mu, log_sigma = state.hyper[q, first, 0], state.hyper[q, first, 1]
+        new_mu, new_log_sigma = mu, log_sigma
+        if which == 0:
+            new_mu += 2.4 * np.exp(log_sigma) / np.sqrt(n) * rng.standard_normal()
+        else:
+            new_log_sigma += SIGMA_STEP * rng.standard_normal()
+        log_ratio = log_logistic(new_mu, 0.0, 1.0) - log_logistic(mu, 0.0, 1.0)
+        log_ratio += log_normal(np.exp(new_log_sigma), 0.0, scale) + new_log_sigma
+        log_ratio -= log_normal(np.exp(log_sigma), 0.0, scale) + log_sigma
+        for block in range(n_blocks(i, time)):
+            if block_exists(i, q, mask, time, block):
+                x = logit(value_of(state, q, mask, time, block))
+                log_ratio += log_normal(x, new_mu, np.exp(new_log_sigma)) - log_normal(x, mu, np.exp(log_sigma))
+        if np.log(rng.random()) < log_ratio:
+            put_hyper(state, q, mask, new_mu, new_log_sigma)

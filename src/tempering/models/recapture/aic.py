@@ -1,0 +1,136 @@
+"""A table by AICc of the models that a fit found most probable, for those who compare with MARK.
+
+Each is fitted by maximum likelihood, from the best of its draws. AICc counts every value of a structure, also those
+that the data cannot tell apart, and takes the releases for the sample size, as MARK does.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from tempering.models.recapture.design import all_masks, free_cells, lay_out
+from tempering.models.recapture.layout import BLOCKS, PARAMETERS, TREND, State, empty_state
+from tempering.models.recapture.likelihood import evaluate
+from tempering.models.recapture.partitions import sets_of
+from tempering.models.recapture.structures import Structure
+
+if TYPE_CHECKING:
+    from tempering.models.recapture.results import RecaptureResult
+
+Floats = NDArray[np.float64]
+LARGEST = 15.0  # logit
+
+
+class Piece(NamedTuple):
+    """Some coordinates of a model: how many, their start, and how they are written into a table (K, C)."""
+
+    parameter: int
+    start: Floats
+    write: Callable[[Floats, Floats], None]
+
+
+def aic_table(result: "RecaptureResult", rule: str, top: int = 10) -> pd.DataFrame:
+    """Tabulate AICc, its difference from the least, and the posterior probability beside it."""
+    distinct, index = result._models
+    total = np.bincount(index.ravel(), result.draws.weights(rule).ravel())
+    order = np.argsort(-total, kind="stable")[:top]
+    state, n = _study(result), _sample_size(result)
+    rows = []
+    for i in order[total[order] > 0]:
+        structures = {name: result.space.structure(distinct[i, PARAMETERS.index(name)]) for name in result.parameters}
+        if any("random" in s.times for s in structures.values()):
+            continue
+        deviance, k = _maximum(result, state, structures, index == i)
+        correction = 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
+        named = {name: str(s) for name, s in structures.items()}
+        rows.append({**named, "n_parameters": k, "deviance": deviance, "AICc": deviance + 2 * k + correction,
+                     "probability": float(total[i])})  # fmt: skip
+    table = pd.DataFrame(rows)
+    if len(table):
+        table = table.sort_values("AICc", ignore_index=True)
+        table["delta"] = table["AICc"] - table["AICc"].min()
+    return table
+
+
+def _study(result: "RecaptureResult") -> State:
+    masks = all_masks(result.space)
+    n_laws, n_times = int(result.times.n_blocks.sum()), len(result.times.names)
+    rows = np.zeros(2**result.space.n_columns, np.int64)
+    rows[masks] = np.arange(len(masks))
+    nothing = (rows, np.zeros((4, len(masks), n_laws, 2)), np.zeros((4, len(masks), n_times, 5)))
+    return empty_state(*lay_out(result.counts, result.space, result.times, nothing))
+
+
+def _sample_size(result: "RecaptureResult") -> int:
+    counts = result.counts
+    started = counts.vanished + counts.seen + counts.recovered  # each release ends in one of the three
+    return int(started.sum())
+
+
+def _maximum(
+    result: "RecaptureResult", state: State, structures: dict[str, Structure], is_it: NDArray[np.bool_]
+) -> tuple[float, int]:
+    """Return the least deviance of a model and its number of parameters."""
+    best = np.unravel_index(np.argmax(np.where(is_it, result.draws.energy, -np.inf)), is_it.shape)
+    state.values[:3], state.values[3] = 0.0, 1.0
+    pieces = [p for name, s in structures.items() for p in _pieces(result, name, s, best)]
+    start = np.concatenate([piece.start for piece in pieces])
+
+    def deviance(x: Floats) -> float:
+        place = 0
+        for piece in pieces:
+            piece.write(x[place : place + piece.start.size], state.values[piece.parameter])
+            place += piece.start.size
+        found = -2 * evaluate(state)
+        return found if np.isfinite(found) else 1e12
+
+    bounds = [(-LARGEST, LARGEST)] * start.size
+    options: Any = {"ftol": 1e-12, "maxiter": 300, "maxfun": 100_000}
+    found = minimize(deviance, start, method="L-BFGS-B", bounds=bounds, options=options)
+    return float(found.fun), start.size
+
+
+def _pieces(result: "RecaptureResult", name: str, structure: Structure, best: Any) -> list[Piece]:
+    q, times = PARAMETERS.index(name), result.times
+    cells = free_cells(result.counts, result.space.present)[q]
+    drawn = result.draws.values[name][best].astype(float) if name in result.draws.values else np.full(cells.shape, 0.5)
+    out = []
+    for columns in sets_of(structure.labels):
+        time = times.names.index(structure.times[columns[0]])
+        where = np.zeros(cells.shape, bool)
+        where[:, columns] = cells[:, columns]
+        if times.kinds[time] == TREND:
+            out.append(
+                Piece(q, _logit(drawn[where].mean()) * np.array([1.0, 0.0]), _trend(times.covariates[time], where))
+            )
+            continue
+        assert times.kinds[time] == BLOCKS
+        for block in range(int(times.n_blocks[time])):
+            mine = where & (times.labels[time] == block)[:, None]
+            if mine.any():
+                out.append(Piece(q, np.array([_logit(drawn[mine][0])]), _constant(mine)))
+    return out
+
+
+def _constant(where: NDArray[np.bool_]) -> Callable[[Floats, Floats], None]:
+    def write(x: Floats, table: Floats) -> None:
+        table[where] = 1 / (1 + np.exp(-x[0]))
+
+    return write
+
+
+def _trend(covariate: Floats, where: NDArray[np.bool_]) -> Callable[[Floats, Floats], None]:
+    def write(x: Floats, table: Floats) -> None:
+        values = 1 / (1 + np.exp(-(x[0] + x[1] * covariate)))
+        table[where] = np.broadcast_to(values[:, None], where.shape)[where]
+
+    return write
+
+
+def _logit(v: float) -> float:
+    v = min(max(float(v), 1e-4), 1 - 1e-4)
+    return float(np.log(v / (1 - v)))

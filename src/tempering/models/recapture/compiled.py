@@ -1,0 +1,53 @@
+"""How the functions of the hot path are compiled: cached on disk, without the interpreter's lock.
+
+Numba's cache notices a change of a function's own file, not of the functions it calls. So the names under which it
+caches carry a digest of all the sources of this folder that are compiled: a new version never runs old code.
+"""
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True}
+
+
+@cache
+def digest() -> str:
+    """Return a digest of the sources of this folder that are compiled."""
+    found = hashlib.sha1(usedforsecurity=False)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        source = path.read_bytes()
+        if b"recapture.compiled import" in source or path.stem in ("compiled", "layout"):
+            found.update(source)
+    return found.hexdigest()[:10]
+
+
+def compiled(function: Function) -> Function:
+    """Compile a function that Python calls, too; division by zero gives infinity, as in NumPy."""
+    return cast(Function, njit(**_OPTIONS)(_named(function)))
+
+
+def allocating(function: Function) -> Function:
+    """Compile a function for compiled code alone that makes arrays."""
+    return cast(Function, njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(_named(function)))
+
+
+def inner(function: Function) -> Function:
+    """Compile a function for compiled code alone.
+
+    It has no door from Python, which takes half of the compilation, and counts no references: it may not allocate.
+    """
+    return cast(
+        Function, njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(_named(function))
+    )
+
+
+def _named(function: Function) -> Function:
+    function.__qualname__ = f"{function.__qualname__}_{digest()}"
+    return function

@@ -1,0 +1,217 @@
+"""Lay a study and its model space out for compiled chains."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import InputError
+from tempering.models.recapture import layout as at
+from tempering.models.recapture.counts import Counts
+from tempering.models.recapture.layout import FIDELITY, PARAMETERS, Floats, Ints, P, pack
+from tempering.models.recapture.spaces import ModelSpace
+from tempering.models.recapture.structures import CONSTANT
+from tempering.models.recapture.times import TimeStructures
+
+Array = Any
+Q = at.N_PARAMETERS
+
+
+def free_cells(counts: Counts, present: tuple[str, ...] = ()) -> NDArray[np.bool_]:
+    """Return which values ``(4, K, C)`` exist: a bird can be there, and the study can see the event."""
+    cells = np.broadcast_to(counts.active.T, (Q, counts.n_intervals, counts.n_columns)).copy()
+    for q, name in enumerate(PARAMETERS):
+        cells[q] &= name in (present or counts.parameters)
+    for t in unseen_intervals(counts):
+        cells[P, t] = False
+        cells[FIDELITY, t] &= t != counts.n_intervals - 1 or not counts.tail
+    return cells
+
+
+def unseen_intervals(counts: Counts) -> list[int]:
+    """Return the intervals at whose end nobody looked for live birds."""
+    return sorted({*counts.unsampled, *([counts.n_intervals - 1] if counts.tail else [])})
+
+
+def held_cells(counts: Counts, present: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return which values ``(4, K, C)`` are not free: absent parameters, and p where nobody looked.
+
+    Fidelity after the last occasion cannot be told from survival and is 1.
+    """
+    held = np.zeros((Q, counts.n_intervals, counts.n_columns), bool)
+    for q, name in enumerate(PARAMETERS):
+        held[q] = name not in present
+    held[P, unseen_intervals(counts)] = True
+    if counts.tail:
+        held[FIDELITY, -1] = True
+    return held
+
+
+def event_counts(counts: Counts, with_fidelity: bool) -> Floats:
+    """Return events of probability v, of probability 1 - v, and birds that vanished, (9, K, C)."""
+    seen, missed, recovered, vanished = (
+        np.asarray(x, float).T for x in (counts.seen, counts.missed, counts.recovered, counts.vanished)
+    )
+    missed_alive = missed - missed_before_death(counts) if with_fidelity else missed
+    nothing = np.zeros_like(seen)
+    ones = [seen + missed, seen, recovered, seen + missed_alive if with_fidelity else nothing]
+    zeros = [recovered, missed_alive, nothing, nothing]
+    return np.stack([*ones, *zeros, vanished])
+
+
+def missed_before_death(counts: Counts) -> Floats:
+    """Return the birds, (K, C), known to have survived an interval because they were found dead later."""
+    out = np.zeros((counts.n_intervals, counts.n_columns))
+    for start, column, end, number in dead_entries(counts):
+        c = column
+        for t in range(start, end):
+            out[t, c] += number
+            c = counts.following[c]
+    return out
+
+
+def dead_entries(counts: Counts) -> Ints:
+    """Return interval and column of release, interval of death and number of birds next met dead, (M, 4)."""
+    if counts.found is None:
+        raise InputError(
+            "Fidelity needs to know when birds found dead had last been seen, which sufficient statistics do not say. "
+            "Fit histories or m- and d-arrays, or leave fidelity out."
+        )
+    places = np.argwhere(counts.found)
+    return np.column_stack([places, counts.found[tuple(places.T)]]).astype(np.int64)
+
+
+def check_columns(counts: Counts, space: ModelSpace) -> None:
+    """Refuse age classes that no bird is ever in."""
+    cells = free_cells(counts, space.present)
+    for name in space.present:
+        idle = np.flatnonzero(~cells[PARAMETERS.index(name)].any(axis=0))
+        if len(idle):
+            group, age = divmod(int(idle[0]), space.n_classes)
+            of = f" (group {space.groups[group]})" if len(space.groups) > 1 else ""
+            raise InputError(
+                f"Every age class must have an interval in which {name} matters, but class {age + 1} of "
+                f"{space.n_classes}{of} has none in these data. Ask for fewer age classes."
+            )
+
+
+def lay_out(
+    counts: Counts, space: ModelSpace, times: TimeStructures, laws: tuple[Ints, Floats, Floats], *, step: float = 0.06,
+    fitted_splits: float = 0.3,
+) -> tuple[Ints, Floats]:  # fmt: skip
+    """Return the two flat arrays of a study; ``laws`` are the rows of sets and their fitted laws."""
+    with_fidelity = "F" in space.present
+    set_row, pseudo, trend = laws
+    dead = dead_entries(counts) if with_fidelity else np.zeros((0, 4), np.int64)
+    tables = [space.table(name) for name in PARAMETERS]
+    width = max(t.split_to.shape[1] for t in tables)
+    most_options = max(len(space.space(name).options) for name in PARAMETERS)
+    shapes = np.array([space.shape(name) for name in PARAMETERS], float)
+    exists, sums = block_tables(counts, space, times, with_fidelity)
+    sizes = {
+        at.N_INTERVALS: counts.n_intervals, at.N_COLUMNS: counts.n_columns, at.N_TIMES: len(times.names),
+        at.N_PARTITIONS: len(space.partitions), at.MOST_SPLITS: width, at.N_PAIRS: len(tables[0].pairs),
+        at.N_SETS: pseudo.shape[1], at.N_LAWS: pseudo.shape[2], at.N_DEAD: len(dead), at.MOST_OPTIONS: most_options,
+        at.HAS_FIDELITY: int(with_fidelity), at.HAS_LENGTHS: int(counts.has_unequal_lengths),
+        at.IS_FLAT: int((shapes == 1.0).all()),
+    }  # fmt: skip
+    ints = {
+        at.NEXT: np.array(counts.following),
+        at.ACTIVE: free_cells(counts, space.present),
+        at.HELD: held_cells(counts, space.present),
+        at.LABELS: times.labels,
+        at.N_BLOCKS: times.n_blocks,
+        at.KINDS: times.kinds,
+        at.OFFSETS: times.offsets,
+        at.OPTIONS: _options(space, times, most_options),
+        at.N_OPTIONS: np.array([len(space.space(name).options) for name in PARAMETERS]),
+        at.FIXED_TIME: np.array([_fixed(space, times, name) for name in PARAMETERS]),
+        at.YOUNGEST: np.array([[row.index(label) for label in row] for row in space.partitions]),
+        at.MASKS: np.array([_masks(row) for row in space.partitions]),
+        at.N_GROUPS: np.array([max(row) + 1 for row in space.partitions]),
+        at.N_SPLITS: np.stack([t.n_splits for t in tables]),
+        at.SPLIT_TO: np.stack([_widened(t.split_to, width) for t in tables]),
+        at.SPLIT_OFF: np.stack([_widened(t.split_off, width) for t in tables]),
+        at.PAIRS: tables[0].pairs,
+        at.MERGE_TO: np.stack([t.merge_to for t in tables]),
+        at.SET_ROW: set_row,
+        at.JUMPS: np.array([name in space.present and space.space(name).count > 1 for name in PARAMETERS]),
+        at.PRESENT: np.array([name in space.present for name in PARAMETERS]),
+        at.DEAD: dead,
+        at.EXISTS: exists,
+        at.FIRST: np.array([np.flatnonzero(row == b)[0] for row in times.labels for b in range(row.max() + 1)]),
+        at.LAST: np.array([np.flatnonzero(row == b)[-1] for row in times.labels for b in range(row.max() + 1)]),
+    }
+    floats = {
+        at.COUNTS: event_counts(counts, with_fidelity),
+        at.SUMS: sums,
+        at.LENGTHS: counts.lengths,
+        at.SHAPES: shapes,
+        at.COVARIATES: times.covariates,
+        at.PRIOR: np.stack([_cumulative_prior(space, name) for name in PARAMETERS]),
+        at.PSEUDO: pseudo,
+        at.LINEAR: trend,
+        at.PER_GROUP: np.array([space.log_prior_per_set(name) for name in PARAMETERS]),
+        at.SLOPE_SD: np.array([times.slope_sd]),
+        at.SIGMA_SCALE: np.array([times.sigma_scale]),
+        at.STEP: np.array([step]),
+        at.FITTED_SPLITS: np.array([fitted_splits]),
+    }
+    return pack(sizes, {k: np.asarray(v, np.int64) for k, v in ints.items()}, floats)
+
+
+def block_tables(counts: Counts, space: ModelSpace, times: TimeStructures, with_fidelity: bool) -> tuple[Ints, Floats]:
+    """Return, for each parameter, set and block, whether it exists (4, R, L) and its own events (4, R, L, 2)."""
+    cells, held = free_cells(counts, space.present), held_cells(counts, space.present)
+    events = event_counts(counts, with_fidelity)
+    events[0] *= counts.lengths[:, None]
+    masks = np.array(all_masks(space))
+    in_set = (masks[:, None] >> np.arange(counts.n_columns) & 1).astype(float)
+    in_block = np.concatenate([row == np.arange(row.max() + 1)[:, None] for row in times.labels]).astype(float)
+    exists = np.einsum("lk,qkc,rc->qrl", in_block, cells, in_set) > 0
+    ones, zeros = (
+        np.einsum("lk,qkc,rc->qrl", in_block, np.where(held, 0.0, events[start : start + Q]), in_set)
+        for start in (0, Q)
+    )
+    return exists.astype(np.int64), np.stack([ones, zeros], axis=-1)
+
+
+def all_masks(space: ModelSpace) -> list[int]:
+    """Return every set that occurs in a partition, as bits."""
+    return sorted({mask for row in space.partitions for mask in _masks(row)})
+
+
+def _masks(row: tuple[int, ...]) -> list[int]:
+    return [sum(1 << c for c, label in enumerate(row) if label == mine) for mine in row]
+
+
+def _widened(table: Ints, width: int) -> Ints:
+    return np.pad(table, ((0, 0), (0, width - table.shape[1])))
+
+
+def _options(space: ModelSpace, times: TimeStructures, most: int) -> Ints:
+    out = np.zeros((Q, most), np.int64)
+    for q, name in enumerate(PARAMETERS):
+        numbers = sorted(times.names.index(time) for time in space.space(name).options)
+        out[q, : len(numbers)] = numbers
+    return out
+
+
+def _fixed(space: ModelSpace, times: TimeStructures, name: str) -> list[int]:
+    fixed = space.space(name).fixed
+    if fixed is not None:
+        return [times.names.index(time) for time in fixed.times]
+    only = space.space(name).options == (CONSTANT,)
+    return [0 if only else -1] * space.n_columns
+
+
+def _cumulative_prior(space: ModelSpace, name: str) -> Floats:
+    mine = space.space(name)
+    n_sets = np.array([max(row) + 1 for row in space.partitions])
+    permitted = set(mine.partitions)
+    is_allowed = np.array([row in permitted for row in space.partitions])
+    log_share = n_sets * (np.log(len(mine.options)) + space.log_prior_per_set(name))
+    share = np.where(is_allowed, np.exp(log_share - log_share[is_allowed].max()), 0.0)
+    if mine.fixed is not None:
+        share = is_allowed.astype(float)
+    return np.asarray(np.cumsum(share) / share.sum())

@@ -1,0 +1,80 @@
+"""How a study, its model space and a chain's state lie in memory: a few flat arrays that compiled code can index.
+
+A study and its space never change while a chain runs. All of their numbers lie in two arrays, ``ints`` and ``floats``:
+first a header of sizes and of the places where each table begins, then the tables. Compiled code reads them by the
+functions of `tables`. A state is those two, which all chains share, and arrays of its own.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+PHI, P, LAMBDA, FIDELITY = range(4)
+PARAMETERS = ("phi", "p", "lambda", "F")
+N_PARAMETERS = len(PARAMETERS)
+
+# the header of ``ints``: sizes, switches, then where the tables of both arrays begin
+(
+    N_INTERVALS, N_COLUMNS, N_TIMES, N_PARTITIONS, MOST_SPLITS, N_PAIRS, N_SETS, N_LAWS, N_DEAD, MOST_OPTIONS,
+    HAS_FIDELITY, HAS_LENGTHS, IS_FLAT,
+    NEXT, ACTIVE, HELD, LABELS, N_BLOCKS, KINDS, OFFSETS, OPTIONS, N_OPTIONS, FIXED_TIME, YOUNGEST, MASKS, N_GROUPS,
+    N_SPLITS, SPLIT_TO, SPLIT_OFF, PAIRS, MERGE_TO, SET_ROW, JUMPS, PRESENT, DEAD, EXISTS, FIRST, LAST,
+    COUNTS, SUMS, LENGTHS, SHAPES, COVARIATES, PRIOR, PSEUDO, LINEAR, PER_GROUP, SLOPE_SD, SIGMA_SCALE, STEP,
+    FITTED_SPLITS,
+    SIZE_OF_HEADER,
+) = range(52)  # fmt: skip
+
+CONSTANT, YEARLY = 0, 1  # the first two time structures of every study
+BLOCKS, TREND, RANDOM = range(3)  # kinds of time structures
+
+
+class State(NamedTuple):
+    """A study with its space, and one chain's place in it; moves change the chain's arrays.
+
+    ``structure`` (4, 1 + C): of each parameter its partition and the time structure of each column; ``hyper`` (4, C,
+    2), the coefficients behind a column's values where it has any; ``values`` (4, K, C); each has one row more, for
+    what may have to be put back. ``chi`` (5, K + 1, C): the probabilities never to be met again, their logs, both as
+    proposed, and those of birds that have left; ``energy`` (3,): the log likelihood, its part of birds found dead that
+    may have left before, and what a jump has gained so far.
+    """
+
+    ints: Ints
+    floats: Floats
+    structure: Ints
+    hyper: Floats
+    values: Floats
+    chi: Floats
+    energy: Floats
+
+
+def pack(sizes: dict[int, int], int_tables: dict[int, Ints], float_tables: dict[int, Floats]) -> tuple[Ints, Floats]:
+    """Lay out a study: the header says where each table begins."""
+    header = np.zeros(SIZE_OF_HEADER, np.int64)
+    for place, size in sizes.items():
+        header[place] = size
+    at = SIZE_OF_HEADER
+    for place, table in int_tables.items():
+        header[place], at = at, at + table.size
+    at = 0
+    for place, floats in float_tables.items():
+        header[place], at = at, at + floats.size
+    ints = np.concatenate([header, *(np.ravel(t).astype(np.int64) for t in int_tables.values())])
+    return ints, np.concatenate([np.ravel(t).astype(np.float64) for t in float_tables.values()])
+
+
+def empty_state(ints: Ints, floats: Floats) -> State:
+    """Return a state with no model yet."""
+    n_intervals, n_columns = int(ints[N_INTERVALS]), int(ints[N_COLUMNS])
+    return State(
+        ints,
+        floats,
+        np.zeros((N_PARAMETERS + 1, 1 + n_columns), np.int64),
+        np.zeros((N_PARAMETERS + 1, n_columns, 2)),
+        np.full((N_PARAMETERS + 1, n_intervals, n_columns), 0.5),
+        np.ones((5, n_intervals + 1, n_columns)),
+        np.zeros(3),
+    )

@@ -1,0 +1,171 @@
+"""What a fit leaves behind: tables on the terminal, and files for spreadsheets and programs."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from tempering.models.recapture.counts import Counts
+from tempering.models.recapture.csv_files import write_arrays, write_counts
+from tempering.models.recapture.histories import Histories
+from tempering.models.recapture.results import RecaptureResult, arrays_of
+from tempering.runs.draws import DEFAULT_RULE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+NAMES = {"phi": "survival", "p": "recapture", "lambda": "recovery", "F": "fidelity"}
+MOST_YEARS = 15  # of a table by year on the terminal, unless it is asked for
+
+
+def tables_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> dict[str, pd.DataFrame]:
+    """Return every table of a fit by name."""
+    has_values = result.parameters[0] in result.draws.values
+    tables: dict[str, pd.DataFrame] = {}
+    if has_values:
+        tables["averages"], tables["means"] = result.averages(rule), result.means(rule)
+        tables["differences"] = result.differences(rule)
+        if "coefficients" in result.draws.values:
+            tables["coefficients"] = result.coefficients(rule)
+    tables["models"], tables["effects"] = result.model_probabilities(rule), result.effects(rule)
+    tables["time_dependence"] = result.time_dependence(rule)
+    tables |= {f"structures_{name}": result.structure_probabilities(name, rule) for name in result.parameters}
+    if has_values and not isinstance(result.data, Counts):
+        tables["predictive_check"] = result.predictive_check(rule=rule, rng=0).table()
+    if isinstance(result.data, Histories) and result.counts.live:
+        tables["goodness_of_fit"] = result.goodness_of_fit().table()
+    rungs = result.draws.rungs().reset_index()
+    rungs["share"], rungs["rule"] = result.draws.shares(rule), rule
+    tables["rungs"] = rungs
+    return tables
+
+
+def write(result: RecaptureResult, folder: str | Path, rule: str = DEFAULT_RULE) -> list[Path]:
+    """Write the tables as CSV into a folder, which is made if need be, all of them as JSON, and the data as used."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = tables_of(result, rule)
+    paths = [folder / f"{name}.csv" for name in tables]
+    for path, table in zip(paths, tables.values(), strict=True):
+        table.to_csv(path, index=False)
+    whole = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
+    whole["assumptions"] = result.assumptions()
+    whole["notes"] = list(result.data.notes)
+    paths.append(folder / "fit.json")
+    paths[-1].write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return [*paths, *_write_data(result, folder)]
+
+
+def _write_data(result: RecaptureResult, folder: Path) -> list[Path]:
+    """Write the sufficient statistics, and the m- and d-arrays where they are known."""
+    paths = [folder / "data_counts.csv"]
+    write_counts(result.counts, paths[0])
+    if not isinstance(result.data, Counts):
+        paths.append(folder / "data_arrays.csv")
+        write_arrays(arrays_of(result.data), paths[1])
+    return paths
+
+
+def show(
+    result: RecaptureResult,
+    console: "Console",
+    rule: str = DEFAULT_RULE,
+    *,
+    by_year: bool | None = None,
+    aic: bool = False,
+) -> None:
+    """Print a fit: estimates first, then models, then whether it all can be trusted."""
+    has_values = result.parameters[0] in result.draws.values
+    if has_values:
+        _print(console, "Estimates, averaged over models and over years (95 % interval)", means_table(result, rule))
+        if by_year or (by_year is None and result.counts.n_intervals <= MOST_YEARS):
+            for name in result.parameters:
+                label = "by occasion" if name == "p" else "by interval, named after its first year"
+                _print(console, f"{NAMES[name].capitalize()} {name} {label}", by_year_table(result, name, rule))
+        elif by_year is None:
+            console.print("Estimates by year: averages.csv (--out), or --by-year.", highlight=False)
+    if len(result.space.times) and has_values and len(result.coefficients(rule)):
+        _print(console, "Coefficients on the logit scale, where they are in the model", result.coefficients(rule))
+    effects = result.effects(rule)
+    if len(effects):
+        _print(console, "Probability that an effect is in the model", effects)
+    if result.space.count > 1:
+        _print(console, "Most probable models", result.model_probabilities(rule, 5))
+        for name in result.parameters:
+            if result.space.space(name).count > 1:
+                _print(console, f"Structures of {name}", result.structure_probabilities(name, rule).head(5))
+    if aic:
+        _print(console, "AICc of the most probable models", result.aic_table(rule, 5))
+    for sentence in trust_of(result, rule):
+        console.print(sentence, highlight=False, soft_wrap=True, markup=False)
+
+
+def trust_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> list[str]:
+    """Return what speaks for and against a fit, in sentences: the check, TEST 2 and 3, mixing, assumptions."""
+    said = []
+    has_values = result.parameters[0] in result.draws.values
+    if has_values and not isinstance(result.data, Counts):
+        said.append(str(result.predictive_check(rule=rule, rng=0)))
+    if isinstance(result.data, Histories) and result.counts.live:
+        said.append(str(result.goodness_of_fit()))
+    said.append(str(result.mixing(rule)))
+    poor = result.poorly_known(rule) if has_values else None
+    if poor is not None and len(poor):
+        said.append(f"The data say little about: {', '.join(_spans(poor))}.")
+    return [*said, "Assumed: " + " ".join(result.assumptions())]
+
+
+def _spans(poor: pd.DataFrame) -> list[str]:
+    """Return "phi 4+ 1990-1995" for each parameter and column, years joined."""
+    keys = [name for name in ("parameter", "group", "age_class") if name in poor]
+    out = []
+    for key, rows in poor.groupby(keys, sort=False):
+        years = sorted(rows["year"])
+        runs: list[list[int]] = []
+        for year in years:
+            if runs and year == runs[-1][-1] + 1:
+                runs[-1].append(year)
+            else:
+                runs.append([year])
+        named = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+        out.append(f"{' '.join(map(str, key if isinstance(key, tuple) else (key,)))} ({named})")
+    return out
+
+
+def means_table(result: RecaptureResult, rule: str = DEFAULT_RULE) -> pd.DataFrame:
+    """Return a row for each age class (and group), a column for each parameter."""
+    table = result.means(rule)
+    keys = ["group", "age_class"] if result.has_groups else ["age_class"]
+    rows = table[keys].drop_duplicates().reset_index(drop=True)
+    for name in result.parameters:
+        mine = table[table["parameter"] == name]
+        rows[f"{NAMES[name]} {name}"] = [_with_interval(row) for row in mine.itertuples()]
+    return rows
+
+
+def by_year_table(result: RecaptureResult, parameter: str, rule: str = DEFAULT_RULE) -> pd.DataFrame:
+    """Return a row for each year, a column for each age class (and group)."""
+    table = result.averages(rule)
+    table = table[table["parameter"] == parameter]
+    shown: dict[str, dict[int, str]] = {}
+    for row in table.itertuples():
+        column = f"{row.group} {row.age_class}" if result.has_groups else f"class {row.age_class}"
+        shown.setdefault(column, {})[int(str(row.year))] = _with_interval(row)
+    years = sorted({int(y) for y in table["year"].to_numpy()})
+    return pd.DataFrame({"year": years, **{name: [by.get(y, "") for y in years] for name, by in shown.items()}})
+
+
+def _with_interval(row: Any) -> str:
+    return f"{row.mean:.3f} ({row.lower:.2f}-{row.upper:.2f})"
+
+
+def _print(console: "Console", title: str, frame: pd.DataFrame) -> None:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in frame.columns:
+        table.add_column(str(column))
+    for row in frame.itertuples(index=False):
+        table.add_row(*(f"{x:.3f}" if isinstance(x, float) else str(x) for x in row))
+    console.print(table)

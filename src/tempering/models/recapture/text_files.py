@@ -1,0 +1,98 @@
+"""Open a user's text file whatever it comes in: gzip, a byte order mark, old encodings; and tables of any separator."""
+
+import csv
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tempering.errors import InputError
+
+SEPARATORS = (",", ";", "\t")
+
+
+def text_of(path: str | Path) -> str:
+    """Return the text of a file, unpacked if it is gzipped, without its byte order mark."""
+    try:
+        raw = Path(path).read_bytes()
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.decompress(raw)
+    except (OSError, EOFError) as error:
+        raise InputError(
+            f"{path}: the file must be readable, but {getattr(error, 'strerror', None) or error}. Check the path."
+        ) from error
+    if raw[:4] in (b"PK\x03\x04",):
+        raise InputError(f"{path}: this is a zip archive (or an Excel file). Unpack it, or save the sheet as CSV.")
+    for encoding in ("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig", "cp1252"):
+        try:
+            return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+        except UnicodeDecodeError:
+            continue
+    raise InputError(f"{path}: the file must be text, but is not. Save it as text in UTF-8.")
+
+
+class Row(NamedTuple):
+    """One line of a table: where it stands, and its cells by column."""
+
+    place: str
+    cells: dict[str, str]
+
+    def integer(self, column: str) -> int:
+        """Return a cell as a whole number, or say where it is not one."""
+        try:
+            return int(self.cells[column])
+        except ValueError:
+            raise InputError(
+                f"{self.place}: {column} must be a whole number, but is {self.cells[column]!r}. Correct that cell."
+            ) from None
+
+    def count(self, column: str) -> int:
+        """Return a cell as a number of birds, or say where it is not one."""
+        number = self.integer(column)
+        if number < 0:
+            raise InputError(f"{self.place}: {column} must be 0 or more, but is {number}. Correct that cell.")
+        return number
+
+
+def separator_of(header: str) -> str | None:
+    """Return what separates the cells of a table; None is any run of blanks.
+
+    Examples
+    --------
+    >>> separator_of("id;1990;1991"), separator_of("ch freq sex")
+    (';', None)
+    """
+    best = max(SEPARATORS, key=header.count)
+    return best if header.count(best) else None
+
+
+def table_rows(path: str | Path, required: tuple[str, ...]) -> Iterator[Row]:
+    """Yield the lines of a table with a header; cells are separated by commas, semicolons, tabs or blanks."""
+    lines = text_of(path).splitlines()
+    first = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    separator = separator_of(lines[first]) if lines else ","
+    header = _cells(lines[first], separator) if lines else []
+    if len(set(header)) != len(header) or not set(required) <= set(header):
+        raise InputError(
+            f"{path}:{first + 1}: the header must name each of {', '.join(required)} once, but is "
+            f"{','.join(header)!r}. Add or rename the columns."
+        )
+    body = [(n, _cells(line, separator)) for n, line in enumerate(lines[first + 1 :], first + 2) if line.strip()]
+    if not body:
+        raise InputError(
+            f"{path}: there must be a line below the header, but there is none. "
+            "Check that the file holds the data you meant."
+        )
+    for number, cells in body:
+        if len(cells) != len(header):
+            raise InputError(
+                f"{path}:{number}: there must be {len(header)} cells, as in the header, but got {len(cells)}. "
+                "Correct that row."
+            )
+        yield Row(f"{path}:{number}", dict(zip(header, cells, strict=True)))
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    if separator is None:
+        return [cell.strip("\"'") for cell in line.split()]
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
