@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tempering.errors import InputError
@@ -25,7 +24,9 @@ from tempering.models.treed_gp.evidence import log_evidence
 from tempering.models.treed_gp.fitting import Plan, fit
 from tempering.models.treed_gp.learning import first_ladder
 from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.parameters import NestedParameters, settings_of
 from tempering.models.treed_gp.predictor import Predictor
+from tempering.models.treed_gp.seeds import seed_from
 from tempering.models.treed_gp.settings import Prior, Proposals
 from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
@@ -34,7 +35,7 @@ from tempering.questions.diagnosis import Diagnosis
 Floats = NDArray[np.float64]
 
 
-class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ignore[misc]
     """Bayesian treed Gaussian process: nonstationary regression with full uncertainty.
 
     The input space is cut into rectangles by a tree, and each has a Gaussian process (or a linear or constant
@@ -51,8 +52,8 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
         Mean function of Gaussian-process leaves.
     correlation : {"separable", "isotropic", "matern12", "matern32", "matern52"}
         Correlation of Gaussian-process leaves.
-    prior, proposals : Prior, Proposals, optional
-        Constants of the priors and the moves.
+    prior, proposals : Prior, Proposals or dict, optional
+        Constants of the priors and the moves. Single ones are nested parameters, ``set_params(prior__min_leaf=5)``.
     temper : {"likelihood", "likelihood_and_tree"}
         What is raised to the power k.
     ladder : Ladder, sequence of float, "tuned" or None
@@ -71,8 +72,8 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
         "autocorrelation_adjusted".
     predict_every : int
         Rounds from one prediction at ``X_predict`` to the next.
-    random_state : int, RandomState or None
-        Equal seeds give equal fits, whatever the number of threads.
+    random_state : int, Generator, RandomState or None
+        Equal seeds give equal fits, whatever the number of threads. A Generator moves on with each fit.
     progress : bool
         Show a bar when the output is a terminal.
 
@@ -85,7 +86,9 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
     feature_importances_ : ndarray, shape (n_features_in_,)
         Share of the splits on each column.
     map_tree_ : list of Leaf
-        Leaves of the tree of the largest posterior.
+        Leaves of the best tree with the most probable number of leaves, with posterior means given that tree.
+    best_trees_ : dict
+        The best tree seen of each number of leaves.
 
     Examples
     --------
@@ -170,7 +173,7 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
         if X_predict is not None:
             points = self.model_.data.scale(self._inputs(X_predict))
         is_open = self.random_state is None and checkpoint is not None  # then a checkpoint remembers its seed
-        seed = None if is_open else int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = None if is_open else seed_from(self.random_state)
         plan = self._plan(points)
         self.posterior_ = fit(
             self.model_, plan, rng=seed, progress=self.progress, executor=executor, checkpoint=checkpoint
@@ -186,8 +189,8 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
             tree=self.tree,
             mean=self.mean,
             correlation=self.correlation,
-            prior=self.prior if self.prior is not None else Prior(),
-            proposals=self.proposals if self.proposals is not None else Proposals(),
+            prior=settings_of(Prior, self.prior, "prior"),
+            proposals=settings_of(Proposals, self.proposals, "proposals"),
             temper=self.temper,
         )
 
@@ -243,9 +246,20 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
 
     @property
     def map_tree_(self) -> list[Leaf]:
-        """Leaves of the tree of the largest posterior, with their rectangles."""
+        """Leaves of the best tree with the most probable number of leaves; parameters are posterior means given it."""
         check_is_fitted(self)
-        return describe_tree(self.model_, self.posterior_.map_row)
+        return describe_tree(self.model_, self.posterior_.map_rows)
+
+    @property
+    def best_trees_(self) -> dict[int, list[Leaf]]:
+        """The best tree seen of each number of leaves, with the parameters it was seen with.
+
+        Densities of different numbers of leaves cannot be compared: `leaf_probabilities_` says which number is right.
+        """
+        check_is_fitted(self)
+        found = self.posterior_
+        known = np.flatnonzero(found.best_values > -np.inf)
+        return {int(i) + 1: describe_tree(self.model_, found.best_rows[i][None]) for i in known}
 
     def diagnose(self) -> Diagnosis:
         """Say in words whether the run can be trusted: rungs, journeys between them, weights, leaves."""

@@ -18,6 +18,7 @@ from tempering.models.treed_gp.layout import (
     GROW,
     LEFT,
     MAX_LEAVES,
+    MAX_ROWS,
     N_INTERNAL,
     N_LEAVES,
     N_RANGES,
@@ -194,6 +195,9 @@ def pick_prunable(rng: np.random.Generator, state: State) -> int:
 def merge(rng: np.random.Generator, state: State, k: float, node: int, heir: int) -> None:
     """Propose to make a node a leaf with the parameters of one of its children."""
     left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
+    if state.tree[node, END] - state.tree[node, START] > state.integer[MAX_ROWS]:
+        accept(rng, state, PRUNE, -math.inf)
+        return
     copy_parameters(state, heir, node)
     draw_booleans(rng, state, node)
     summarise(state, node)

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 LEFT, RIGHT, PARENT, VARIABLE, CUT, DEPTH, START, END, USED = range(9)
 TREE_WIDTH = 9
 
-# Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], beta[m], centre[m], gram[(m + 1)^2].
+# Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], beta[m], centre[m], gram[(m + 1)^2],
+# shift[m]: the plane taken off the responses before the Gram matrix is computed.
 NUGGET, SIGMA2, TAU2, LOG_DET, N_ROWS, RANGES = range(6)
+PLACE = 0  # of an internal node: where its cut lies between two neighbouring inputs, 0 to 1; read for predictions alone
 
 # Entries of ``meta``.
 ROOT, N_LEAVES, N_INTERNAL, RUNG = range(4)
@@ -42,8 +44,9 @@ Q_FLOOR = 1e-10  # of q_sigma and q_tau, responses on (0, 1): without noise thei
     FIRST_SPLIT,
     COEFFICIENTS,
     SWAP_REACH,
-) = range(17)
-INTEGER_LENGTH = 17
+    MAX_ROWS,  # distinct inputs of the largest leaf
+) = range(18)
+INTEGER_LENGTH = 18
 
 # Values of ``integer[CORRELATION]``, ``integer[LINEAR]`` and ``integer[COEFFICIENTS]``.
 SEPARABLE, ISOTROPIC, MATERN_12, MATERN_32, MATERN_52 = range(5)
@@ -133,6 +136,8 @@ class State(NamedTuple):
     """Work space for one correlation matrix and its right-hand sides, laid out by `factor`."""
     panel: NDArray[np.float64]
     """Work space: the leaf's inputs, one row a column; or chances of cuts."""
+    residual: NDArray[np.float64]
+    """Work space: the mean response at each distinct input, less the plane of its leaf."""
     small: NDArray[np.float64]
     """Work space: rows of the size of the mean function."""
     keep: NDArray[np.float64]
