@@ -16,7 +16,7 @@ N_TEST = 200  # rows, at most
 
 
 class Split(NamedTuple):
-    """Training rows, test inputs, the responses there, and what the mean is compared with: the truth where it is known."""
+    """Training rows, test inputs, the responses there, and the truth if it is known: the mean is compared with it."""
 
     x: Any
     y: Any

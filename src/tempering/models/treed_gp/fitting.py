@@ -88,8 +88,8 @@ def fit(
     check_flat(model, first)
     if model.is_large and first.hottest == 0.0:
         raise InputError(
-            f"A ladder that ends at k = 0 needs leaves that can hold all {len(model.data.x)} distinct inputs, but max_rows "
-            f"is {model.integer[layout.MAX_ROWS]}. Raise max_rows of the prior, or hottest."
+            f"A ladder that ends at k = 0 needs leaves that can hold all {len(model.data.x)} distinct inputs, but "
+            f"max_rows is {model.integer[layout.MAX_ROWS]}. Raise max_rows of the prior, or hottest."
         )
     with carrying_out(executor, checkpoint) as execution:
         seed = seed_of(execution.seed(rng))
@@ -232,8 +232,8 @@ def preflight(model: TreedGPModel, plan: Plan, seed: int) -> float:
     if seconds > LONG_FIT:
         warnings.warn(
             f"This fit will take about {_duration(seconds)}: {model.data.n_rows} rows, {a_round:.2g} s per round, "
-            f"{plan.draws + plan.tune} rounds, {plan.chains} chains. Fewer draws, leaf='linear' or a smaller max_rows of "
-            "the prior would be faster. Ctrl-C ends it early and keeps the draws so far.",
+            f"{plan.draws + plan.tune} rounds, {plan.chains} chains. Fewer draws, leaf='linear' or a smaller "
+            "max_rows of the prior would be faster. Ctrl-C ends it early and keeps the draws so far.",
             UserWarning,
             stacklevel=4,
         )

@@ -38,7 +38,7 @@ _BLOCK = 64  # points whitened at a time: enough for the matrix product, little 
 def find_leaf(state: State, point: Array) -> int:
     """Return the leaf in which a scaled point lies.
 
-    The data say between which two inputs a cut lies, not where: there each tree has a place of its own (`PLACE`), uniform.
+    The data say between which two inputs a cut lies, not where: each tree has a place of its own there, uniform.
     """
     node = state.meta[ROOT]
     while state.tree[node, LEFT] >= 0:
@@ -51,7 +51,7 @@ def find_leaf(state: State, point: Array) -> int:
 
 @compiled
 def coefficients(state: State, node: int, beta: Array) -> None:
-    """Fill the posterior mean of beta at k = 1, less the leaf's plane; leaves the factor of its precision in the work space."""
+    """Fill the posterior mean of beta at k = 1, less the leaf's plane; leaves the precision's factor in ``small``."""
     m = state.integer[N_MEAN]
     posterior_of_beta(state, node, 1.0)
     for a in range(m - 1, -1, -1):

@@ -1,7 +1,7 @@
 """A tree as one row of numbers, and back: what a run keeps of a draw.
 
-Nodes stand in pre-order. An internal node is (column, cut, its place between two inputs); a leaf is (-1, ...) with its parameters.
-The row ends with the hyper-parameters.
+Nodes stand in pre-order. An internal node is (column, cut, its place between two inputs); a leaf is (-1, ...) with its
+parameters. The row ends with the hyper-parameters.
 """
 
 import numpy as np

@@ -199,7 +199,7 @@ def start_balanced(rng: np.random.Generator, state: State) -> int:
 
 @allocating
 def _halve(state: State, node: int, most_rows: int) -> bool:
-    """Split a leaf with too many distinct inputs at the median of its longest side that allows it; say if it was done."""
+    """Split a leaf with too many inputs at the median of the longest side that allows it; say if it was done."""
     rows = state.order[state.tree[node, START] : state.tree[node, END]].copy()
     if rows.size <= most_rows:
         return False

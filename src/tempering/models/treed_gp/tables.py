@@ -42,8 +42,8 @@ def numeric_columns(table: pd.DataFrame, names: list[str], path: Path) -> Floats
             came = repr(cell) if isinstance(cell, str) else "missing" if np.isnan(cell) else f"{cell:g}"
             is_text = bad.size == len(numbers) and isinstance(cell, str)
             remedy = (
-                f"{name} seems to hold categories: write a column of 0 and 1 for each of them but one (pandas.get_dummies), "
-                "or leave it out with --inputs."
+                f"{name} seems to hold categories: write a column of 0 and 1 for each of them but one "
+                "(pandas.get_dummies), or leave it out with --inputs."
                 if is_text
                 else "Drop or fill those rows."
             )

@@ -96,8 +96,8 @@ def prepare(inputs: ArrayLike, response: ArrayLike) -> TrainingData:
     lowest, spread = float(z.min()), float(np.ptp(z)) or 1.0
     if not (np.isfinite(spread) and np.all(np.isfinite(width))):
         raise InputError(
-            "The difference of the largest and the smallest value of y, and of each column of X, must be a float, but one "
-            "is larger than 1.8e308. Divide by a constant."
+            "The difference of the largest and the smallest value of y, and of each column of X, must be a float, "
+            "but one is larger than 1.8e308. Divide by a constant."
         )
     centre = lowest + spread * float(np.mean((z - lowest) / spread))  # the sum of all might have no room in a float
     distinct, where = np.unique((x - low) / width, axis=0, return_inverse=True)
