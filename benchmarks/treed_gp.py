@@ -26,6 +26,7 @@ from tempering.estimators import ess_of_autocorrelation
 from tempering.experiments import exponential, motorcycle
 from tempering.ladder import Ladder
 from tempering.models.treed_gp import Proposals, TreedGP
+from tempering.models.treed_gp.fitting import usual_rounds
 
 LADDER = Ladder.geometric(40, 0.1)
 # Measured with tgp 2.4-21 on one core, seconds of the processor a round, for machines without R.
@@ -217,7 +218,7 @@ def errors(
     x: Any, y: Any, x_test: Any, truth: Any, y_test: Any, n: int, scale: float, seed: int
 ) -> tuple[float, float, float, float, float, float]:
     """Return root mean square errors of the surface, coverages of new responses, and seconds, ours and tgp's."""
-    usual = TreedGP().draws
+    usual = usual_rounds(len(x))
     model = TreedGP(draws=max(500, int(scale * usual)), tune=max(500, int(scale * usual)), random_state=seed)
     (mean, band), seconds = timed(lambda: model.fit(x, y).predict(x_test, quantiles=[0.05, 0.95]))
     peer = run_tgp(x, y, n, n // 2, tempered=False, new=x_test, seed=seed)

@@ -25,13 +25,13 @@ def fit(
     response: Annotated[str, typer.Option(help="Column of the response.")],
     out: Annotated[Path, typer.Option(help="Where the fitted model goes.", metavar="MODEL")],
     inputs: Annotated[str | None, typer.Option(help="Input columns, by commas; all others by default.")] = None,
-    leaf: Annotated[str, typer.Option(help="gp, gp_linear, linear or constant.")] = "gp",
+    leaf: Annotated[str, typer.Option(help="gp_linear, gp, linear or constant.")] = "gp_linear",
     tree: Annotated[bool, typer.Option(help="Partition the input space.")] = True,
     correlation: Annotated[
         str, typer.Option(help="separable, isotropic, matern12, matern32 or matern52.")
     ] = "separable",
-    draws: Annotated[int, typer.Option(help="Rounds kept of each chain.")] = 20_000,
-    tune: Annotated[int, typer.Option(help="Rounds before that.")] = 20_000,
+    draws: Annotated[int | None, typer.Option(help="Rounds kept of each chain; by the number of rows.")] = None,
+    tune: Annotated[int | None, typer.Option(help="Rounds before that; as many.")] = None,
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 2,
     hottest: Annotated[float, typer.Option(help="Smallest inverse temperature; 1 does not temper.")] = 0.1,
     rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",

@@ -67,6 +67,8 @@ class Posterior:
     trace: tuple[Remembered, ...]
     n_round_trips: int
     seconds: float
+    prediction_r_hat: float = float("nan")
+    """How far the chains' predictions are apart, in predictive deviations: sqrt(1 + gap^2); NaN for one chain."""
     map_rows: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     """Draws of the parameters given the tree `map_leaves` chooses, at k = 1: shape (n, record length)."""
 

@@ -21,8 +21,8 @@ from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.design import Design
 from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.evidence import log_evidence
-from tempering.models.treed_gp.fitting import Plan, fit
-from tempering.models.treed_gp.learning import first_ladder
+from tempering.models.treed_gp.fitting import Plan, fit, usual_rounds
+from tempering.models.treed_gp.learning import first_ladder, usual_hottest
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.parameters import NestedParameters, settings_of
 from tempering.models.treed_gp.predictor import Predictor
@@ -44,8 +44,9 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
 
     Parameters
     ----------
-    leaf : {"gp", "gp_linear", "linear", "constant"}
-        Model of a leaf; ``"gp_linear"`` can jump to the limiting linear model.
+    leaf : {"gp_linear", "gp", "linear", "constant"}
+        Model of a leaf. ``"gp_linear"`` is a Gaussian process in which each input can be switched off, down to the
+        linear model: the data choose.
     tree : bool
         Whether there is a tree at all.
     mean : {"linear", "constant"}
@@ -60,9 +61,13 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``; "tuned" chooses
         rungs and their number while tuning; [1] does not temper.
     hottest : float
-        The smallest inverse temperature where ``ladder`` is None or "tuned".
-    draws, tune, chains : int
-        Rounds kept and rounds of tuning, of each chain, and the number of chains.
+        The smallest inverse temperature where ``ladder`` is None or "tuned"; where leaves are limited in size
+        (``max_rows``, above 800 distinct inputs) the default ladder ends nearer to 1.
+    draws, tune : int, optional
+        Rounds kept and rounds of tuning, of each chain. None is 20 000 up to 400 distinct inputs, and fewer beyond, as
+        rounds become slower: 20 000 sqrt(400 / n), at least 1500.
+    chains : int
+        Number of chains.
     thin : int
         Rounds from one draw that enters the sums to the next.
     kept : int
@@ -101,7 +106,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
 
     def __init__(
         self,
-        leaf: str = "gp",
+        leaf: str = "gp_linear",
         tree: bool = True,
         mean: str = "linear",
         correlation: str = "separable",
@@ -110,8 +115,8 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         temper: str = "likelihood",
         ladder: Ladder | Sequence[float] | str | None = None,
         hottest: float = 0.1,
-        draws: int = 20_000,
-        tune: int = 20_000,
+        draws: int | None = None,
+        tune: int | None = None,
         chains: int = 2,
         thin: int = 1,
         kept: int = 200,
@@ -174,7 +179,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
             points = self.model_.data.scale(self._inputs(X_predict))
         is_open = self.random_state is None and checkpoint is not None  # then a checkpoint remembers its seed
         seed = None if is_open else seed_from(self.random_state)
-        plan = self._plan(points)
+        plan = self._plan(points, len(self.model_.data.x))
         self.posterior_ = fit(
             self.model_, plan, rng=seed, progress=self.progress, executor=executor, checkpoint=checkpoint
         )
@@ -194,18 +199,21 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
             temper=self.temper,
         )
 
-    def _plan(self, points: Floats | None) -> Plan:
+    def _plan(self, points: Floats | None, n_distinct: int) -> Plan:
         for name in ("draws", "tune", "chains", "thin", "kept", "predict_every"):
             value = getattr(self, name)
+            if value is None and name in ("draws", "tune"):
+                continue
             if not (isinstance(value, int | np.integer) and value >= (0 if name == "tune" else 1)):
                 raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
         if not 0.0 <= self.hottest <= 1.0:
             raise InputError(f"hottest must lie in [0, 1], but got {self.hottest!r}. It is 1 / temperature.")
+        usual = usual_rounds(n_distinct)
         return Plan(
             ladder=self._ladder(),
             hottest=self.hottest,
-            draws=self.draws,
-            tune=self.tune,
+            draws=usual if self.draws is None else self.draws,
+            tune=usual if self.tune is None else self.tune,
             chains=self.chains,
             thin=self.thin,
             kept=self.kept,
@@ -217,7 +225,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     def _ladder(self) -> Ladder | None:
         """Return the ladder asked for; None where it is to be tuned."""
         if self.ladder is None:
-            return first_ladder(self.hottest)
+            return first_ladder(usual_hottest(self.model_, self.hottest))
         if isinstance(self.ladder, str):
             if self.ladder != "tuned":
                 raise InputError(f"ladder must be numbers or 'tuned', but got {self.ladder!r}. Pass [1, 0.5, 0.1].")

@@ -19,6 +19,7 @@ from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import carrying_out
 from tempering.ladder import Ladder
 from tempering.models.treed_gp import layout
+from tempering.models.treed_gp.agreement import prediction_r_hat
 from tempering.models.treed_gp.combining import Posterior, check_rule, combine
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, Keep, TreedGPEngine, n_workers
@@ -57,6 +58,17 @@ class Plan:
     rule: str
     points: Floats | None = None
     predict_every: int = 10
+
+
+def usual_rounds(n_distinct: int) -> int:
+    """Return how many rounds a chain is tuned for, and how many are kept, where nobody says.
+
+    Examples
+    --------
+    >>> usual_rounds(100), usual_rounds(1600), usual_rounds(1_000_000)
+    (20000, 10000, 1500)
+    """
+    return max(1500, int(20_000 * min(1.0, (400 / n_distinct) ** 0.5)))
 
 
 def fit(
@@ -106,7 +118,9 @@ def fit(
         seconds = time.perf_counter() - started if execution.folder is None else execution.folder.seconds_spent
     found = combine(chains, traces, schedule, keep.edges, plan.rule, plan.kept, stream(seed, plan.chains), seconds)
     best = found.best_rows[found.map_leaves - 1]
-    return replace(found, map_rows=draw_given_tree(model, best, stream(seed, plan.chains + 1)))
+    r_hat = prediction_r_hat(model, [chain.sums for chain in chains], found.shares, stream(seed, plan.chains + 2))
+    given_tree = draw_given_tree(model, best, stream(seed, plan.chains + 1))
+    return replace(found, map_rows=given_tree, prediction_r_hat=r_hat)
 
 
 def begin_sums(engine: TreedGPEngine, chains: list[Chain], plan: Plan, keep: Keep, n_rungs: int) -> None:

@@ -41,6 +41,7 @@ def save(model: TreedGP, path: str | Path) -> None:
         "linear_share": posterior.linear_share,
         "n_round_trips": posterior.n_round_trips,
         "seconds": posterior.seconds,
+        "prediction_r_hat": posterior.prediction_r_hat,
         "feature_names": None if names is None else [str(name) for name in names],
         "response": getattr(model, "response_name_", None),
     }
@@ -152,4 +153,5 @@ def _posterior(facts: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
         trace=traces,
         n_round_trips=facts["n_round_trips"],
         seconds=facts["seconds"],
+        prediction_r_hat=facts["prediction_r_hat"],
     )
