@@ -57,6 +57,7 @@ class Result(NamedTuple):
 
 def run_ours(x: Any, y: Any, total: int, tune: int, *, ladder: Ladder, moves: float, seed: int = 1) -> TreedGP:
     model = TreedGP(
+        leaf="gp",  # as btgp
         ladder=ladder,
         draws=total,
         tune=tune,

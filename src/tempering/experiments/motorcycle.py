@@ -111,6 +111,7 @@ def regressor(draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int
     from tempering.models.treed_gp import Proposals, TreedGP
 
     return TreedGP(
+        leaf="gp",
         ladder=ladder,
         draws=draws,
         tune=min(n_tune, draws),

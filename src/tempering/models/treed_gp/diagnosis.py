@@ -81,9 +81,7 @@ def _about_predictions(posterior: Posterior) -> list[str]:
     if not r_hat > LARGE_R_HAT:
         return []
     gap = np.sqrt(2.0 * (r_hat**2 - 1.0))
-    return [
-        f"chains disagree about the predictions, by {gap:.2g} predictive standard deviations: raise draws and tune."
-    ]
+    return [f"chains disagree about the predictions, by {gap:.2g} predictive deviations: raise draws and tune."]
 
 
 def _about_visits(posterior: Posterior) -> list[str]:
