@@ -22,7 +22,7 @@ from tempering.models.treed_gp.design import Design
 from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.evidence import log_evidence
 from tempering.models.treed_gp.fitting import Plan, fit, usual_rounds
-from tempering.models.treed_gp.learning import first_ladder, usual_hottest
+from tempering.models.treed_gp.learning import first_ladder
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.parameters import NestedParameters, settings_of
 from tempering.models.treed_gp.predictor import Predictor
@@ -58,11 +58,11 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     temper : {"likelihood", "likelihood_and_tree"}
         What is raised to the power k.
     ladder : Ladder, sequence of float, "tuned" or None
-        Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``; "tuned" chooses
-        rungs and their number while tuning; [1] does not temper.
+        Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``, but [1] where leaves are
+        limited in size (``max_rows`` of the prior, above 800 distinct inputs): through dozens of leaves no chain comes
+        round. "tuned" chooses rungs and their number while tuning; [1] does not temper.
     hottest : float
-        The smallest inverse temperature where ``ladder`` is None or "tuned"; where leaves are limited in size
-        (``max_rows``, above 800 distinct inputs) the default ladder ends nearer to 1.
+        The smallest inverse temperature where ``ladder`` is None or "tuned".
     draws, tune : int, optional
         Rounds kept and rounds of tuning, of each chain. None is 20 000 up to 400 distinct inputs, and fewer beyond, as
         rounds become slower: 20 000 sqrt(400 / n), at least 1500.
@@ -225,7 +225,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     def _ladder(self) -> Ladder | None:
         """Return the ladder asked for; None where it is to be tuned."""
         if self.ladder is None:
-            return first_ladder(usual_hottest(self.model_, self.hottest))
+            return first_ladder(1.0 if self.model_.is_large else self.hottest)
         if isinstance(self.ladder, str):
             if self.ladder != "tuned":
                 raise InputError(f"ladder must be numbers or 'tuned', but got {self.ladder!r}. Pass [1, 0.5, 0.1].")

@@ -64,7 +64,8 @@ class KeptEngine(TreedGPEngine):
     def _in_pieces(self, chains: list[Chain], schedule: Schedule, n: int, *, moving: bool) -> list[Trace]:
         """Advance all chains by ``n`` rounds, and stop between two pieces if asked to."""
         assert self.execution is not None
-        parts, pace, left = [], Pace(), n
+        parts: list[list[Trace]] = []
+        pace, left = Pace(), n
         while left > 0 or not parts:
             self.execution.interruption.stop_tuning(self.execution.how_to_go_on)
             parts.append(super().advance(chains, schedule, pace.next(left), moving=moving))

@@ -8,7 +8,6 @@ begin where they are wanted.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,10 +16,8 @@ from numpy.typing import NDArray
 from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError, SamplerError
 from tempering.ladder import Ladder
-from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, TreedGPEngine
-from tempering.models.treed_gp.model import TreedGPModel
 from tempering.progress import Report
 from tempering.tuning.density_of_states import DensityOfStates, Energies
 from tempering.tuning.ladder_choice import choose_ladder
@@ -40,19 +37,6 @@ def first_ladder(hottest: float) -> Ladder:
     if hottest > 0.0:
         return Ladder.geometric(FIRST_RUNGS, hottest)
     return Ladder([*Ladder.geometric(FIRST_RUNGS - 1, 1e-3), 0.0])
-
-
-def usual_hottest(model: TreedGPModel, hottest: float) -> float:
-    """Return how hot the default ladder becomes: as asked, less hot where many leaves make energies spread.
-
-    The log likelihood of p parameters has a variance of about p / (2 k^2) at k, so that neighbours overlap if
-    log k changes by sqrt(2 / p) at most. Large data sets have hundreds of leaves.
-    """
-    if not model.is_large:
-        return hottest
-    n_leaves = 2 * len(model.data.x) // int(model.integer[layout.MAX_ROWS])
-    p = n_leaves * (int(model.integer[layout.N_RANGES]) + int(model.integer[layout.N_MEAN]) + 2)
-    return max(hottest, math.exp(-(FIRST_RUNGS - 1) * math.sqrt(2.0 / p)))
 
 
 def tune(

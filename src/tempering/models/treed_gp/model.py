@@ -203,7 +203,7 @@ class TreedGPModel:
     @property
     def is_large(self) -> bool:
         """Whether one leaf cannot hold all data: then there is no exact draw of the prior."""
-        return len(self.data.x) > self.integer[layout.MAX_ROWS]
+        return len(self.data.x) > int(self.integer[layout.MAX_ROWS])
 
     def sample_reference(self, rng: np.random.Generator) -> State:
         """Return an exact draw of the distribution at k = 0."""

@@ -110,7 +110,7 @@ class Predictor:
 def _checked_levels(levels: float | Sequence[float]) -> list[float]:
     """Return the levels as a list; one number is a list of one."""
     try:
-        found = [float(level) for level in np.atleast_1d(levels)]  # type: ignore[arg-type]
+        found = [float(level) for level in np.atleast_1d(levels)]
     except (TypeError, ValueError):
         found = []
     if not found or not all(0.0 < level < 1.0 for level in found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.surfaces import surface_means
 
 Floats = NDArray[np.float64]
+Quantiles = Callable[[Floats], Floats]
 
 N_BINS = 21  # of an input's quantiles, at whose middles its main effect is reported
 
@@ -54,20 +55,21 @@ class Sensitivity:
         return "\n".join(lines)
 
 
-def input_quantiles(inputs: Floats, names: tuple[str, ...], distributions: Mapping[Any, Any] | None) -> list[Any]:
+def _quantiles(column: Floats, chosen: Any) -> Quantiles:
+    """Return a quantile function of what was chosen for a column."""
+    if hasattr(chosen, "ppf"):
+        return cast(Quantiles, chosen.ppf)
+    if chosen is not None:
+        values = np.sort(np.asarray(chosen, np.float64))
+        return lambda u: values[np.minimum((u * len(values)).astype(int), len(values) - 1)]
+    low, width = float(column.min()), float(np.ptp(column))
+    return lambda u: low + width * u
+
+
+def input_quantiles(inputs: Floats, names: tuple[str, ...], distributions: Mapping[Any, Any] | None) -> list[Quantiles]:
     """Return a quantile function for each column: of the distribution given, or uniform between the data's ends."""
     given = dict(distributions or {})
-    functions = []
-    for j, name in enumerate(names):
-        chosen = given.pop(name, given.pop(j, None))
-        if chosen is None:
-            low, width = inputs[:, j].min(), np.ptp(inputs[:, j])
-            functions.append(lambda u, low=low, width=width: low + width * u)
-        elif hasattr(chosen, "ppf"):
-            functions.append(chosen.ppf)
-        else:
-            values = np.sort(np.asarray(chosen, np.float64))
-            functions.append(lambda u, v=values: v[np.minimum((u * len(v)).astype(int), len(v) - 1)])
+    functions = [_quantiles(inputs[:, j], given.pop(name, given.pop(j, None))) for j, name in enumerate(names)]
     if given:
         raise InputError(
             f"distributions has entries for {', '.join(map(repr, given))}, which are not inputs. The inputs are "
@@ -77,7 +79,7 @@ def input_quantiles(inputs: Floats, names: tuple[str, ...], distributions: Mappi
 
 
 def analyse(
-    model: TreedGPModel, rows: Floats, quantiles: list[Any], n: int, rng: np.random.Generator
+    model: TreedGPModel, rows: Floats, quantiles: list[Quantiles], n: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return first-order and total indices of each tree's surface, and the grid and its main effects.
 

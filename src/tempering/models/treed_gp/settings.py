@@ -59,7 +59,9 @@ class Prior:
     tau2_start
         Value of tau^2 where it is fixed.
     range_, nugget
-        (shape, rate, shape, rate) of an equal mixture of two gammas.
+        (shape, rate, shape, rate) of an equal mixture of two gammas. The default of the ranges has means 0.2 and 5:
+        surfaces that are nearly plane in an input need ranges that tgp's default, (1, 20, 10, 10), with means 0.05 and
+        1, does not reach.
     range_fixed, nugget_fixed
         A value instead of a prior.
     base_columns, first_split
@@ -90,7 +92,7 @@ class Prior:
     tau2: tuple[float, float] = (5.0, 10.0)
     tau2_rates: tuple[float, float] = (0.2, 0.1)
     tau2_start: float = 1.0
-    range_: GammaMixture = (1.0, 20.0, 10.0, 10.0)
+    range_: GammaMixture = (1.0, 5.0, 1.0, 0.2)
     nugget: GammaMixture = (1.0, 1.0, 1.0, 1.0)
     range_fixed: float | None = None
     nugget_fixed: float | None = None
