@@ -1,12 +1,14 @@
 """`TreedGP` as its users meet it: scikit-learn's checks, predictions against twins, bad input, files."""
 
+import pickle
 import tracemalloc
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import treed_gp_twin as twin
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
@@ -368,7 +370,7 @@ def test_the_unit_of_the_response_does_not_matter(scale):
     assert np.all(deviation > 0)
     for value, other in zip((mean, deviation, band), scaled.predict(x, return_std=True, quantiles=[0.9]), strict=True):
         np.testing.assert_allclose(other / scale, value, rtol=1e-6)
-    np.testing.assert_allclose(scaled.sample_y(x, 2, 1) / scale, plain.sample_y(x, 2, 1), rtol=1e-6)
+    np.testing.assert_allclose(scaled.sample_y(x[:1], 2, 1) / scale, plain.sample_y(x[:1], 2, 1), rtol=1e-6)
     with pytest.raises(InputError, match=r"1\.8e308"):
         short().fit(x, np.where(np.arange(60) < 3, -1.7e308, 1.7e308))
 
@@ -449,3 +451,33 @@ def test_a_run_looks_up_every_half_second(monkeypatch):
         clock[0] += n * a_round
         longest = max(longest, n * a_round) if left < 49_000 else longest
     assert longest < 0.6
+
+
+def test_columns_of_categories_in_a_data_frame_are_split_on(tmp_path):
+    rng = np.random.default_rng(3)
+    x = pd.DataFrame({"kind": rng.choice(["red", "blue"], 90), "speed": rng.random(90)})
+    y = np.where(x["kind"] == "red", 2 * x["speed"], -1.0) + 0.05 * rng.standard_normal(90)
+    model = short(leaf="linear", draws=2000, tune=1000).fit(x, y)
+    assert list(model.feature_names_in_) == ["speed", "kind=red"]
+    assert model.feature_importances_ == pytest.approx([0, 1], abs=0.1)
+    assert model.score(x, y) > 0.95
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(TreedGP.load(tmp_path / "model.npz").predict(x), model.predict(x))
+    with pytest.raises(InputError, match="category 'green'"):
+        model.predict(x.assign(kind="green"))
+    with pytest.raises(InputError, match="kind is missing"):
+        model.predict(x[["speed"]])
+    with pytest.raises(InputError, match="without a category"):
+        short().fit(x.assign(kind=None), y)
+    with pytest.raises(InputError, match="one column of numbers"):
+        short().fit(x[["kind"]], y)
+
+
+def test_a_pickled_model_predicts_the_same():
+    x, y = wiggle()
+    model = short(leaf="constant").fit(x, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(x), model.predict(x))
+    weight = np.linspace(0, 1, 60)
+    assert model.score(x, y, sample_weight=weight) != model.score(x, y)
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        model.fit(sparse.csr_matrix(x), y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tempering.estimators import Estimate
 from tempering.execution.checkpoint import Checkpoint
 from tempering.ladder import Ladder
 from tempering.models.treed_gp import storage
+from tempering.models.treed_gp.categories import Categories
 from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.design import Design
 from tempering.models.treed_gp.diagnosis import diagnosis_of
@@ -104,6 +106,8 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     array([0., 1.])
     """
 
+    _categories: Categories | None = None
+
     def __init__(
         self,
         leaf: str = "gp_linear",
@@ -158,7 +162,8 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         Parameters
         ----------
         X, y : array_like, shapes (n, d) and (n,)
-            Training data. Rows that are equal in X may differ in y.
+            Training data. Rows that are equal in X may differ in y. In a data frame, columns of text, categories or
+            Booleans become columns of 0 and 1, last: the tree splits on them, and leaves do not use them.
         X_predict : array_like, shape (n_points, d), optional
             Inputs at which predictions are summed over all draws as they come: `running_prediction_`.
             They have no influence on the model.
@@ -169,8 +174,10 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
             goes on from there. Ctrl-C ends a fit at its next block and takes the draws there are.
         """
         check_rows(y, "Response y")
+        self._categories = Categories.of(X)
+        numbers = X if self._categories is None else self._categories.apply(X)
         inputs, response = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False, ensure_min_samples=1
+            self, numbers, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False, ensure_min_samples=1
         )
         check_finite(inputs, "Input X")
         self.model_ = self._build(inputs, response)
@@ -187,6 +194,9 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         return self
 
     def _build(self, inputs: Floats, response: Floats) -> TreedGPModel:
+        prior = settings_of(Prior, self.prior, "prior")
+        if self._categories is not None and prior.base_columns is None:
+            prior = replace(prior, base_columns=len(self._categories.numbers))
         return TreedGPModel(
             inputs,
             response,
@@ -194,7 +204,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
             tree=self.tree,
             mean=self.mean,
             correlation=self.correlation,
-            prior=settings_of(Prior, self.prior, "prior"),
+            prior=prior,
             proposals=settings_of(Proposals, self.proposals, "proposals"),
             temper=self.temper,
         )
@@ -233,6 +243,8 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         return self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
 
     def _inputs(self, X: ArrayLike) -> Floats:
+        if self._categories is not None:
+            X = self._categories.apply(X)
         inputs = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
         check_finite(inputs, "Input X")
         return np.asarray(inputs)

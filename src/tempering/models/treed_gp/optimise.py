@@ -39,7 +39,7 @@ def choose_spread(candidates: ArrayLike, n: int, known: ArrayLike | None = None)
     """Choose candidates that are far from each other and from known inputs, greedily: their indices, shape (n,).
 
     Inputs are scaled to the candidates' box. The farthest point first: within a factor of two of the best maximin
-    design (Gonzalez 1985). It takes the place of tgp's D-optimal designs (``tgp.design``), which need a tree to begin with.
+    design (Gonzalez 1985). It takes the place of tgp's D-optimal designs (``tgp.design``).
     """
     points = np.asarray(candidates, np.float64)
     low, width = points.min(axis=0), np.ptp(points, axis=0)
@@ -126,8 +126,8 @@ class Minimiser:
         points, values = np.atleast_2d(np.asarray(x, np.float64)), np.atleast_1d(np.asarray(y, np.float64))
         if points.shape != (len(values), len(self.box)):
             raise InputError(
-                f"tell needs one value for each point of {len(self.box)} inputs, but got points of shape {points.shape} "
-                f"and values of shape {values.shape}."
+                f"tell needs one value for each point of {len(self.box)} inputs, but got points of shape "
+                f"{points.shape} and values of shape {values.shape}."
             )
         good = np.isfinite(values)
         self.inputs = np.concatenate([self.inputs, points[good]])

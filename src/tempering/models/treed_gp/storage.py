@@ -12,6 +12,7 @@ import numpy as np
 from tempering.errors import InputError
 from tempering.estimators.rung_sums import RungSums
 from tempering.ladder import Ladder
+from tempering.models.treed_gp.categories import Categories
 from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.fitting import Remembered
 from tempering.models.treed_gp.parameters import GROUPS, settings_of
@@ -44,6 +45,7 @@ def save(model: TreedGP, path: str | Path) -> None:
         "prediction_r_hat": posterior.prediction_r_hat,
         "feature_names": None if names is None else [str(name) for name in names],
         "response": getattr(model, "response_name_", None),
+        "categories": None if model._categories is None else asdict(model._categories),
     }
     arrays: dict[str, Any] = {
         "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
@@ -103,6 +105,10 @@ def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
     for name, kind in GROUPS.items():
         settings[name] = None if settings[name] is None else kind(**_tuples(settings[name]))
     model = cls(**settings)
+    known = facts["categories"]
+    if known is not None:
+        levels = {name: tuple(values) for name, values in known["levels"].items()}
+        model._categories = Categories(tuple(known["numbers"]), levels)
     model._training = arrays["inputs"], arrays["responses"]
     model.model_ = model._build(*model._training)
     model.n_features_in_ = arrays["inputs"].shape[1]
