@@ -32,6 +32,16 @@ if (!is.null(XX)) { cat("mean", fit$ZZ.km, "\n"); cat("low", fit$ZZ.q1, "\n"); c
 """
 
 
+# Debian's places: R takes the library found first, whatever the system's own choice is.
+BLAS = {"reference BLAS": "blas", "OpenBLAS": "openblas-pthread"}
+
+
+def blas_found() -> dict[str, Path]:
+    """Return the BLAS libraries that R can be run with, by name."""
+    places = {name: Path("/usr/lib/x86_64-linux-gnu") / folder for name, folder in BLAS.items()}
+    return {name: place for name, place in places.items() if (place / "libblas.so.3").exists()}
+
+
 def has_tgp() -> bool:
     if shutil.which("Rscript") is None:
         return False
@@ -39,8 +49,21 @@ def has_tgp() -> bool:
     return check.returncode == 0
 
 
-def run_tgp(x: Any, y: Any, total: int, burn: int, *, tempered: bool, new: Any = None, seed: int = 1) -> dict[str, Any]:
-    """Run tgp's btgp; return seconds of the processor, rounds, leaves and predictions."""
+def run_tgp(
+    x: Any,
+    y: Any,
+    total: int,
+    burn: int,
+    *,
+    tempered: bool,
+    new: Any = None,
+    seed: int = 1,
+    blas: Path | None = None,
+) -> dict[str, Any]:
+    """Run tgp's btgp; return seconds of the processor, rounds, leaves and predictions.
+
+    ``blas`` is the folder of the BLAS it uses; the system's own by default.
+    """
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         names = ",".join(f"x{j}" for j in range(x.shape[1]))
@@ -52,6 +75,8 @@ def run_tgp(x: Any, y: Any, total: int, burn: int, *, tempered: bool, new: Any =
         mode = "tempered" if tempered else "plain"
         task = [at / "x.csv", at / "z.txt", total, burn, seed, at / "new.csv", mode]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        if blas is not None:
+            environment["LD_LIBRARY_PATH"] = str(blas)
         command = ["Rscript", str(at / "run.R"), *map(str, task)]
         # in that folder, since tgp leaves files where it runs
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=at)

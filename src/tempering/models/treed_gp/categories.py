@@ -28,8 +28,8 @@ class Categories:
         numbers = tuple(str(c) for c in X.columns if c not in text)
         if not numbers:
             raise InputError(
-                f"Leaves need at least one column of numbers, but {', '.join(map(str, text))} all hold categories. Code "
-                "one of them as numbers, or use another model."
+                f"Leaves need at least one column of numbers, but {', '.join(map(str, text))} all hold categories. "
+                "Code one of them as numbers, or use another model."
             )
         return cls(numbers, {str(c): _levels(X[c], str(c)) for c in text})
 

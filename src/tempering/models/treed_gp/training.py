@@ -89,16 +89,17 @@ def prepare(inputs: ArrayLike, response: ArrayLike) -> TrainingData:
         raise InputError(
             f"A treed GP needs at least 2 rows, but got n_samples = {len(x)}. Pass more data.",
         )
-    columns = np.flatnonzero(np.ptp(x, axis=0) > 0)
-    _report_constant(x.shape[1], columns)
-    x = x[:, columns]
-    low, width = x.min(axis=0), np.ptp(x, axis=0)
-    lowest, spread = float(z.min()), float(np.ptp(z)) or 1.0
-    if not (np.isfinite(spread) and np.all(np.isfinite(width))):
+    with np.errstate(over="ignore"):
+        widths, spread = np.ptp(x, axis=0), float(np.ptp(z)) or 1.0
+    if not (np.isfinite(spread) and np.all(np.isfinite(widths))):
         raise InputError(
             "The difference of the largest and the smallest value of y, and of each column of X, must be a float, "
             "but one is larger than 1.8e308. Divide by a constant."
         )
+    columns = np.flatnonzero(widths > 0)
+    _report_constant(x.shape[1], columns)
+    x = x[:, columns]
+    low, width, lowest = x.min(axis=0), widths[columns], float(z.min())
     centre = lowest + spread * float(np.mean((z - lowest) / spread))  # the sum of all might have no room in a float
     distinct, where = np.unique((x - low) / width, axis=0, return_inverse=True)
     y = _collapse((z - centre) / spread, where.ravel(), len(distinct))
