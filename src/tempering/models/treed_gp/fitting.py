@@ -199,6 +199,8 @@ def draw(
         if execution.is_due or is_stopped or drawn.n_done == plan.draws:
             write_draws(execution, chains, drawn, drawn.n_done)
         report(n, "")
+        if hasattr(report, "show"):
+            report.show(f"{sum(trip.count for trip in drawn.trips)} round trips")
         if is_stopped:
             execution.warn_of_stop(drawn.n_done, plan.draws)
             break

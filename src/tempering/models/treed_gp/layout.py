@@ -93,6 +93,7 @@ AROUND_BETA0, AROUND_LEAST_SQUARES, FLAT = range(3)
 REAL_LENGTH = 42
 
 NUGGET_FLOOR = 1e-10  # the prior of the nugget is shifted by it, so that the correlation matrix has a factor
+NUGGET_LEAST = 1e-20  # above the floor, where the prior ends: less would be lost in rounding
 
 # Rows of ``counters[rung]``: proposals tried and accepted.
 GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE = range(7)
