@@ -89,8 +89,9 @@ AROUND_BETA0, AROUND_LEAST_SQUARES, FLAT = range(3)
     RANGE_CONSTANTS,  # log of the constant of each gamma density
     NUGGET_CONSTANTS,
     P_RANGE,
-) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41)
-REAL_LENGTH = 42
+    P_ALIKE,
+) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41, 42)
+REAL_LENGTH = 43
 
 NUGGET_FLOOR = 1e-10  # the prior of the nugget is shifted by it, so that the correlation matrix has a factor
 NUGGET_LEAST = 1e-20  # above the floor, where the prior ends: less would be lost in rounding

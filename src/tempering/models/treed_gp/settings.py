@@ -163,6 +163,9 @@ class Proposals:
     far_move, far_reach
         Probability that a range or nugget is proposed up to a factor of ``far_reach`` away, uniformly in the
         logarithm, rather than within the window; the specification has no such moves, 0.
+    alike
+        Probability that grow proposes ranges and nugget of the second child near those of the first (a factor of two or
+        so) rather than from the prior; the specification has 0.
     swap_shift, swap_reach
         Probability that swap also moves both cuts, by up to ``swap_reach`` candidates each: with the smallest leaf as
         it is, an exchange alone can be impossible. The specification has 0.
@@ -179,6 +182,7 @@ class Proposals:
     joint_range_move: float = 1.0 / 3.0
     far_move: float = 0.5
     far_reach: float = 30.0
+    alike: float = 0.5
     swap_shift: float = 0.5
     swap_reach: int = 2
 
@@ -321,4 +325,5 @@ def pack_reals(
     out[layout.P_FAR] = proposals.far_move
     out[layout.LOG_FAR] = np.log(proposals.far_reach)
     out[layout.P_SHIFT] = proposals.swap_shift
+    out[layout.P_ALIKE] = proposals.alike
     return out
