@@ -5,12 +5,13 @@ processor, every method with its defaults. tgp: btgpllm; where btgp was run too,
 test rows, so that it is flattered. GP: scikit-learn's, a range for each input and noise, by maximum likelihood from
 three starts. BART: bartz, run by the Python named in TEMPERING_BARTZ_PYTHON where it is installed.
 
-    python -m benchmarks.treed_gp_accuracy --results FILE [--only ours] [--sets NAME ...] [--splits 1 2]
+    python -m benchmarks.treed_gp_accuracy --results FILE [--only ours] [--sets NAME ...] [--splits 1 2] [--json FILE]
 """
 
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -123,6 +124,7 @@ def bart(split: Split, seed: int) -> tuple[Any, Any, float]:
         return _run([python, str(folder / "run.py"), name, str(seed)], folder)
 
 
+PEERS = ("tgp", "GP", "BART")
 METHODS = {
     "ours": ours,
     "tgp btgpllm": lambda split, seed: tgp(split, seed, family="btgpllm"),
@@ -166,55 +168,73 @@ def measure(path: Path, methods: list[str], names: list[str], splits: list[int])
                 path.write_text(json.dumps(known, indent=0) + "\n")
 
 
-def summarise(path: Path, against: str = "ours") -> None:
-    """Print RMSE by data set, and geometric means of the ratios to the peers."""
-    known = {key: value for key, value in json.loads(path.read_text()).items() if value is not None}
-    table: dict[str, dict[str, dict[int, Any]]] = {}
+def by_set(paths: list[Path]) -> dict[str, dict[str, dict[int, Any]]]:
+    """Return scores by data set, method and split; tgp is the better of its families that were run."""
+    known = {key: value for path in paths for key, value in json.loads(path.read_text()).items() if value is not None}
+    found: dict[str, dict[str, dict[int, Any]]] = {}
     for key, value in known.items():
         method, name, seed = key.split("|")
-        table.setdefault(name, {}).setdefault(method, {})[int(seed)] = value
-    for found in table.values():
-        families = [found[m] for m in ("tgp btgpllm", "tgp btgp") if m in found]
+        found.setdefault(name, {}).setdefault(method, {})[int(seed)] = value
+    for methods in found.values():
+        families = [methods[m] for m in ("tgp btgpllm", "tgp btgp") if m in methods]
         if families:
-            shared = set.intersection(*(set(f) for f in families))
-            found["tgp"] = {s: min((f[s] for f in families), key=lambda v: v["rmse"]) for s in shared}
-    peers = [m for m in ("tgp", "GP", "BART") if any(m in found for found in table.values())]
-    print(f"{'RMSE over the deviation of y':32}", *(f"{m:>8}" for m in (against, *peers)), " ours / best  splits")
-    ratios: dict[tuple[str, str], list[float]] = {}
+            shared = set.intersection(*(set(family) for family in families))
+            methods["tgp"] = {s: min((f[s] for f in families), key=lambda v: float(v["rmse"])) for s in shared}
+    return found
+
+
+def tables(paths: list[Path]) -> dict[str, Any]:
+    """Return RMSE by data set, geometric means of the ratios to each peer, and coverage of 90 % intervals."""
+    found = by_set(paths)
+    peers = [m for m in PEERS if any(m in methods for methods in found.values())]
+    rows, logs = [], {}
+    coverage: dict[str, list[float]] = {}
     for name in NAMES:
-        found = table.get(name, {})
-        seeds = set.intersection(*(set(found.get(m, {})) for m in (against, *peers)))
+        methods = found.get(name, {})
+        seeds = set.intersection(*(set(methods.get(m, {})) for m in ("ours", *peers)))
         if not seeds:
             continue
-        means = {
-            m: {q: np.mean([found[m][s][q] for s in seeds]) for q in found[m][min(seeds)]} for m in (against, *peers)
-        }
-        best = min(means[m]["rmse"] for m in peers)
-        row = [f"{means[m]['rmse']:8.4f}" for m in (against, *peers)]
-        print(f"{name:32}", *row, f"{means[against]['rmse'] / best:10.3f} {len(seeds):8}")
+        rmse = {m: float(np.mean([methods[m][s]["rmse"] for s in seeds])) for m in ("ours", *peers)}
+        ratio = rmse["ours"] / min(rmse[m] for m in peers) if peers else float("nan")
+        rows.append({"data": name} | rmse | {"ours / best": ratio, "splits": len(seeds)})
+        for m in ("ours", *peers):
+            coverage.setdefault(m, []).extend(methods[m][s]["coverage"] for s in seeds)
         for m in peers:
             for q in ("rmse", "crps", "interval", "seconds"):
-                logs = [np.log(found[against][s][q] / found[m][s][q]) for s in seeds]
-                ratios.setdefault((m, q), []).append(float(np.mean(logs)))
-    for (m, q), logs in ratios.items():
-        error = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else float("nan")
-        ratio = np.exp(np.mean(logs))
-        print(f"{against} / {m:6} {q:9} {ratio:.3f} (+- {ratio * error:.3f} over {len(logs)} sets)")
-    for m in (against, *peers):
-        cover = [found[m][s]["coverage"] for found in table.values() if m in found for s in found[m]]
-        if cover:
-            print(f"coverage of 90 % intervals, {m}: {np.mean(cover):.3f}")
+                each = [np.log(methods["ours"][s][q] / methods[m][s][q]) for s in seeds]
+                logs.setdefault((m, q), []).append(float(np.mean(each)))
+    ratios = [
+        {
+            "ours over": m,
+            "score": q,
+            "geometric mean": float(np.exp(np.mean(each))),
+            "standard error": float(np.exp(np.mean(each)) * np.std(each, ddof=1) / np.sqrt(len(each))),
+            "sets": len(each),
+        }
+        for (m, q), each in logs.items()
+    ]
+    covered = [{"method": m, "coverage of 90 % intervals": float(np.mean(each))} for m, each in coverage.items()]
+    return {"rmse_over_the_deviation_of_y": rows, "ratios": ratios, "coverage": covered}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, required=True, metavar="FILE")
+    parser.add_argument(
+        "--results", type=Path, nargs="+", required=True, metavar="FILE", help="the first is written to"
+    )
     parser.add_argument("--only", nargs="*", choices=list(METHODS), default=list(METHODS), metavar="METHOD")
     parser.add_argument("--sets", nargs="*", default=list(NAMES), metavar="NAME")
     parser.add_argument("--splits", type=int, nargs="*", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the summary goes")
     options = parser.parse_args()
-    measure(options.results, options.only, options.sets, options.splits)
-    summarise(options.results)
+    measure(options.results[0], options.only, options.sets, options.splits)
+    found = tables(options.results)
+    for rows in found.values():
+        for row in rows:
+            print(*(f"{value:.4g}" if isinstance(value, float) else value for value in row.values()), sep="  ")
+    if options.json:
+        about = {"python": platform.python_version(), "processor": platform.machine()}
+        options.json.write_text(json.dumps({"about": about} | found, indent=2) + "\n")
 
 
 if __name__ == "__main__":

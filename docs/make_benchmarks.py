@@ -27,6 +27,7 @@ TITLES = {
     "default_rule": "Which rule is the default",
     "recapture": "Mark-recapture models",
     "treed_gp": "Treed Gaussian processes",
+    "treed_gp_accuracy": "Predictions of treed Gaussian processes",
     "memory": "Memory of runs in sums",
 }
 OPENING = """# Benchmarks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -114,8 +114,8 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         tree: bool = True,
         mean: str = "linear",
         correlation: str = "separable",
-        prior: Prior | None = None,
-        proposals: Proposals | None = None,
+        prior: Prior | Mapping[str, Any] | None = None,
+        proposals: Proposals | Mapping[str, Any] | None = None,
         temper: str = "likelihood",
         ladder: Ladder | Sequence[float] | str | None = None,
         hottest: float = 0.1,

@@ -19,7 +19,12 @@ from tempering.models.treed_gp.seeds import generator_of
 Floats = NDArray[np.float64]
 
 N_CANDIDATES = 400  # spread over the box; half as many again lie around the best point
-SHORT = {"draws": 2000, "tune": 2000, "kept": 60, "chains": 1}  # of each fit, where the user names no model
+SHORT: dict[str, Any] = {
+    "draws": 2000,
+    "tune": 2000,
+    "kept": 60,
+    "chains": 1,
+}  # of each fit, where the user names no model
 
 
 def latin_hypercube(n: int, bounds: ArrayLike, *, random_state: Any = None) -> Floats:
