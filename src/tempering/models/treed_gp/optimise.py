@@ -132,7 +132,7 @@ class Minimiser:
         if points.shape != (len(values), len(self.box)):
             raise InputError(
                 f"tell needs one value for each point of {len(self.box)} inputs, but got points of shape "
-                f"{points.shape} and values of shape {values.shape}."
+                f"{points.shape} and values of shape {values.shape}. Tell the points that ask returned."
             )
         good = np.isfinite(values)
         self.inputs = np.concatenate([self.inputs, points[good]])
@@ -206,5 +206,7 @@ def minimise(
 def _box(bounds: ArrayLike) -> Floats:
     box = np.asarray(bounds, np.float64)
     if box.ndim != 2 or box.shape[1] != 2 or not np.all(np.isfinite(box)) or np.any(box[:, 0] >= box[:, 1]):
-        raise InputError(f"bounds must be a pair (low, high) for each input, low < high, but got {bounds!r}.")
+        raise InputError(
+            f"bounds must be a pair (low, high) for each input, low < high, but got {bounds!r}. Pass [(0, 1)]."
+        )
     return box

@@ -29,7 +29,9 @@ def settings_of(kind: type[Group], value: Any, name: str) -> Group:
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
-        raise InputError(f"{name} must be a {kind.__name__}, a dict of its settings or None, but got {value!r}.")
+        raise InputError(
+            f"{name} must be a {kind.__name__}, a dict of its settings or None, but got {value!r}. Leave it out."
+        )
     known = [field.name for field in fields(kind)]
     unknown = [key for key in value if key not in known]
     if unknown:
