@@ -32,6 +32,20 @@ if (!is.null(XX)) { cat("mean", fit$ZZ.km, "\n"); cat("low", fit$ZZ.q1, "\n"); c
 """
 
 
+# Debian's files of BLAS and LAPACK: loaded before R starts, for its own script looks for libraries elsewhere.
+LIBRARIES = {
+    "reference BLAS": ("blas/libblas.so.3", "lapack/liblapack.so.3"),
+    "OpenBLAS": ("openblas-pthread/libblas.so.3", "openblas-pthread/liblapack.so.3"),
+}
+
+
+def blas_found() -> dict[str, str]:
+    """Return the linear algebra that R can be run with: files to load, by name."""
+    system = Path("/usr/lib/x86_64-linux-gnu")
+    files = {name: [system / file for file in names] for name, names in LIBRARIES.items()}
+    return {name: ":".join(map(str, found)) for name, found in files.items() if all(p.is_file() for p in found)}
+
+
 def has_tgp() -> bool:
     if shutil.which("Rscript") is None:
         return False
@@ -39,8 +53,21 @@ def has_tgp() -> bool:
     return check.returncode == 0
 
 
-def run_tgp(x: Any, y: Any, total: int, burn: int, *, tempered: bool, new: Any = None, seed: int = 1) -> dict[str, Any]:
-    """Run tgp's btgp; return seconds of the processor, rounds, leaves and predictions."""
+def run_tgp(
+    x: Any,
+    y: Any,
+    total: int,
+    burn: int,
+    *,
+    tempered: bool,
+    new: Any = None,
+    seed: int = 1,
+    blas: str | None = None,
+) -> dict[str, Any]:
+    """Run tgp's btgp; return seconds of the processor, rounds, leaves and predictions.
+
+    ``blas`` are the files of BLAS and LAPACK it loads; the system's own by default.
+    """
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         names = ",".join(f"x{j}" for j in range(x.shape[1]))
@@ -52,6 +79,8 @@ def run_tgp(x: Any, y: Any, total: int, burn: int, *, tempered: bool, new: Any =
         mode = "tempered" if tempered else "plain"
         task = [at / "x.csv", at / "z.txt", total, burn, seed, at / "new.csv", mode]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        if blas is not None:
+            environment["LD_PRELOAD"] = blas
         command = ["Rscript", str(at / "run.R"), *map(str, task)]
         # in that folder, since tgp leaves files where it runs
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=at)

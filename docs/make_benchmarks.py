@@ -29,6 +29,7 @@ TITLES = {
     "default_rule": "Which rule is the default",
     "recapture": "Mark-recapture models",
     "treed_gp": "Treed Gaussian processes",
+    "treed_gp_accuracy": "Predictions of treed Gaussian processes",
     "memory": "Memory of runs in sums",
     "start_up": "Time to the first answer",
     "variable_selection": "Variable selection",

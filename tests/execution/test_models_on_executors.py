@@ -15,7 +15,7 @@ from tempering.execution import processes
 from tempering.experiments import motorcycle, shags, table2
 from tempering.models import MarkRecapture, TreedGP
 from tempering.models.recapture import read
-from tempering.models.treed_gp import fitting
+from tempering.models.treed_gp import pacing
 from tempering.models.treed_gp.kept_fit import KeptEngine
 
 X = np.linspace(0.0, 1.0, 25)[:, None]
@@ -66,7 +66,7 @@ def test_control_another_seed_is_another_fit():
 def test_a_treed_gp_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypatch, pool):
     """Alone, stopped while its ladder is tuned or while draws are made; then on processes."""
     kept = tp.Checkpoint(tmp_path / "fit", seconds=0.0)
-    monkeypatch.setattr(fitting, "BLOCK", 100)
+    monkeypatch.setattr(pacing.Pace, "next", lambda self, left: min(100, left))
     with monkeypatch.context() as patch:
         stop_after(patch, n_writes)
         with pytest.raises(Stopped):
@@ -90,7 +90,7 @@ def test_the_seed_of_a_fit_without_one_is_remembered(tmp_path):
 
 
 def test_ctrl_c_ends_a_fit_at_its_next_block_with_what_there_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "BLOCK", 100)
+    monkeypatch.setattr(pacing.Pace, "next", lambda self, left: min(100, left))
     draw = KeptEngine.draw
 
     def interrupted(self, chains, schedule, n, keep):

@@ -7,7 +7,7 @@ from tempering.experiments import exponential, motorcycle
 
 
 def test_motorcycle_sets_the_papers_figures_beside_ours(tmp_path):
-    report = motorcycle.run(n_draws=400, rng=1, folder=tmp_path)
+    report = motorcycle.run(n_draws=3000, rng=1, folder=tmp_path)
     assert report["ESS ess_optimal"].paper == 9338
     assert report["T_1"].ours > 0
     assert sum(report[f"P({i} leaves), all rungs"].ours for i in range(1, 6)) == pytest.approx(1.0, abs=0.05)

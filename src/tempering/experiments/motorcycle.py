@@ -108,9 +108,11 @@ def fit_both(
 
 def regressor(draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int = N_TUNE, **moves: float) -> TreedGP:
     """Return a model of one chain, with the paper's rule; ``moves`` are settings of `Proposals`."""
-    from tempering.models.treed_gp import Proposals, TreedGP
+    from tempering.models.treed_gp import Prior, Proposals, TreedGP
 
     return TreedGP(
+        leaf="gp",
+        prior=Prior(range_=(1.0, 20.0, 10.0, 10.0), nugget=(1.0, 1.0, 1.0, 1.0)),  # those of the paper's program
         ladder=ladder,
         draws=draws,
         tune=min(n_tune, draws),

@@ -57,3 +57,29 @@ def test_bad_input_is_one_clear_error(folder):
     assert "could not be read" in error("fit", folder / "none.csv", "--response", "z", "--out", model)
     (folder / "text").write_text("x")
     assert "written by its save" in error("predict", folder / "text", folder / "new.csv")
+
+
+def test_what_cannot_be_written_is_refused_before_the_fit(folder):
+    def error(*arguments):
+        result = call("fit", folder / "data.csv", "--response", "z", *arguments, *SHORT, "--draws", "1000000000")
+        assert isinstance(result.exception, InputError)
+        return str(result.exception)
+
+    model = folder / "model.npz"
+    assert "does not exist" in error("--out", folder / "none" / "model.npz")
+    assert "cannot be written" in error("--out", folder)
+    assert "cannot be written as '.xyz'" in error("--out", model, "--plot", folder / "fit.xyz")
+    assert "does not exist" in error("--out", model, "--plot", folder / "none" / "fit.png")
+    table = pd.read_csv(folder / "data.csv").assign(c=1.0)
+    table.to_csv(folder / "data.csv", index=False)
+    assert "one or two input columns, but there are 3" in error("--out", model, "--plot", folder / "fit.png")
+
+
+def test_blanks_after_commas_and_columns_of_text(folder):
+    model = folder / "model.npz"
+    done = call("fit", folder / "data.csv", "--response", "z", "--out", model, "--inputs", "a, b", *SHORT)
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(folder / "data.csv").assign(kind="red")
+    table.to_csv(folder / "data.csv", index=False)
+    result = call("fit", folder / "data.csv", "--response", "z", "--out", model, *SHORT)
+    assert "kind seems to hold categories" in str(result.exception)

@@ -12,7 +12,7 @@ from tempering.models.treed_gp import layout, reference, summary
 from tempering.models.treed_gp import leaf as inner
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.settings import CORRELATIONS, Prior
-from tempering.models.treed_gp.summary import gram_of
+from tempering.models.treed_gp.summary import gram_of, shift_of
 
 log_likelihood, log_marginal, summarise, plant_root = map(
     twin.from_python, (inner.log_likelihood, inner.log_marginal, summary.summarise, reference.plant_root)
@@ -86,7 +86,8 @@ def test_collapsed_leaf_agrees_with_its_dense_twin(leaf, correlation):
         ranges = state.leaf[0, layout.RANGES : layout.RANGES + n_ranges]
         active = state.leaf[0, layout.RANGES + n_ranges : layout.RANGES + 2 * n_ranges]
         matrix = twin.covariance(x, ranges, active, state.leaf[0, layout.NUGGET], correlation)
-        sides = np.column_stack([twin.regressors(x, m), z])
+        f = twin.regressors(x, m)
+        sides = np.column_stack([f, z - f @ shift_of(state, 0)])
         gram = gram_of(state, 0).reshape(m + 1, m + 1)
         expected = np.linalg.solve(matrix, sides).T @ sides
         np.testing.assert_allclose(np.tril(gram), np.tril(expected), rtol=1e-7, atol=1e-7)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import treed_gp_twin as twin
 from numba import njit
+from scipy import stats
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.models.treed_gp import layout, tree
@@ -20,11 +21,14 @@ from tempering.models.treed_gp.settings import Prior, Proposals
 grow_from_python, prune_from_python, interval_from_python = map(twin.from_python, (grow, prune, tree.interval))
 
 
+# nuggets away from 0, where the dense twin loses digits
+PRIOR = Prior(split_probability=0.9, split_decay=0.4, min_leaf=4, nugget=(1.0, 1.0, 1.0, 1.0))
+
+
 def build(rng, *, temper="likelihood", n=40, n_columns=2):
     x = rng.random((n, n_columns))
     z = np.sin(6 * x[:, 0]) + 0.3 * rng.standard_normal(n)
-    prior = Prior(split_probability=0.9, split_decay=0.4, min_leaf=4)
-    return TreedGPModel(x, z, leaf="gp_linear", prior=prior, temper=temper)
+    return TreedGPModel(x, z, leaf="gp_linear", prior=PRIOR, temper=temper)
 
 
 def triangular(low, high, values):
@@ -59,7 +63,26 @@ def log_grow_ratio(small, large, node, k, tempered):
     backward = -math.log(len(large.prunable()))
     prior = (k if tempered else 1.0) * (large.log_tree_prior() - small.log_tree_prior())
     prior += large.log_places_prior() - small.log_places_prior()
+    prior += log_prior_over_proposal(small, large, node)
     return prior + large.log_marginal(k) - small.log_marginal(k) + backward - forward
+
+
+def log_prior_over_proposal(small, large, node, share=0.5, nearness=0.7):
+    """Return the log prior of the parameters that the small tree does not have, less that of how grow proposes them."""
+    alone, children = small.parameters(node), [int(large.tree[node, c]) for c in (layout.LEFT, layout.RIGHT)]
+
+    def of(snapshot, leaf):
+        return np.append(snapshot.parameters(leaf)[0], snapshot.leaf[leaf, layout.NUGGET] - layout.NUGGET_FLOOR)
+
+    heir, other = sorted(children, key=lambda c: not np.array_equal(large.parameters(c)[0], alone[0]))
+    theirs, own = of(large, heir), of(large, other)
+    near = stats.lognorm.logpdf(own, nearness, scale=theirs).sum()
+    gammas = [PRIOR.range_] * (len(own) - 1) + [PRIOR.nugget]
+    log_prior = sum(
+        np.logaddexp(*(stats.gamma.logpdf(x, a, scale=1 / b) for a, b in (g[:2], g[2:]))) - math.log(2)
+        for x, g in zip(own, gammas, strict=True)
+    )
+    return log_prior - np.logaddexp(math.log(1 - share) + log_prior, math.log(share) + near)
 
 
 @pytest.mark.parametrize("temper", ["likelihood", "likelihood_and_tree"])

@@ -23,10 +23,11 @@ from tempering.path.ladder import Ladder
 
 # beta ~ N(0, sigma^2 I), tau^2 = 1 and (a, q) fixed: p(d, g | Z) is then an integral over the plane.
 A, Q = 5.0, 10.0
+TGP = {"range_": (1.0, 20.0, 10.0, 10.0), "nugget": (1.0, 1.0, 1.0, 1.0)}  # priors within the grid
 
 
 def simple_prior(q):
-    return Prior(coefficients="fixed", sigma2=(A, q), sigma2_rates=(0.0, 0.0), tau2_rates=(0.0, 0.0))
+    return Prior(coefficients="fixed", sigma2=(A, q), sigma2_rates=(0.0, 0.0), tau2_rates=(0.0, 0.0), **TGP)
 
 
 def log_mixture(x, prior):
@@ -37,7 +38,7 @@ def log_mixture(x, prior):
 def grid(x, z, q, n=90):
     """Return (log d, log g, log posterior of a GP leaf, of a linear leaf) on a grid, at k = 1."""
     log_d, log_g = np.linspace(math.log(1e-3), math.log(6.0), n), np.linspace(math.log(1e-4), math.log(12.0), n)
-    prior = Prior()
+    prior = Prior(**TGP)
     f = twin.regressors(x, 2)
     process, linear = np.empty((n, n)), np.empty((n, n))
     flat = (np.eye(2), np.zeros(2), 1.0, A, q, 1.0)

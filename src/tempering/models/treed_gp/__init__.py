@@ -5,6 +5,19 @@
 
 from tempering.models.treed_gp.estimator import TreedGP
 from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.optimise import Minimiser, Minimum, choose_spread, latin_hypercube, minimise
+from tempering.models.treed_gp.sensitivity import Sensitivity
 from tempering.models.treed_gp.settings import Prior, Proposals
 
-__all__ = ["Prior", "Proposals", "TreedGP", "TreedGPModel"]
+__all__ = [
+    "Minimiser",
+    "Minimum",
+    "Prior",
+    "Proposals",
+    "Sensitivity",
+    "TreedGP",
+    "TreedGPModel",
+    "choose_spread",
+    "latin_hypercube",
+    "minimise",
+]

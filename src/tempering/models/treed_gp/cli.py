@@ -25,13 +25,13 @@ def fit(
     response: Annotated[str, typer.Option(help="Column of the response.")],
     out: Annotated[Path, typer.Option(help="Where the fitted model goes.", metavar="MODEL")],
     inputs: Annotated[str | None, typer.Option(help="Input columns, by commas; all others by default.")] = None,
-    leaf: Annotated[str, typer.Option(help="gp, gp_linear, linear or constant.")] = "gp",
+    leaf: Annotated[str, typer.Option(help="gp_linear, gp, linear or constant.")] = "gp_linear",
     tree: Annotated[bool, typer.Option(help="Partition the input space.")] = True,
     correlation: Annotated[
         str, typer.Option(help="separable, isotropic, matern12, matern32 or matern52.")
     ] = "separable",
-    draws: Annotated[int, typer.Option(help="Rounds kept of each chain.")] = 20_000,
-    tune: Annotated[int, typer.Option(help="Rounds before that.")] = 20_000,
+    draws: Annotated[int | None, typer.Option(help="Rounds kept of each chain; by the number of rows.")] = None,
+    tune: Annotated[int | None, typer.Option(help="Rounds before that; as many.")] = None,
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 2,
     hottest: Annotated[float, typer.Option(help="Smallest inverse temperature; 1 does not temper.")] = 0.1,
     rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",
@@ -46,10 +46,13 @@ def fit(
 
     from tempering.execution.workers import processes_or_none
     from tempering.models.treed_gp.estimator import TreedGP
-    from tempering.models.treed_gp.tables import numeric_columns, read_table
+    from tempering.models.treed_gp.tables import check_picture, check_writable, numeric_columns, read_table
 
+    check_writable(out, "--out")
     table = read_table(file)
-    names = inputs.split(",") if inputs is not None else [str(c) for c in table.columns if c != response]
+    names = [name.strip() for name in inputs.split(",")] if inputs else [str(c) for c in table.columns if c != response]
+    if plot is not None:
+        check_picture(plot, len(names))
     y = numeric_columns(table, [response], file).ravel()
     x = pd.DataFrame(numeric_columns(table, names, file), columns=names)
     model = TreedGP(
@@ -87,8 +90,10 @@ def predict(
 
     from tempering.errors import InputError
     from tempering.models.treed_gp.estimator import TreedGP
-    from tempering.models.treed_gp.tables import numeric_columns, read_table
+    from tempering.models.treed_gp.tables import check_writable, numeric_columns, read_table
 
+    if out is not None:
+        check_writable(out, "--out")
     fitted = TreedGP.load(model)
     names = [str(name) for name in fitted.feature_names_in_]
     x = pd.DataFrame(numeric_columns(read_table(file), names, file), columns=names)
@@ -148,14 +153,8 @@ def _summarise(model: "TreedGP", file: Path, out: Path, quiet: bool) -> None:
 
 def _draw(model: "TreedGP", path: Path) -> None:
     """Draw the curve or the surface to a file."""
-    from tempering.errors import InputError
     from tempering.models.treed_gp import plots
 
-    if model.n_features_in_ not in (1, 2):
-        raise InputError(
-            f"A plot needs one or two input columns, but there are {model.n_features_in_}. "
-            "Leave --plot out, or fit one or two columns."
-        )
     one = model.n_features_in_ == 1
     ax = plots.plot_curve(model) if one else plots.plot_surface(model)
     names = [str(name) for name in model.feature_names_in_]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +46,10 @@ class Posterior:
     combined_ess: float
     """Effective sample size of the combined weights, ESS(w^lambda), of Eq. 3."""
     rows: Floats
-    map_row: Floats
+    best_rows: Floats
+    """Recorded tree of the largest posterior density among those of 1, 2, ... leaves; zeros where none was seen."""
+    best_values: Floats
+    """Their log posterior densities, up to a constant: comparable for one number of leaves alone."""
     leaf_probabilities: Floats
     """P(1, 2, ... leaves)."""
     leaf_probabilities_by_rung: Floats
@@ -64,6 +67,19 @@ class Posterior:
     trace: tuple[Remembered, ...]
     n_round_trips: int
     seconds: float
+    prediction_r_hat: float = float("nan")
+    """How far the chains' predictions are apart, in predictive deviations: sqrt(1 + gap^2); NaN for one chain."""
+    map_rows: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    """Draws of the parameters given the tree `map_leaves` chooses, at k = 1: shape (n, record length)."""
+
+    @property
+    def map_leaves(self) -> int:
+        """The number of leaves of the largest posterior probability among those whose best tree is known."""
+        known = np.flatnonzero(self.best_values > -np.inf)
+        mass = np.zeros(len(self.best_values))
+        mass[: len(self.leaf_probabilities)] = self.leaf_probabilities[: len(mass)]
+        mass[-1] += self.leaf_probabilities[len(mass) :].sum()
+        return int(known[np.argmax(mass[known])]) + 1
 
 
 def combined_ess(sums: RungSums, shares: Floats) -> float:
@@ -209,7 +225,7 @@ def combine(
     counters = np.sum([chain.state.counters for chain in chains], axis=0)
     with np.errstate(invalid="ignore"):
         accepted = {name: counters[:, i, 1] / counters[:, i, 0] for i, name in enumerate(MOVES)}
-    best = max(sums, key=lambda one: float(one.best_value[0]))
+    best_rows, best_values = best_trees(sums)
     return Posterior(
         ladder=ladder,
         log_pseudo_prior=schedule.log_pseudo_prior,
@@ -218,7 +234,8 @@ def combine(
         shares=shares,
         combined_ess=combined_ess(merged, shares),
         rows=keep_trees(sums, merged, shares, n_kept, rng),
-        map_row=best.best.copy(),
+        best_rows=best_rows,
+        best_values=best_values,
         leaf_probabilities=leaves,
         leaf_probabilities_by_rung=_by_rung(traces, len(ladder), len(leaves)),
         splits_per_tree=splits,
@@ -230,6 +247,14 @@ def combine(
         n_round_trips=sum(t.n_round_trips for t in traces),
         seconds=seconds,
     )
+
+
+def best_trees(sums: Sequence[Sums]) -> tuple[Floats, Floats]:
+    """Return the best tree of each number of leaves over all chains, and its log posterior density."""
+    values = np.stack([one.best_value for one in sums])
+    chain = np.argmax(values, axis=0)
+    rows = np.stack([sums[c].best[i] for i, c in enumerate(chain)])
+    return rows, values.max(axis=0)
 
 
 def split_features(features: Floats, state: State) -> tuple[Floats, Floats, float, tuple[Floats, ...]]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tempering.models.treed_gp import surfaces
+from tempering.models.treed_gp.seeds import generator_of
+from tempering.models.treed_gp.sensitivity import Sensitivity, analyse, input_quantiles, summary
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.combining import Posterior
     from tempering.models.treed_gp.model import TreedGPModel
 
 Floats = NDArray[np.float64]
+
+MOST_RANKED = 60  # candidates of the largest expected improvement, among which several are chosen together
+N_JOINT = 200  # joint draws of the surface for that
 
 
 class Design:
@@ -42,16 +47,41 @@ class Design:
         values = data.cuts[j, : data.n_cuts[j]]
         return data.low[j] + data.width[j] * values, self.posterior_.cut_probabilities[j]
 
-    def sobol(self, n: int = 1000, random_state: Any = None) -> tuple[Floats, Floats]:
-        """Return first-order and total Sobol indices, means over the kept trees, inputs uniform on their
-        box.
+    def sensitivity(
+        self,
+        n: int = 1024,
+        *,
+        distributions: Mapping[Any, Any] | None = None,
+        level: float = 0.9,
+        random_state: Any = None,
+    ) -> Sensitivity:
+        """Say how much of the surface's variance each input explains, and how the mean goes with it.
+
+        Parameters
+        ----------
+        n : int
+            Points of the design, rounded up to a power of 2; the surface is computed at (d + 2) n of them.
+        distributions : mapping, optional
+            For a column, by name or number: a SciPy distribution (anything with ``ppf``), or a sample of values. Other
+            inputs are uniform between the ends of the training data. Inputs are independent.
+        level : float
+            Probability of the intervals, which hold what the kept trees say.
         """
         check_is_fitted(self)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        inputs = self._training[0]
-        box = np.stack([inputs.min(axis=0), inputs.max(axis=0)])
-        first, total = surfaces.sobol_indices(self.model_, self.posterior_.rows, box, n, rng)
-        return first.mean(axis=0), total.mean(axis=0)
+        names = tuple(map(str, getattr(self, "feature_names_in_", range(self._training[0].shape[1]))))
+        chosen = input_quantiles(self._training[0], names, distributions)
+        rng = generator_of(random_state)
+        return summary(
+            analyse(self.model_, self.posterior_.rows, chosen, n, rng), names, level, self.model_.data.response
+        )
+
+    def sobol(self, n: int = 1024, random_state: Any = None) -> tuple[Floats, Floats]:
+        """Return first-order and total Sobol indices, means over the kept trees, inputs uniform on their box.
+
+        `sensitivity` has their intervals, other distributions of the inputs, and main effects.
+        """
+        found = self.sensitivity(n, random_state=random_state)
+        return found.first, found.total
 
     def alm(self, X: ArrayLike) -> Floats:
         """Return the predictive standard deviation at each candidate (active learning, MacKay)."""
@@ -62,12 +92,36 @@ class Design:
         check_is_fitted(self)
         candidates = self._inputs(X)
         where = candidates if reference is None else self._inputs(reference)
-        return surfaces.active_learning_cohn(self.model_, self.posterior_.rows, candidates, where)
+        scaled = surfaces.active_learning_cohn(self.model_, self.posterior_.rows, candidates, where)
+        return scaled * self.model_.data.spread**2
+
+    def rank_improvement(self, X: ArrayLike, n: int = 1, *, random_state: Any = None) -> NDArray[np.int64]:
+        """Choose candidates to evaluate together, for minimisation: their indices, best first, shape (n,).
+
+        The first has the largest expected improvement. Each further one adds most to the expected improvement of all
+        chosen so far, over joint draws of the surface: points next to each other promise the same.
+        """
+        check_is_fitted(self)
+        alone = self.expected_improvement(X)
+        if n == 1:
+            return np.array([int(np.argmax(alone))])
+        leading = np.argsort(-alone)[: max(MOST_RANKED, n)]
+        rng, inputs = generator_of(random_state), self._inputs(X)[leading]
+        points = np.concatenate([inputs, np.unique(self._training[0], axis=0)])
+        drawn = surfaces.draw_jointly(self.model_, self.posterior_.rows, points, N_JOINT, rng, latent=True)
+        gain = np.maximum(drawn[len(inputs) :].min(axis=0) - drawn[: len(inputs)], 0.0)
+        best, chosen = gain[0], [0]
+        while len(chosen) < min(n, len(leading)):
+            total = np.maximum(gain, best).mean(axis=1)
+            total[chosen] = -1.0
+            chosen.append(int(np.argmax(total)))
+            best = np.maximum(best, gain[chosen[-1]])
+        return np.asarray(leading[chosen])
 
     def expected_improvement(self, X: ArrayLike) -> Floats:
         """Return the expected improvement on the lowest value known, for minimisation."""
         check_is_fitted(self)
         rows = self.posterior_.rows
-        known = surfaces.predict_each(self.model_, rows, np.unique(self._training[0], axis=0))[:, 0]
+        known = surfaces.surface_means(self.model_, rows, np.unique(self._training[0], axis=0))
         each = surfaces.predict_each(self.model_, rows, self._inputs(X))
-        return surfaces.expected_improvement(each, known.min(axis=1))
+        return surfaces.expected_improvement(each, known.min(axis=1)) * self.model_.data.spread

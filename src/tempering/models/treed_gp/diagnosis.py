@@ -1,4 +1,8 @@
-"""A verdict on a fit in words: journeys between the rungs, visits, weights, and the number of leaves."""
+"""A verdict on a fit in words: what its predictions rest on, and what its leaf probabilities do.
+
+A fit is called sound if its chains have made round trips and agree on the predictions. Leaf probabilities need more:
+what is short for them alone is said too, and does not change the verdict.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from tempering.runs.diagnosis import FEW_EFFECTIVE, FEW_ROUND_TRIPS, LARGE_R_HAT
 from tempering.runs.evidence import DISAGREEMENT
 
 Floats = NDArray[np.float64]
+
+FEWEST_ROUND_TRIPS = 3  # below, two chains may both be where they began
 
 
 def diagnosis_of(posterior: Posterior) -> Diagnosis:
@@ -27,21 +33,25 @@ def diagnosis_of(posterior: Posterior) -> Diagnosis:
     ess = float(sum(ess_of_autocorrelation(x) for x in moving)) if moving else float("nan")
     r_hat = _r_hat(posterior)
     disagreement = _about_evidence(posterior)
-    sentences = [
+    serious = [
         *(_about_journeys(posterior) if is_tempered else []),
-        *(_about_visits(posterior) if is_tempered else []),
+        *_about_predictions(posterior),
         *_about_weights(posterior),
-        *_about_leaves(ess, r_hat),
         *disagreement,
     ]
+    about_leaves = [
+        *(_about_few_journeys(posterior) if is_tempered else []),
+        *(_about_visits(posterior) if is_tempered else []),
+        *_about_leaves(ess, r_hat),
+    ]
     return Diagnosis(
-        is_good=not sentences,
-        sentences=tuple(sentences),
+        is_good=not serious,
+        sentences=(*serious, *about_leaves),
         n_round_trips=posterior.n_round_trips,
         barrier=states.barrier(ladder) if is_tempered else 0.0,
         index_ess=float(sum(ess_of_autocorrelation(t.rung.astype(float)) for t in traces if np.ptp(t.rung) > 0)),
         ess_by_quantity={"leaves": ess},
-        r_hat_by_quantity={"leaves": r_hat},
+        r_hat_by_quantity={"leaves": r_hat, "predictions": posterior.prediction_r_hat},
         overlap=fit.overlap,
         second_eigenvalue=fit.second_eigenvalue,
         evidence_agrees=not disagreement,
@@ -50,13 +60,28 @@ def diagnosis_of(posterior: Posterior) -> Diagnosis:
 
 def _about_journeys(posterior: Posterior) -> list[str]:
     trips = posterior.n_round_trips
-    if trips >= FEW_ROUND_TRIPS:
+    if trips >= FEWEST_ROUND_TRIPS:
         return []
-    known = "never" if trips == 0 else f"only {trips} times"
+    known = "never went" if trips == 0 else f"went only {trips} times in all"
     return [
-        f"chains went from cold to hot and back {known} in all: leaf probabilities rest on where the chains "
-        "happened to be. Raise draws and tune, or tree_moves of the Proposals."
+        f"chains {known} from cold to hot and back: the fit rests on where the chains happened to be. Raise draws and "
+        "tune, or tree_moves of the Proposals."
     ]
+
+
+def _about_few_journeys(posterior: Posterior) -> list[str]:
+    trips = posterior.n_round_trips
+    if not FEWEST_ROUND_TRIPS <= trips < FEW_ROUND_TRIPS:
+        return []
+    return [f"leaf probabilities rest on {trips} round trips from cold to hot and back: raise draws for better ones."]
+
+
+def _about_predictions(posterior: Posterior) -> list[str]:
+    r_hat = posterior.prediction_r_hat
+    if not r_hat > LARGE_R_HAT:
+        return []
+    gap = np.sqrt(2.0 * (r_hat**2 - 1.0))
+    return [f"chains disagree about the predictions, by {gap:.2g} predictive deviations: raise draws and tune."]
 
 
 def _about_visits(posterior: Posterior) -> list[str]:
@@ -75,15 +100,16 @@ def _about_visits(posterior: Posterior) -> list[str]:
 def _about_weights(posterior: Posterior) -> list[str]:
     if posterior.combined_ess >= FEW_EFFECTIVE:
         return []
-    return [f"all draws together weigh as much as {posterior.combined_ess:.0f} cold ones: draw more."]
+    ess = posterior.combined_ess
+    return [f"all draws together are worth about {ess:.0f} independent cold draws: raise draws."]
 
 
 def _about_leaves(ess: float, r_hat: float) -> list[str]:
     said = []
     if ess < FEW_EFFECTIVE:
-        said.append(f"the number of leaves has only {ess:.0f} effective draws: draw more.")
+        said.append(f"the number of leaves has only {ess:.0f} effective draws: raise draws for better probabilities.")
     if r_hat > LARGE_R_HAT:
-        said.append(f"chains disagree about the number of leaves (R-hat {r_hat:.2f}): draw more.")
+        said.append(f"chains disagree about the number of leaves (R-hat {r_hat:.2f}): raise draws.")
     return said
 
 

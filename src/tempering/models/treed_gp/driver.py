@@ -73,7 +73,10 @@ def log_weight_of(state: State, k: float, cold: float) -> float:
     """
     if k == 1.0 or cold == -math.inf:
         return 0.0 if k == 1.0 else -math.inf
-    total = cold - log_marginals(state, k)
+    tempered = log_marginals(state, k)
+    if tempered == -math.inf:
+        return -math.inf
+    total = cold - tempered
     if state.integer[TEMPER_TREE] != 0:
         total += (1.0 - k) * log_tree_prior(state)
     return total

@@ -19,8 +19,7 @@ from tempering.execution.workers import Workers
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.driver import FRESH, Trace, empty_trace, predict_draw, run_block
 from tempering.models.treed_gp.layout import State
-from tempering.models.treed_gp.model import LARGE, TreedGPModel
-from tempering.models.treed_gp.reference import start_balanced
+from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.sums import Sums, empty_sums
 from tempering.randomness import stream
 
@@ -123,7 +122,7 @@ class TreedGPEngine:
             state = self.model.allocate(n_rungs)
             chain = Chain(rng, state, np.array([0, 1]), empty_sums(state, 1, 1, 0, 0))
             if self.model.is_large:
-                start_balanced(rng, state, LARGE // 4)
+                self.model.start_balanced(rng, state)
             else:
                 fresh = np.full(1, FRESH)
                 run_block(rng, state, chain.walk, fresh, np.zeros(1), False, _NOTHING, empty_trace(1), chain.sums, 0)

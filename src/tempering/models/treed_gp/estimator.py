@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.execution.checkpoint import Checkpoint
 from tempering.models.treed_gp import storage
+from tempering.models.treed_gp.categories import Categories
 from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.design import Design
 from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.evidence import log_evidence
-from tempering.models.treed_gp.fitting import Plan, fit
+from tempering.models.treed_gp.fitting import Plan, fit, usual_rounds
 from tempering.models.treed_gp.learning import first_ladder
 from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.parameters import NestedParameters, settings_of
 from tempering.models.treed_gp.predictor import Predictor
+from tempering.models.treed_gp.seeds import seed_from
 from tempering.models.treed_gp.settings import Prior, Proposals
 from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
@@ -34,7 +37,7 @@ from tempering.runs.diagnosis import Diagnosis
 Floats = NDArray[np.float64]
 
 
-class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ignore[misc]
     """Bayesian treed Gaussian process: nonstationary regression with full uncertainty.
 
     The input space is cut into rectangles by a tree, and each has a Gaussian process (or a linear or constant
@@ -43,25 +46,30 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
 
     Parameters
     ----------
-    leaf : {"gp", "gp_linear", "linear", "constant"}
-        Model of a leaf; ``"gp_linear"`` can jump to the limiting linear model.
+    leaf : {"gp_linear", "gp", "linear", "constant"}
+        Model of a leaf. ``"gp_linear"`` is a Gaussian process in which each input can be switched off, down to the
+        linear model: the data choose.
     tree : bool
         Whether there is a tree at all.
     mean : {"linear", "constant"}
         Mean function of Gaussian-process leaves.
     correlation : {"separable", "isotropic", "matern12", "matern32", "matern52"}
         Correlation of Gaussian-process leaves.
-    prior, proposals : Prior, Proposals, optional
-        Constants of the priors and the moves.
+    prior, proposals : Prior, Proposals or dict, optional
+        Constants of the priors and the moves. Single ones are nested parameters, ``set_params(prior__min_leaf=5)``.
     temper : {"likelihood", "likelihood_and_tree"}
         What is raised to the power k.
     ladder : Ladder, sequence of float, "tuned" or None
-        Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``; "tuned" chooses
-        rungs and their number while tuning; [1] does not temper.
+        Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``, but [1] where leaves are
+        limited in size (``max_rows`` of the prior, above 800 distinct inputs): through dozens of leaves no chain comes
+        round. "tuned" chooses rungs and their number while tuning; [1] does not temper.
     hottest : float
         The smallest inverse temperature where ``ladder`` is None or "tuned".
-    draws, tune, chains : int
-        Rounds kept and rounds of tuning, of each chain, and the number of chains.
+    draws, tune : int, optional
+        Rounds kept and rounds of tuning, of each chain. None is 20 000 up to 400 distinct inputs, and fewer beyond, as
+        rounds become slower: 20 000 sqrt(400 / n), at least 1500.
+    chains : int
+        Number of chains.
     thin : int
         Rounds from one draw that enters the sums to the next.
     kept : int
@@ -71,8 +79,8 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
         "autocorrelation_adjusted".
     predict_every : int
         Rounds from one prediction at ``X_predict`` to the next.
-    random_state : int, RandomState or None
-        Equal seeds give equal fits, whatever the number of threads.
+    random_state : int, Generator, RandomState or None
+        Equal seeds give equal fits, whatever the number of threads. A Generator moves on with each fit.
     progress : bool
         Show a bar when the output is a terminal.
 
@@ -85,7 +93,9 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
     feature_importances_ : ndarray, shape (n_features_in_,)
         Share of the splits on each column.
     map_tree_ : list of Leaf
-        Leaves of the tree of the largest posterior.
+        Leaves of the best tree with the most probable number of leaves, with posterior means given that tree.
+    best_trees_ : dict
+        The best tree seen of each number of leaves.
 
     Examples
     --------
@@ -96,19 +106,21 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
     array([0., 1.])
     """
 
+    _categories: Categories | None = None
+
     def __init__(
         self,
-        leaf: str = "gp",
+        leaf: str = "gp_linear",
         tree: bool = True,
         mean: str = "linear",
         correlation: str = "separable",
-        prior: Prior | None = None,
-        proposals: Proposals | None = None,
+        prior: Prior | Mapping[str, Any] | None = None,
+        proposals: Proposals | Mapping[str, Any] | None = None,
         temper: str = "likelihood",
         ladder: Ladder | Sequence[float] | str | None = None,
         hottest: float = 0.1,
-        draws: int = 20_000,
-        tune: int = 20_000,
+        draws: int | None = None,
+        tune: int | None = None,
         chains: int = 2,
         thin: int = 1,
         kept: int = 200,
@@ -150,7 +162,8 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
         Parameters
         ----------
         X, y : array_like, shapes (n, d) and (n,)
-            Training data. Rows that are equal in X may differ in y.
+            Training data. Rows that are equal in X may differ in y. In a data frame, columns of text, categories or
+            Booleans become columns of 0 and 1, last: the tree splits on them, and leaves do not use them.
         X_predict : array_like, shape (n_points, d), optional
             Inputs at which predictions are summed over all draws as they come: `running_prediction_`.
             They have no influence on the model.
@@ -161,8 +174,10 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
             goes on from there. Ctrl-C ends a fit at its next block and takes the draws there are.
         """
         check_rows(y, "Response y")
+        self._categories = Categories.of(X)
+        numbers = X if self._categories is None else self._categories.apply(X)
         inputs, response = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False, ensure_min_samples=1
+            self, numbers, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False, ensure_min_samples=1
         )
         check_finite(inputs, "Input X")
         self.model_ = self._build(inputs, response)
@@ -170,8 +185,8 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
         if X_predict is not None:
             points = self.model_.data.scale(self._inputs(X_predict))
         is_open = self.random_state is None and checkpoint is not None  # then a checkpoint remembers its seed
-        seed = None if is_open else int(check_random_state(self.random_state).randint(2**31 - 1))
-        plan = self._plan(points)
+        seed = None if is_open else seed_from(self.random_state)
+        plan = self._plan(points, len(self.model_.data.x))
         self.posterior_ = fit(
             self.model_, plan, rng=seed, progress=self.progress, executor=executor, checkpoint=checkpoint
         )
@@ -179,6 +194,9 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
         return self
 
     def _build(self, inputs: Floats, response: Floats) -> TreedGPModel:
+        prior = settings_of(Prior, self.prior, "prior")
+        if self._categories is not None and prior.base_columns is None:
+            prior = replace(prior, base_columns=len(self._categories.numbers))
         return TreedGPModel(
             inputs,
             response,
@@ -186,23 +204,26 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
             tree=self.tree,
             mean=self.mean,
             correlation=self.correlation,
-            prior=self.prior if self.prior is not None else Prior(),
-            proposals=self.proposals if self.proposals is not None else Proposals(),
+            prior=prior,
+            proposals=settings_of(Proposals, self.proposals, "proposals"),
             temper=self.temper,
         )
 
-    def _plan(self, points: Floats | None) -> Plan:
+    def _plan(self, points: Floats | None, n_distinct: int) -> Plan:
         for name in ("draws", "tune", "chains", "thin", "kept", "predict_every"):
             value = getattr(self, name)
+            if value is None and name in ("draws", "tune"):
+                continue
             if not (isinstance(value, int | np.integer) and value >= (0 if name == "tune" else 1)):
                 raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
         if not 0.0 <= self.hottest <= 1.0:
             raise InputError(f"hottest must lie in [0, 1], but got {self.hottest!r}. It is 1 / temperature.")
+        usual = usual_rounds(n_distinct)
         return Plan(
             ladder=self._ladder(),
             hottest=self.hottest,
-            draws=self.draws,
-            tune=self.tune,
+            draws=usual if self.draws is None else self.draws,
+            tune=usual if self.tune is None else self.tune,
             chains=self.chains,
             thin=self.thin,
             kept=self.kept,
@@ -214,7 +235,7 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
     def _ladder(self) -> Ladder | None:
         """Return the ladder asked for; None where it is to be tuned."""
         if self.ladder is None:
-            return first_ladder(self.hottest)
+            return first_ladder(1.0 if self.model_.is_large else self.hottest)
         if isinstance(self.ladder, str):
             if self.ladder != "tuned":
                 raise InputError(f"ladder must be numbers or 'tuned', but got {self.ladder!r}. Pass [1, 0.5, 0.1].")
@@ -222,6 +243,8 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
         return self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
 
     def _inputs(self, X: ArrayLike) -> Floats:
+        if self._categories is not None:
+            X = self._categories.apply(X)
         inputs = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
         check_finite(inputs, "Input X")
         return np.asarray(inputs)
@@ -243,9 +266,20 @@ class TreedGP(Predictor, Design, RegressorMixin, BaseEstimator):  # type: ignore
 
     @property
     def map_tree_(self) -> list[Leaf]:
-        """Leaves of the tree of the largest posterior, with their rectangles."""
+        """Leaves of the best tree with the most probable number of leaves; parameters are posterior means given it."""
         check_is_fitted(self)
-        return describe_tree(self.model_, self.posterior_.map_row)
+        return describe_tree(self.model_, self.posterior_.map_rows)
+
+    @property
+    def best_trees_(self) -> dict[int, list[Leaf]]:
+        """The best tree seen of each number of leaves, with the parameters it was seen with.
+
+        Densities of different numbers of leaves cannot be compared: `leaf_probabilities_` says which number is right.
+        """
+        check_is_fitted(self)
+        found = self.posterior_
+        known = np.flatnonzero(found.best_values > -np.inf)
+        return {int(i) + 1: describe_tree(self.model_, found.best_rows[i][None]) for i in known}
 
     def diagnose(self) -> Diagnosis:
         """Say in words whether the run can be trusted: rungs, journeys between them, weights, leaves."""

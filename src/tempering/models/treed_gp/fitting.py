@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,18 @@ from tempering.engines.trace import Schedule
 from tempering.errors import InputError
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import carrying_out
-from tempering.execution.pace import Pace
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.learning.rounds import flat_schedule
 from tempering.models.treed_gp import layout
+from tempering.models.treed_gp.agreement import prediction_r_hat
 from tempering.models.treed_gp.combining import Posterior, check_rule, combine
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, Keep, TreedGPEngine, n_workers
 from tempering.models.treed_gp.kept_fit import KeptEngine, identify, read_draws, write_draws
 from tempering.models.treed_gp.learning import first_ladder, tune
-from tempering.models.treed_gp.model import LARGE, TreedGPModel
+from tempering.models.treed_gp.map_tree import draw_given_tree
+from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.pacing import Pace
 from tempering.models.treed_gp.records import record_size
 from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of, stream
@@ -35,10 +37,11 @@ from tempering.runs.progress import Report
 Floats = NDArray[np.float64]
 
 TRACE_LENGTH = 50_000  # draws a chain whose energy and rung are remembered; longer runs are thinned
-BLOCK = 2000  # rounds between two strokes of the bar, at the most
 SLOT_MEMORY = 64e6  # bytes for the resampled trees of a chain
 N_STRETCHES = 64  # of energy, for the rule mbar: equally many draws in each
 LONG_FIT = 60.0  # seconds from which the user is told beforehand
+WORTH_A_TRIAL = 300  # distinct inputs from which a fit is timed beforehand
+TRIAL = 1.0  # seconds of that
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,17 @@ class Plan:
     rule: str
     points: Floats | None = None
     predict_every: int = 10
+
+
+def usual_rounds(n_distinct: int) -> int:
+    """Return how many rounds a chain is tuned for, and how many are kept, where nobody says.
+
+    Examples
+    --------
+    >>> usual_rounds(100), usual_rounds(1600), usual_rounds(1_000_000)
+    (20000, 10000, 1500)
+    """
+    return max(1500, int(20_000 * min(1.0, (400 / n_distinct) ** 0.5)))
 
 
 def fit(
@@ -84,6 +98,11 @@ def fit(
     check_rule(plan.rule)
     first = plan.ladder if plan.ladder is not None else first_ladder(plan.hottest)
     check_flat(model, first)
+    if model.is_large and first.hottest == 0.0:
+        raise InputError(
+            f"A ladder that ends at k = 0 needs leaves that can hold all {len(model.data.x)} distinct inputs, but "
+            f"max_rows is {model.integer[layout.MAX_ROWS]}. Raise max_rows of the prior, or hottest."
+        )
     with carrying_out(executor, checkpoint) as execution:
         seed = seed_of(execution.seed(rng))
         identify(execution, model, plan, seed)
@@ -97,7 +116,11 @@ def fit(
             begin_sums(engine, chains, plan, keep, len(schedule.ladder))
             traces = draw(engine, chains, schedule, plan, keep, report)
         seconds = time.perf_counter() - started if execution.folder is None else execution.folder.seconds_spent
-    return combine(chains, traces, schedule, keep.edges, plan.rule, plan.kept, stream(seed, plan.chains), seconds)
+    found = combine(chains, traces, schedule, keep.edges, plan.rule, plan.kept, stream(seed, plan.chains), seconds)
+    best = found.best_rows[found.map_leaves - 1]
+    r_hat = prediction_r_hat(model, [chain.sums for chain in chains], found.shares, stream(seed, plan.chains + 2))
+    given_tree = draw_given_tree(model, best, stream(seed, plan.chains + 1))
+    return replace(found, map_rows=given_tree, prediction_r_hat=r_hat)
 
 
 def begin_sums(engine: TreedGPEngine, chains: list[Chain], plan: Plan, keep: Keep, n_rungs: int) -> None:
@@ -163,21 +186,21 @@ def draw(
     """Run with everything frozen, block by block; go on from the checkpoint where there is one."""
     execution = engine.execution
     assert execution is not None
-    pace, unit = Pace(is_vector=False), unit_of_blocks(keep)
+    pace = Pace(plan.thin if plan.points is None else plan.thin * -(-plan.predict_every // plan.thin))
     every = max(1, -(-plan.draws // TRACE_LENGTH))
     drawn: Drawn | None = read_draws(execution, chains)
     if drawn is None:
         drawn = Drawn([[] for _ in chains], [RoundTrips(len(schedule.ladder)) for _ in chains])
     report(drawn.n_done, "")
     while drawn.n_done < plan.draws:
-        left = plan.draws - drawn.n_done
-        n = min(left, unit * max(1, pace.next(left, BLOCK) // unit))
-        with pace.measuring(n):
-            drawn.add(engine.draw(chains, schedule, n, keep), every)
+        n = pace.next(plan.draws - drawn.n_done)
+        drawn.add(engine.draw(chains, schedule, n, keep), every)
         is_stopped = execution.interruption.requested and drawn.n_done < plan.draws
         if execution.is_due or is_stopped or drawn.n_done == plan.draws:
             write_draws(execution, chains, drawn, drawn.n_done)
         report(n, "")
+        if hasattr(report, "show"):
+            report.show(f"{sum(trip.count for trip in drawn.trips)} round trips")
         if is_stopped:
             execution.warn_of_stop(drawn.n_done, plan.draws)
             break
@@ -186,11 +209,6 @@ def draw(
         Remembered(energy, log_weight, rung, n_leaves, every, trip.count)
         for (energy, log_weight, rung, n_leaves), trip in zip(joined, drawn.trips, strict=True)
     ]
-
-
-def unit_of_blocks(keep: Keep) -> int:
-    """Return what blocks are multiples of, so that no bit depends on where they end: kept draws, or predictions."""
-    return keep.thin if keep.points is None else keep.thin * -(-keep.predict_every // keep.thin)
 
 
 class RoundTrips:
@@ -213,22 +231,25 @@ class RoundTrips:
 
 
 def preflight(model: TreedGPModel, plan: Plan, seed: int) -> float:
-    """Estimate the seconds a large fit will take from three rounds of a chain of its own; warn if many."""
-    if len(model.data.x) <= LARGE:
+    """Estimate the seconds a large fit will take from a chain of its own, which runs for a second; warn if many."""
+    if len(model.data.x) <= WORTH_A_TRIAL:
         return 0.0
     trial = TreedGPEngine(model, 1, seed)
     schedule = flat_schedule(Ladder([1.0]), ())
     chains = trial.start(1)
-    started = time.perf_counter()
-    trial.advance(chains, schedule, 3, moving=False)
-    a_round = (time.perf_counter() - started) / 3
+    trial.advance(chains, schedule, 1, moving=False)  # compiled, or read from the cache
+    started, a_round, n_rounds = time.perf_counter(), 0.0, 1
+    while time.perf_counter() - started < TRIAL:  # the last piece counts: the tree has left its start by then
+        before = time.perf_counter()
+        trial.advance(chains, schedule, n_rounds, moving=False)
+        a_round = (time.perf_counter() - before) / n_rounds
+        n_rounds *= 2
     seconds = a_round * (plan.draws + plan.tune) * -(-plan.chains // n_workers(plan.chains))
     if seconds > LONG_FIT:
         warnings.warn(
-            f"This fit will take about {_duration(seconds)}: {model.data.n_rows} rows, {a_round:.2g} s a "
-            f"round, "
-            f"{plan.draws + plan.tune} rounds, {plan.chains} chains; longer if the tree settles on larger "
-            "leaves. Fewer draws, leaf='linear' or a subset of the rows would be faster.",
+            f"This fit will take about {_duration(seconds)}: {model.data.n_rows} rows, {a_round:.2g} s per round, "
+            f"{plan.draws + plan.tune} rounds, {plan.chains} chains. Fewer draws, leaf='linear' or a smaller "
+            "max_rows of the prior would be faster. Ctrl-C ends it early and keeps the draws so far.",
             UserWarning,
             stacklevel=4,
         )

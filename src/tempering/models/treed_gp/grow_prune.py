@@ -1,8 +1,9 @@
 """Grow and prune: the pair of moves that change the number of leaves (section 7).
 
 Both integrate beta and sigma^2 out, (5.1), and draw them afresh when accepted. One child, the heir, has the parent's
-ranges, nugget and tau^2, the other draws its own from the prior; prune keeps an heir's. Grow and prune choose the
-heir with the same probabilities, so that these and the priors cancel, and no Jacobian is left.
+ranges, nugget and tau^2; prune keeps an heir's. The other child's are drawn from the prior, or near the heir's: what
+fits one side of a cut often fits the other too. Grow and prune choose the heir with the same probabilities, so that
+these cancel; the other child's prior over its proposal is left, and no Jacobian.
 """
 
 import math
@@ -18,15 +19,20 @@ from tempering.models.treed_gp.layout import (
     GROW,
     LEFT,
     MAX_LEAVES,
+    MAX_ROWS,
     N_INTERNAL,
     N_LEAVES,
     N_RANGES,
     NUGGET,
+    NUGGET_FLOOR,
+    P_ALIKE,
     PARENT,
     PRUNE,
     Q_TAU,
     RIGHT,
     RUNG,
+    SAMPLE_NUGGET,
+    SAMPLE_RANGE,
     SAMPLE_TAU2,
     START,
     TAU2,
@@ -35,7 +41,13 @@ from tempering.models.treed_gp.layout import (
     State,
 )
 from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_marginal
-from tempering.models.treed_gp.leaf_prior import draw_active, draw_nugget, draw_range
+from tempering.models.treed_gp.leaf_prior import (
+    draw_active,
+    draw_nugget,
+    draw_range,
+    log_prior_of_nugget,
+    log_prior_of_range,
+)
 from tempering.models.treed_gp.summary import active_of, ranges_of, summarise
 from tempering.models.treed_gp.tree import (
     close_children,
@@ -50,6 +62,9 @@ from tempering.models.treed_gp.tree import (
     split_probabilities,
     well_sized,
 )
+
+_NEARNESS = 0.7  # standard deviation of the logarithm: a factor of two
+_LOG_WIDTH = math.log(_NEARNESS) + 0.5 * math.log(2.0 * math.pi)
 
 
 @compiled
@@ -103,6 +118,49 @@ def draw_parameters(rng: np.random.Generator, state: State, node: int) -> None:
 
 
 @compiled
+def draw_other(rng: np.random.Generator, state: State, heir: int, other: int) -> None:
+    """Draw ranges, nugget and tau^2 of the child that is no heir: from the prior, or near the heir's."""
+    draw_parameters(rng, state, other)
+    if rng.random() >= state.real[P_ALIKE]:
+        return
+    if state.integer[SAMPLE_RANGE] != 0:
+        for j in range(state.integer[N_RANGES]):
+            ranges_of(state, other)[j] = ranges_of(state, heir)[j] * math.exp(_NEARNESS * rng.standard_normal())
+    if state.integer[SAMPLE_NUGGET] != 0:
+        above = state.leaf[heir, NUGGET] - NUGGET_FLOOR
+        state.leaf[other, NUGGET] = NUGGET_FLOOR + above * math.exp(_NEARNESS * rng.standard_normal())
+
+
+@compiled
+def _log_near(value: float, centre: float) -> float:
+    """Return the log density of a proposal near another value, but for a constant: lognormal."""
+    away = math.log(value / centre) / _NEARNESS
+    return -math.log(value) - _LOG_WIDTH - 0.5 * away * away
+
+
+@compiled
+def log_prior_over_proposal(state: State, heir: int, other: int) -> float:
+    """Return the log ratio of the prior of a child's ranges and nugget and the density `draw_other` draws them with.
+
+    The proposal is a mixture, (1 - a) prior + a near: the ratio is 1 / (1 - a + a near / prior).
+    """
+    share = state.real[P_ALIKE]
+    log_odds = 0.0
+    if state.integer[SAMPLE_RANGE] != 0:
+        for j in range(state.integer[N_RANGES]):
+            value = ranges_of(state, other)[j]
+            log_odds += _log_near(value, ranges_of(state, heir)[j]) - log_prior_of_range(state, value)
+    if state.integer[SAMPLE_NUGGET] != 0:
+        value, floor = state.leaf[other, NUGGET], NUGGET_FLOOR
+        log_odds += _log_near(value - floor, state.leaf[heir, NUGGET] - floor) - log_prior_of_nugget(state, value)
+    if share == 0.0 or (state.integer[SAMPLE_RANGE] == 0 and state.integer[SAMPLE_NUGGET] == 0):
+        return 0.0
+    if log_odds > 0.0:
+        return -log_odds - math.log(share + (1.0 - share) * math.exp(-log_odds))
+    return -math.log(1.0 - share + share * math.exp(log_odds))
+
+
+@compiled
 def draw_booleans(rng: np.random.Generator, state: State, node: int) -> None:
     """Draw the Booleans of a leaf given its ranges."""
     for j in range(state.integer[N_RANGES]):
@@ -153,14 +211,15 @@ def grow(rng: np.random.Generator, state: State, k: float) -> None:
     heir, other = choose_heir(rng, state, left, right)
     copy_parameters(state, node, heir)
     copy_parameters(state, node, other)
-    draw_parameters(rng, state, other)
+    draw_other(rng, state, heir, other)
+    proposal = log_prior_over_proposal(state, heir, other)
     likelihood = -log_marginal(state, node, k)
     for child in (left, right):
         draw_booleans(rng, state, child)
         summarise(state, child)
         likelihood += log_marginal(state, child, k)
     prior = log_prior_of_split(state, state.tree[node, DEPTH], k)
-    if accept(rng, state, GROW, prior + place + math.log(n_leaves / prunable) + likelihood):
+    if accept(rng, state, GROW, prior + place + proposal + math.log(n_leaves / prunable) + likelihood):
         refresh_lists(state)
         draw_sigma2_beta(rng, state, left, k)
         draw_sigma2_beta(rng, state, right, k)
@@ -194,6 +253,10 @@ def pick_prunable(rng: np.random.Generator, state: State) -> int:
 def merge(rng: np.random.Generator, state: State, k: float, node: int, heir: int) -> None:
     """Propose to make a node a leaf with the parameters of one of its children."""
     left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
+    if state.tree[node, END] - state.tree[node, START] > state.integer[MAX_ROWS]:
+        accept(rng, state, PRUNE, -math.inf)
+        return
+    proposal = -log_prior_over_proposal(state, heir, left + right - heir)
     copy_parameters(state, heir, node)
     draw_booleans(rng, state, node)
     summarise(state, node)
@@ -203,7 +266,7 @@ def merge(rng: np.random.Generator, state: State, k: float, node: int, heir: int
     place = math.log(state.n_cuts[variable] * state.panel[cut])
     prior = -log_prior_of_split(state, state.tree[node, DEPTH], k)
     choice = math.log(count_prunable(state) / (state.meta[N_LEAVES] - 1.0))
-    if accept(rng, state, PRUNE, prior + place + choice + likelihood):
+    if accept(rng, state, PRUNE, prior + place + choice + proposal + likelihood):
         close_children(state, node)
         refresh_lists(state)
         draw_sigma2_beta(rng, state, node, k)

@@ -17,6 +17,7 @@ from tempering.io.encoding import encode
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, TreedGPEngine
 from tempering.models.treed_gp.model import TreedGPModel
+from tempering.models.treed_gp.pacing import Pace
 
 
 def identify(execution: Execution, model: TreedGPModel, plan: Any, seed: int) -> None:
@@ -42,8 +43,7 @@ class KeptEngine(TreedGPEngine):
         assert self.execution is not None
         journal, interruption = self.execution.journal, self.execution.interruption
         if journal is None:
-            interruption.stop_tuning(self.execution.how_to_go_on)
-            return super().advance(chains, schedule, n, moving=moving)
+            return self._in_pieces(chains, schedule, n, moving=moving)
         call = digest(schedule.ladder.inverse_temperatures, schedule.log_pseudo_prior, n, moving)
         if journal.is_replaying:
             (traces, walks), states_after = journal.replay(call)
@@ -51,10 +51,9 @@ class KeptEngine(TreedGPEngine):
                 chain.walk[:] = walk
             put_back(chains, states_after)
             return list(traces)
-        if interruption.requested:
+        if interruption.requested or self.model.is_large:  # a call that is stopped half way leaves no state to write
             journal.write()
-        interruption.stop_tuning(self.execution.how_to_go_on)
-        traces = super().advance(chains, schedule, n, moving=moving)
+        traces = self._in_pieces(chains, schedule, n, moving=moving)
         walks = [chain.walk.copy() for chain in chains]  # chains may be put on other rungs before they are written
 
         def states() -> list[Chain]:
@@ -62,6 +61,24 @@ class KeptEngine(TreedGPEngine):
 
         journal.record(call, (traces, walks), states)
         return traces
+
+    def _in_pieces(self, chains: list[Chain], schedule: Schedule, n: int, *, moving: bool) -> list[Trace]:
+        """Advance all chains by ``n`` rounds, and stop between two pieces if asked to."""
+        assert self.execution is not None
+        parts: list[list[Trace]] = []
+        pace, left = Pace(), n
+        while left > 0 or not parts:
+            self.execution.interruption.stop_tuning(self.execution.how_to_go_on)
+            parts.append(super().advance(chains, schedule, pace.next(left), moving=moving))
+            left -= len(parts[-1][0].rung)
+        return joined(parts)
+
+
+def joined(parts: list[list[Trace]]) -> list[Trace]:
+    """Join the traces of every chain, one list of traces a piece."""
+    if len(parts) == 1:
+        return parts[0]
+    return [Trace(*map(np.concatenate, zip(*of_chain, strict=True))) for of_chain in zip(*parts, strict=True)]
 
 
 def put_back(chains: list[Chain], states: list[Chain] | None) -> None:

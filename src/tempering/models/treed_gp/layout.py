@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 LEFT, RIGHT, PARENT, VARIABLE, CUT, DEPTH, START, END, USED = range(9)
 TREE_WIDTH = 9
 
-# Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], beta[m], centre[m], gram[(m + 1)^2].
+# Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], beta[m], centre[m], gram[(m + 1)^2],
+# shift[m]: the plane taken off the responses before the Gram matrix is computed.
 NUGGET, SIGMA2, TAU2, LOG_DET, N_ROWS, RANGES = range(6)
+PLACE = 0  # of an internal node: where its cut lies between two neighbouring inputs, 0 to 1; read for predictions alone
 
 # Entries of ``meta``.
 ROOT, N_LEAVES, N_INTERNAL, RUNG = range(4)
@@ -42,8 +44,9 @@ Q_FLOOR = 1e-10  # of q_sigma and q_tau, responses on (0, 1): without noise thei
     FIRST_SPLIT,
     COEFFICIENTS,
     SWAP_REACH,
-) = range(17)
-INTEGER_LENGTH = 17
+    MAX_ROWS,  # distinct inputs of the largest leaf
+) = range(18)
+INTEGER_LENGTH = 18
 
 # Values of ``integer[CORRELATION]``, ``integer[LINEAR]`` and ``integer[COEFFICIENTS]``.
 SEPARABLE, ISOTROPIC, MATERN_12, MATERN_32, MATERN_52 = range(5)
@@ -86,10 +89,12 @@ AROUND_BETA0, AROUND_LEAST_SQUARES, FLAT = range(3)
     RANGE_CONSTANTS,  # log of the constant of each gamma density
     NUGGET_CONSTANTS,
     P_RANGE,
-) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41)
-REAL_LENGTH = 42
+    P_ALIKE,
+) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41, 42)
+REAL_LENGTH = 43
 
 NUGGET_FLOOR = 1e-10  # the prior of the nugget is shifted by it, so that the correlation matrix has a factor
+NUGGET_LEAST = 1e-20  # above the floor, where the prior ends: less would be lost in rounding
 
 # Rows of ``counters[rung]``: proposals tried and accepted.
 GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE = range(7)
@@ -133,6 +138,8 @@ class State(NamedTuple):
     """Work space for one correlation matrix and its right-hand sides, laid out by `factor`."""
     panel: NDArray[np.float64]
     """Work space: the leaf's inputs, one row a column; or chances of cuts."""
+    residual: NDArray[np.float64]
+    """Work space: the mean response at each distinct input, less the plane of its leaf."""
     small: NDArray[np.float64]
     """Work space: rows of the size of the mean function."""
     keep: NDArray[np.float64]

@@ -23,19 +23,21 @@ from tempering.models.treed_gp.layout import (
     TAU2,
     State,
 )
-from tempering.models.treed_gp.summary import beta_of, centre_of, factor_in_place, gram_of
+from tempering.models.treed_gp.summary import beta_of, centre_of, factor_in_place, gram_of, shift_of
 
 _LOG_2PI = math.log(2 * math.pi)
+_TINY, _HUGE = 1e-150, 1e150  # beyond, a product of pivots is turned into its logarithm
 
 
 @compiled
 def posterior_of_beta(state: State, node: int, k: float) -> float:
     """Leave V_k^{-1} = R R' and R^{-1} times the right-hand side in the work space; return lambda_k.
 
-    Rows 0 to m - 1 of ``small`` hold R, row m holds R^{-1} (k F'K^{-1}Z + W^{-1} beta0 / tau^2); section 5.
+    Rows 0 to m - 1 of ``small`` hold R, row m holds R^{-1} (k F'K^{-1}Z + W^{-1} beta0 / tau^2); section 5. Z, beta and
+    beta0 are here less the leaf's plane.
     """
     m = state.integer[N_MEAN]
-    gram, centre = gram_of(state, node), centre_of(state, node)
+    gram, centre, shift = gram_of(state, node), centre_of(state, node), shift_of(state, node)
     factor, side = state.small, state.small[m]
     precision = state.shared[BETA0 + m :]
     tau2 = state.leaf[node, TAU2]
@@ -43,8 +45,8 @@ def posterior_of_beta(state: State, node: int, k: float) -> float:
     for a in range(m):
         pull = 0.0
         for b in range(m):
-            pull += precision[a * m + b] * centre[b]
-        prior += pull * centre[a]
+            pull += precision[a * m + b] * (centre[b] - shift[b])
+        prior += pull * (centre[a] - shift[a])
         side[a] = k * gram[m * (m + 1) + a] + pull / tau2
         for b in range(a + 1):
             factor[a, b] = k * gram[a * (m + 1) + b] + precision[a * m + b] / tau2
@@ -74,10 +76,14 @@ def log_fit(state: State, node: int, k: float) -> float:
     q, lam = state.shared[Q_SIGMA], posterior_of_beta(state, node, k)
     if not lam > -q:
         return -math.inf
-    pivots = 1.0
+    log_pivots, product = 0.0, 1.0
     for i in range(state.integer[N_MEAN]):
-        pivots *= state.small[i, i]
-    return float(-math.log(pivots) - 0.5 * k * log_det - shape_of_sigma2(state, node, k) * math.log(0.5 * (q + lam)))
+        product *= state.small[i, i]
+        if not _TINY < product < _HUGE:
+            log_pivots += math.log(product)
+            product = 1.0
+    fit = shape_of_sigma2(state, node, k) * math.log(0.5 * (q + max(lam, 0.0)))
+    return float(-log_pivots - math.log(product) - 0.5 * k * log_det - fit)
 
 
 @compiled
@@ -120,6 +126,9 @@ def draw_sigma2_beta(rng: np.random.Generator, state: State, node: int, k: float
         for b in range(a + 1, m):
             total -= factor[b, a] * beta[b]
         beta[a] = total / factor[a, a]
+    shift = shift_of(state, node)
+    for a in range(m):
+        beta[a] += shift[a]
 
 
 @compiled
@@ -127,13 +136,14 @@ def log_likelihood(state: State, node: int) -> float:
     """Return the log likelihood of a leaf at its drawn beta and sigma^2: (5.4)."""
     m = state.integer[N_MEAN]
     gram = gram_of(state, node)
-    beta = beta_of(state, node)
+    beta, shift = beta_of(state, node), shift_of(state, node)
     squares = gram[m * (m + 1) + m]
     for a in range(m):
-        squares -= 2.0 * beta[a] * gram[m * (m + 1) + a]
+        here = beta[a] - shift[a]
+        squares -= 2.0 * here * gram[m * (m + 1) + a]
         for b in range(a + 1):
             factor = 1.0 if a == b else 2.0
-            squares += factor * beta[a] * beta[b] * gram[a * (m + 1) + b]
+            squares += factor * here * (beta[b] - shift[b]) * gram[a * (m + 1) + b]
     sigma2 = state.leaf[node, SIGMA2]
     n = state.leaf[node, N_ROWS]
     return float(-0.5 * (n * (_LOG_2PI + math.log(sigma2)) + state.leaf[node, LOG_DET] + squares / sigma2))

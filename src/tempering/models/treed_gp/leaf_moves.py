@@ -38,7 +38,7 @@ from tempering.models.treed_gp.leaf_prior import (
     log_prior_of_nugget,
     log_prior_of_range,
 )
-from tempering.models.treed_gp.summary import active_of, beta_of, centre_of, ranges_of, summarise
+from tempering.models.treed_gp.summary import active_of, beta_of, centre_of, ranges_of, summarise_again
 from tempering.models.treed_gp.system import KEEP
 from tempering.models.treed_gp.tree import pick
 from tempering.models.treed_gp.undo import keep_leaf, restore_leaf
@@ -95,7 +95,7 @@ def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -
         changed = changed or was_active != 0.0 or active_of(state, node)[j] != 0.0
     if changed:
         before_marginal = log_fit(state, node, k)
-        summarise(state, node)
+        summarise_again(state, node)
         log_ratio += log_fit(state, node, k) - before_marginal
     if not accept(rng, state, RANGE_MOVE, log_ratio):
         restore_leaf(state, node)
@@ -112,7 +112,7 @@ def update_nugget(rng: np.random.Generator, state: State, node: int, k: float) -
     log_ratio += log_back - log_fit(state, node, k)
     state.leaf[node, NUGGET] = after
     state.numbers[KEEP] = 1
-    summarise(state, node)
+    summarise_again(state, node)
     state.numbers[KEEP] = 0
     log_ratio += log_fit(state, node, k)
     if not accept(rng, state, NUGGET_MOVE, log_ratio):

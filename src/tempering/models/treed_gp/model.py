@@ -46,8 +46,6 @@ from tempering.models.treed_gp.system import N_NUMBERS, kept_width
 from tempering.models.treed_gp.training import TrainingData, prepare
 from tempering.models.treed_gp.tree import log_tree_prior
 
-LARGE = 800  # distinct inputs from which the first tree is cut into small leaves: one factor takes 5 ms
-
 
 @compiled
 def move_tree(rng: np.random.Generator, state: State, k: float) -> None:
@@ -158,12 +156,14 @@ class TreedGPModel:
             self.prior,
             self.proposals,
             n_rows=data.n_rows,
+            n_distinct=len(data.x),
             n_base=n_base,
             first_split=int(np.sum(data.columns < self.prior.first_split)),
             leaf=self.leaf,
             mean=self.mean,
             correlation=self.correlation,
             temper_tree=self.temper == "likelihood_and_tree",
+            tree=self.tree,
         )
         real = pack_reals(
             self.prior,
@@ -185,18 +185,33 @@ class TreedGPModel:
         """Return a state drawn from the prior, or one of many small leaves where one leaf would be dear."""
         state = self.allocate(n_rungs)
         if self.is_large:
-            start_balanced(rng, state, LARGE // 4)
+            self.start_balanced(rng, state)
         else:
             sample_reference(rng, state)
         return state
 
+    def start_balanced(self, rng: np.random.Generator, state: State) -> None:
+        """Fill a state with a tree of leaves that are small enough; refuse if there is none."""
+        largest = start_balanced(rng, state)
+        if largest > self.integer[layout.MAX_ROWS]:
+            raise InputError(
+                f"No tree cuts the inputs into leaves of at most {self.integer[layout.MAX_ROWS]} distinct ones: one of "
+                f"{largest} cannot be cut so that every column varies on both sides. Pass "
+                f"prior=Prior(max_rows={largest}), or base_columns for columns with few values."
+            )
+
     @property
     def is_large(self) -> bool:
-        """Whether one leaf of all data would be dear."""
-        return self.tree and len(self.data.x) > LARGE and self.integer[layout.LINEAR] != layout.ALWAYS_LINEAR
+        """Whether one leaf cannot hold all data: then there is no exact draw of the prior."""
+        return len(self.data.x) > int(self.integer[layout.MAX_ROWS])
 
     def sample_reference(self, rng: np.random.Generator) -> State:
         """Return an exact draw of the distribution at k = 0."""
+        if self.is_large:
+            raise InputError(
+                f"Exact draws at k = 0 need leaves that can hold all inputs, but max_rows is "
+                f"{self.integer[layout.MAX_ROWS]} and there are {len(self.data.x)}. Raise max_rows of the prior."
+            )
         if self.temper != "likelihood":
             raise InputError(
                 "Exact draws at k = 0 need temper='likelihood', but the tree prior is tempered too, "
@@ -245,8 +260,9 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
     """Lay out the arrays of a state."""
     m, n_base = int(integer[layout.N_MEAN]), int(integer[layout.N_BASE])
     n = len(data.x)
+    most = min(n, int(integer[layout.MAX_ROWS]))
     nodes = 2 * int(integer[layout.MAX_LEAVES]) + 1
-    width = RANGES + 2 * int(integer[layout.N_RANGES]) + 2 * m + (m + 1) ** 2
+    width = RANGES + 2 * int(integer[layout.N_RANGES]) + 3 * m + (m + 1) ** 2
     is_process = integer[layout.LINEAR] != layout.ALWAYS_LINEAR
     return State(
         tree=np.zeros((nodes, layout.TREE_WIDTH), np.int64),
@@ -262,11 +278,12 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         n_cuts=data.n_cuts,
         real=real,
         integer=integer,
-        square=np.empty(work_length(n, m + 1) if is_process else 1),
+        square=np.empty(work_length(most, m + 1) if is_process else 1),
         panel=np.empty(max(n_base * (n + LANES), data.cuts.shape[1])),
+        residual=np.zeros(n),
         small=np.zeros((2 * m + 4, 2 * max(m, n_base) + 1)),
         keep=np.zeros(nodes * width),
-        kept=np.empty((n, kept_width(n)) if is_process else (1, 1)),
+        kept=np.empty((n, kept_width(most)) if is_process else (1, 1)),
         keys=np.zeros((n if is_process else 1, 2 * int(integer[layout.N_RANGES]))),
         marks=np.zeros((n if is_process else 1, 3), np.int64),
         numbers=np.zeros(N_NUMBERS, np.int64),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tempering.errors import InputError
 from tempering.plots import BLUE, INK
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tempering.models.treed_gp.estimator import TreedGP
+    from tempering.models.treed_gp.sensitivity import Sensitivity
+    from tempering.models.treed_gp.trees import Leaf
 
 ORANGE = "#D55E00"
 
@@ -96,3 +99,92 @@ def plot_leaves(model: TreedGP, *, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="leaves", ylabel="probability", xticks=leaves, ylim=(0, 1.35 * max(map(np.max, padded))))
     ax.legend(frameon=False, loc="upper right")
     return ax
+
+
+def plot_sensitivity(found: Sensitivity, *, ax: Axes | None = None) -> Axes:
+    """Draw first-order and total Sobol indices of every input with their intervals."""
+    ax = _new(ax)
+    at = np.arange(len(found.names))
+    pairs = (
+        (found.first, found.first_interval, "first order", BLUE),
+        (found.total, found.total_interval, "total", ORANGE),
+    )
+    for shift, (value, ends, label, colour) in zip((-0.2, 0.2), pairs, strict=True):
+        reach = np.maximum(np.abs(ends - value), 0.0)
+        ax.bar(at + shift, value, width=0.4, color=colour, alpha=0.6, label=label)
+        ax.errorbar(at + shift, value, reach, fmt="none", ecolor=INK, capsize=3, lw=1)
+    ax.set(xticks=at, ylabel="share of the variance", ylim=(0, None))
+    ax.set_xticklabels(found.names, rotation=0 if len(found.names) < 7 else 60)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_main_effects(found: Sensitivity, *, ax: Axes | None = None) -> Axes:
+    """Draw the mean of the surface as each input goes from its lowest value to its highest, the others averaged."""
+    ax = _new(ax)
+    for j, name in enumerate(found.names):
+        low, width = found.grid[j].min(), np.ptp(found.grid[j]) or 1.0
+        scaled = (found.grid[j] - low) / width
+        (line,) = ax.plot(scaled, found.main_effects[j], label=f"{name}: {low:.3g} to {low + width:.3g}")
+        ax.fill_between(scaled, *found.main_effects_interval[:, j], color=line.get_color(), alpha=0.15, lw=0)
+    ax.set(xlabel="input, from its lowest value to its highest", ylabel="mean of the surface")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_slice(model: TreedGP, column: int, at: ArrayLike, *, n: int = 200, ax: Axes | None = None) -> Axes:
+    """Draw mean and 90 % band along one input, the others held at ``at``, shape (d,)."""
+    ax = _new(ax)
+    x = model._training[0]
+    points = np.repeat(np.asarray(at, np.float64)[None], n, axis=0)
+    points[:, column] = np.linspace(x[:, column].min(), x[:, column].max(), n)
+    mean, _, band = model._predict(points, [0.05, 0.95])
+    ax.fill_between(points[:, column], band[:, 0], band[:, 1], color=BLUE, alpha=0.2, lw=0, label="90 % band")
+    ax.plot(points[:, column], mean, color=BLUE, label="mean")
+    ax.set(xlabel=_names(model)[column], ylabel=getattr(model, "response_name_", "response"))
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_tree(model: TreedGP, *, ax: Axes | None = None) -> Axes:
+    """Draw the tree of `map_tree_`: its rules, and rows and noise of its leaves."""
+    ax = _new(ax)
+    ax.axis("off")
+    names = _names(model)
+    varying = model.model_.data.columns
+
+    def visit(leaves: list[Leaf], left: float, right: float, depth: int) -> None:
+        middle = (left + right) / 2
+        split = _first_split(leaves)
+        if split is None:
+            leaf = leaves[0]
+            text = f"{leaf.n_rows} rows\nnoise {leaf.noise:.3g}" + ("\nlinear" if leaf.is_linear else "")
+            ax.text(middle, -depth, text, ha="center", va="top", fontsize=8, color=BLUE)
+            return
+        column, cut, low, high = split
+        ax.text(middle, -depth + 0.05, f"{names[varying[column]]} <= {cut:.4g}", ha="center", va="bottom", fontsize=9)
+        turn = left + (right - left) * len(low) / len(leaves)
+        for part, ends in ((low, (left, turn)), (high, (turn, right))):
+            ax.plot([middle, sum(ends) / 2], [-depth, -depth - 0.85], color=INK, lw=1)
+            visit(part, *ends, depth + 1)
+
+    visit(model.map_tree_, 0.0, 1.0, 0)
+    ax.set(xlim=(0, 1))
+    ax.margins(y=0.25)
+    return ax
+
+
+def _first_split(leaves: list[Leaf]) -> tuple[int, float, list[Leaf], list[Leaf]] | None:
+    """Find the cut of the whole rectangle: leaves stand left to right, so that one end of the list is below it."""
+    for i in range(1, len(leaves)):
+        low, high = leaves[:i], leaves[i:]
+        for column in range(len(leaves[0].low)):
+            cut = max(leaf.high[column] for leaf in low)
+            if all(leaf.low[column] >= cut for leaf in high):
+                return column, float(cut), low, high
+    return None
+
+
+def _names(model: TreedGP) -> list[str]:
+    n = model.n_features_in_
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(n)])]

@@ -19,6 +19,7 @@ from tempering.models.treed_gp.layout import (
     N_LEAVES,
     N_MEAN,
     NUGGET,
+    PLACE,
     RIGHT,
     ROOT,
     SIGMA2,
@@ -28,25 +29,29 @@ from tempering.models.treed_gp.layout import (
 )
 from tempering.models.treed_gp.leaf import posterior_of_beta
 from tempering.models.treed_gp.records import unpack_record
-from tempering.models.treed_gp.summary import active_of, is_linear, ranges_of, summarise
+from tempering.models.treed_gp.summary import active_of, is_linear, ranges_of, shift_of, summarise
 
 _BLOCK = 64  # points whitened at a time: enough for the matrix product, little memory
 
 
 @compiled
 def find_leaf(state: State, point: Array) -> int:
-    """Return the leaf in which a scaled point lies."""
+    """Return the leaf in which a scaled point lies.
+
+    The data say between which two inputs a cut lies, not where: each tree has a place of its own there, uniform.
+    """
     node = state.meta[ROOT]
     while state.tree[node, LEFT] >= 0:
-        variable = state.tree[node, VARIABLE]
-        goes_left = point[variable] <= state.cuts[variable, state.tree[node, CUT]]
+        variable, cut = state.tree[node, VARIABLE], state.tree[node, CUT]
+        value, low, high = point[variable], state.cuts[variable, cut], state.cuts[variable, cut + 1]
+        goes_left = value <= low or (value < high and value <= low + state.leaf[node, PLACE] * (high - low))
         node = state.tree[node, LEFT] if goes_left else state.tree[node, RIGHT]
     return int(node)
 
 
 @compiled
 def coefficients(state: State, node: int, beta: Array) -> None:
-    """Fill the posterior mean of beta at k = 1; leaves the factor of its precision in the work space."""
+    """Fill the posterior mean of beta at k = 1, less the leaf's plane; leaves the precision's factor in ``small``."""
     m = state.integer[N_MEAN]
     posterior_of_beta(state, node, 1.0)
     for a in range(m - 1, -1, -1):
@@ -86,7 +91,7 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
     """
     first, m = state.tree[node, START], state.integer[N_MEAN]
     n = state.tree[node, END] - first
-    beta = np.empty(m)
+    beta, shift = np.empty(m), shift_of(state, node)
     coefficients(state, node, beta)
     linear = is_linear(state, node)
     if not linear:
@@ -104,7 +109,7 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
         means[i] = 0.0
         for a in range(m):
             regressor = 1.0 if a == 0 else points[i, a - 1]
-            means[i] += regressor * beta[a]
+            means[i] += regressor * (shift[a] + beta[a])
             slopes[i, a] = regressor if linear else regressor - np.dot(sides[a], whitened[i])
         if not linear:
             means[i] += np.dot(residual, whitened[i])

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tempering.errors import InputError
 from tempering.models.treed_gp import mixture, surfaces
+from tempering.models.treed_gp.seeds import generator_of
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.combining import Posterior
@@ -34,7 +34,7 @@ class Predictor:
         self,
         X: ArrayLike,
         return_std: bool = False,
-        quantiles: Sequence[float] | None = None,
+        quantiles: float | Sequence[float] | None = None,
         *,
         latent: bool = False,
     ) -> Any:
@@ -45,8 +45,8 @@ class Predictor:
         X : array_like, shape (n_points, d)
         return_std : bool
             Also return standard deviations.
-        quantiles : sequence of float, optional
-            Also return these quantiles, shape (n_points, n_quantiles).
+        quantiles : float or sequence of float, optional
+            Also return these quantiles, shape (n_points, n_quantiles); one number counts as a list of one.
         latent : bool
             Deviations and quantiles of the surface itself, without the noise of a new response.
 
@@ -55,9 +55,8 @@ class Predictor:
         ndarray, or a tuple of (mean, deviation, quantiles), those that were asked for
         """
         check_is_fitted(self)
-        if quantiles is not None:
-            _check_levels(quantiles)
-        mean, deviation, found = self._predict(self._inputs(X), quantiles, latent=latent)
+        levels = None if quantiles is None else _checked_levels(quantiles)
+        mean, deviation, found = self._predict(self._inputs(X), levels, latent=latent)
         out = [mean] + [deviation] * return_std + ([] if quantiles is None else [found])
         return out[0] if len(out) == 1 else tuple(out)
 
@@ -65,19 +64,37 @@ class Predictor:
         self, inputs: Floats, levels: Sequence[float] | None = None, *, latent: bool = False
     ) -> tuple[Floats, Floats, Floats]:
         """Return mean, deviation and quantiles at inputs that were checked."""
-        each = surfaces.predict_each(self.model_, self.posterior_.rows, inputs)
-        variance = each[:, 1] if latent else each[:, 1] + each[:, 2]
-        mean, deviation = mixture.moments(each[:, 0], variance)
-        found = np.zeros((len(mean), 0))
-        if levels is not None:
-            found = mixture.quantiles(each[:, 0], np.sqrt(np.maximum(variance, 1e-300)), levels)
-        return mean, deviation, found
+        mean, deviation = np.empty(len(inputs)), np.empty(len(inputs))
+        found = np.empty((len(inputs), 0 if levels is None else len(levels)))
+        for where, block in surfaces.in_blocks(inputs):
+            each = surfaces.predict_each(self.model_, self.posterior_.rows, block)
+            variance = each[:, 1] if latent else each[:, 1] + each[:, 2]
+            mean[where], deviation[where] = mixture.moments(each[:, 0], variance)
+            if levels is not None:
+                found[where] = mixture.quantiles(each[:, 0], np.sqrt(np.maximum(variance, 1e-300)), levels)
+        data = self.model_.data
+        return data.response(mean), data.spread * deviation, data.response(found)
 
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draw responses jointly at all inputs from the posterior predictive, shape (n_points, n_samples)."""
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: Any = None, *, latent: bool = False) -> Floats:
+        """Draw responses jointly at all inputs from the posterior predictive, shape (n_points, n_samples).
+
+        With ``latent`` they are draws of the surface, without the noise of new responses.
+        """
         check_is_fitted(self)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        return surfaces.draw_responses(self.model_, self.posterior_.rows, self._inputs(X), n_samples, rng)
+        rng = generator_of(random_state)
+        drawn = surfaces.draw_jointly(self.model_, self.posterior_.rows, self._inputs(X), n_samples, rng, latent=latent)
+        return self.model_.data.response(drawn)
+
+    def predict_covariance(self, X: ArrayLike, *, latent: bool = False) -> tuple[Floats, Floats]:
+        """Return the mean and the predictive covariance matrix at all inputs, shapes (n,) and (n, n).
+
+        Over all kept trees: the mean of their covariances, and the covariance of their means. With ``latent`` the
+        noise of new responses is left out of the diagonal.
+        """
+        check_is_fitted(self)
+        data = self.model_.data
+        mean, covariance = surfaces.joint_moments(self.model_, self.posterior_.rows, self._inputs(X), latent=latent)
+        return data.response(mean), data.spread**2 * covariance
 
     @property
     def running_prediction_(self) -> tuple[Floats, Floats]:
@@ -87,9 +104,15 @@ class Predictor:
         if sums is None:
             raise InputError("running_prediction_ needs inputs, but fit had none. Call fit(X, y, X_predict=...).")
         data = self.model_.data
-        return data.centre + data.spread * sums[0], data.spread * np.sqrt(sums[1] + sums[2])
+        return data.response(sums[0]), data.spread * np.sqrt(sums[1] + sums[2])
 
 
-def _check_levels(levels: Sequence[float]) -> None:
-    if not all(0.0 < level < 1.0 for level in levels):
-        raise InputError(f"quantiles must lie between 0 and 1, but got {list(levels)}. For 90 %: [0.05, 0.95].")
+def _checked_levels(levels: float | Sequence[float]) -> list[float]:
+    """Return the levels as a list; one number is a list of one."""
+    try:
+        found = [float(level) for level in np.atleast_1d(levels)]
+    except (TypeError, ValueError):
+        found = []
+    if not found or not all(0.0 < level < 1.0 for level in found):
+        raise InputError(f"quantiles must be numbers between 0 and 1, but got {levels!r}. For 90 %: [0.05, 0.95].")
+    return found

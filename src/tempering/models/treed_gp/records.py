@@ -1,7 +1,7 @@
 """A tree as one row of numbers, and back: what a run keeps of a draw.
 
-Nodes stand in pre-order. An internal node is (column, cut value); a leaf is (-1, ...) with its parameters.
-The row ends with the hyper-parameters.
+Nodes stand in pre-order. An internal node is (column, cut, its place between two inputs); a leaf is (-1, ...) with its
+parameters. The row ends with the hyper-parameters.
 """
 
 import numpy as np
@@ -11,9 +11,11 @@ from tempering.models.treed_gp.layout import (
     CUT,
     LEFT,
     MAX_LEAVES,
+    N_LEAVES,
     N_MEAN,
     N_RANGES,
     NUGGET,
+    PLACE,
     RANGES,
     RIGHT,
     ROOT,
@@ -23,6 +25,7 @@ from tempering.models.treed_gp.layout import (
     State,
 )
 from tempering.models.treed_gp.reference import plant_root
+from tempering.models.treed_gp.summary import summarise
 from tempering.models.treed_gp.tree import open_children, refresh_lists
 
 _FIXED = 5  # column, cut, nugget, sigma^2, tau^2; then ranges, Booleans, beta
@@ -62,6 +65,7 @@ def record_into(state: State, out: Array) -> None:
         if state.tree[node, LEFT] >= 0:
             out[at] = state.tree[node, VARIABLE]
             out[at + 1] = state.tree[node, CUT]
+            out[at + 2] = state.leaf[node, PLACE]
             stack[size] = state.tree[node, RIGHT]
             stack[size + 1] = state.tree[node, LEFT]
             size += 2
@@ -104,6 +108,7 @@ def unpack_record(state: State, row: Array) -> None:
         if row[at] >= 0.0:
             state.tree[node, VARIABLE] = int(row[at])
             state.tree[node, CUT] = int(row[at + 1])
+            state.leaf[node, PLACE] = row[at + 2]
             open_children(state, node)
             stack[size] = state.tree[node, RIGHT]
             stack[size + 1] = state.tree[node, LEFT]
@@ -122,3 +127,11 @@ def unpack_record(state: State, row: Array) -> None:
 def load_record(state: State, row: Array) -> None:
     """Do the same, called from Python."""
     unpack_record(state, row)
+
+
+@entry
+def revive(state: State, row: Array) -> None:
+    """Overwrite the state by a recorded draw and summarise all leaves: a chain can go on from it."""
+    unpack_record(state, row)
+    for i in range(state.meta[N_LEAVES]):
+        summarise(state, state.lists[0, i])

@@ -18,10 +18,12 @@ from tempering.models.treed_gp.layout import (
     CUT,
     DEPTH,
     END,
+    FIRST_SPLIT,
     FLAT,
     LEFT,
     LOG_DET_PRECISION,
     MAX_LEAVES,
+    MAX_ROWS,
     N_LEAVES,
     N_MEAN,
     Q_FLOOR,
@@ -51,6 +53,7 @@ from tempering.models.treed_gp.leaf import draw_sigma2_beta
 from tempering.models.treed_gp.summary import summarise
 from tempering.models.treed_gp.tree import (
     close_children,
+    has_enough,
     new_node,
     open_children,
     pick,
@@ -168,10 +171,10 @@ def sample_reference(rng: np.random.Generator, state: State) -> State:
 
 
 @entry
-def start_balanced(rng: np.random.Generator, state: State, most_rows: int) -> State:
-    """Start from a tree cut at medians until leaves are small: a cheap start where n^3 is dear.
+def start_balanced(rng: np.random.Generator, state: State) -> int:
+    """Start from a tree cut at medians until no leaf is too large; return the inputs of the largest leaf.
 
-    It is no draw from the prior; tuning forgets it.
+    It is no draw from the prior; tuning forgets it. Leaves are drawn only if none is too large in the end.
     """
     plant_root(state)
     changed = True
@@ -180,31 +183,42 @@ def start_balanced(rng: np.random.Generator, state: State, most_rows: int) -> St
         for i in range(state.meta[N_LEAVES]):
             if state.meta[N_LEAVES] >= state.integer[MAX_LEAVES]:
                 break
-            if _halve(state, state.lists[0, i], most_rows):
+            if _halve(state, state.lists[0, i], state.integer[MAX_ROWS]):
                 refresh_lists(state)
                 changed = True
                 break
-    draw_shared(rng, state)
-    draw_leaves(rng, state)
-    return state
+    largest = 0
+    for i in range(state.meta[N_LEAVES]):
+        node = state.lists[0, i]
+        largest = max(largest, state.tree[node, END] - state.tree[node, START])
+    if largest <= state.integer[MAX_ROWS]:
+        draw_shared(rng, state)
+        draw_leaves(rng, state)
+    return int(largest)
 
 
 @allocating
 def _halve(state: State, node: int, most_rows: int) -> bool:
-    """Split a leaf with too many distinct inputs at the median of its longest side; say if it was done."""
-    rows = state.order[state.tree[node, START] : state.tree[node, END]]
+    """Split a leaf with too many inputs at the median of the longest side that allows it; say if it was done."""
+    rows = state.order[state.tree[node, START] : state.tree[node, END]].copy()
     if rows.size <= most_rows:
         return False
-    widest, width = 0, -1.0
-    for j in range(state.n_cuts.shape[0]):
+    first = state.integer[FIRST_SPLIT]
+    widths = np.full(state.n_cuts.shape[0], -1.0)
+    for j in range(first, widths.size):
         ranks = state.rank[rows, j]
-        spread = state.cuts[j, ranks.max()] - state.cuts[j, ranks.min()]
-        if spread > width:
-            widest, width = j, spread
-    state.tree[node, VARIABLE] = widest
-    state.tree[node, CUT] = int(np.median(state.rank[rows, widest]))
-    open_children(state, node)
-    if well_sized(state, state.tree[node, LEFT]) and well_sized(state, state.tree[node, RIGHT]):
-        return True
-    close_children(state, node)
+        widths[j] = state.cuts[j, ranks.max()] - state.cuts[j, ranks.min()]
+    for _ in range(first, widths.size):
+        widest = int(np.argmax(widths))
+        widths[widest] = -1.0
+        ranks = state.rank[rows, widest]
+        cut = int(np.median(ranks))
+        if cut == ranks.max():
+            cut -= 1
+        state.tree[node, VARIABLE] = widest
+        state.tree[node, CUT] = cut
+        open_children(state, node)
+        if has_enough(state, state.tree[node, LEFT]) and has_enough(state, state.tree[node, RIGHT]):
+            return True
+        close_children(state, node)
     return False

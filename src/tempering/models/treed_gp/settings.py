@@ -23,6 +23,9 @@ CORRELATIONS = {
 
 GammaMixture = tuple[float, float, float, float]
 
+LARGE = 800  # distinct inputs beyond which leaves are kept small: one factor of all would take 5 ms and more
+MAX_ROWS = 256  # distinct inputs of a leaf then
+
 
 @dataclass(frozen=True)
 class Prior:
@@ -35,7 +38,11 @@ class Prior:
     min_leaf
         Fewest rows of a leaf; None is ``max(10, n_base_columns + 2) + 1``.
     max_leaves
-        Most leaves of a tree; None is as many as the rows allow, at most 128.
+        Most leaves of a tree; None is as many as the rows allow, at most 128, or three times as many as ``max_rows``
+        asks for.
+    max_rows
+        Most distinct inputs of a leaf; larger leaves have prior probability 0. None sets no limit up to 800 distinct
+        inputs, and 256 beyond, where a leaf of all inputs would be too slow. Linear and constant leaves have no limit.
     coefficients
         ``"hierarchical"`` (b0: beta0, W and tau^2 sampled), ``"least_squares"`` (bmle: the same around each
         leaf's least squares), ``"zero_mean"`` (bmzt: beta0 and W fixed, tau^2 sampled), ``"fixed"`` (b0not,
@@ -52,7 +59,10 @@ class Prior:
     tau2_start
         Value of tau^2 where it is fixed.
     range_, nugget
-        (shape, rate, shape, rate) of an equal mixture of two gammas.
+        (shape, rate, shape, rate) of an equal mixture of two gammas. The default of the ranges has means 0.2 and 5:
+        surfaces that are nearly plane in an input need ranges that tgp's default, (1, 20, 10, 10), with means 0.05 and
+        1, does not reach. That of the nugget gives values near 0 a tenth of its mass: with tgp's, (1, 1, 1, 1), chains
+        hardly come from the noise of hot rungs to data without any.
     range_fixed, nugget_fixed
         A value instead of a prior.
     base_columns, first_split
@@ -71,6 +81,7 @@ class Prior:
     split_decay: float = 2.0
     min_leaf: int | None = None
     max_leaves: int | None = None
+    max_rows: int | None = None
     coefficients: str = "hierarchical"
     beta0: tuple[float, ...] | None = None
     scale: tuple[tuple[float, ...], ...] | None = None
@@ -82,8 +93,8 @@ class Prior:
     tau2: tuple[float, float] = (5.0, 10.0)
     tau2_rates: tuple[float, float] = (0.2, 0.1)
     tau2_start: float = 1.0
-    range_: GammaMixture = (1.0, 20.0, 10.0, 10.0)
-    nugget: GammaMixture = (1.0, 1.0, 1.0, 1.0)
+    range_: GammaMixture = (1.0, 5.0, 1.0, 0.2)
+    nugget: GammaMixture = (1.0, 1.0, 0.2, 1.0)
     range_fixed: float | None = None
     nugget_fixed: float | None = None
     linear: tuple[float, float, float] = (10.0, 0.2, 0.7)
@@ -108,7 +119,15 @@ class Prior:
             _require(min(getattr(self, name)) >= 0.0, f"{name} must not be negative", getattr(self, name))
         for name in ("beta0_variance", "wishart_scale", "tau2_start"):
             _require(getattr(self, name) > 0.0, f"{name} must be positive", getattr(self, name))
-        for name in ("min_leaf", "max_leaves", "range_fixed", "nugget_fixed", "wishart_dof", "base_columns"):
+        for name in (
+            "min_leaf",
+            "max_leaves",
+            "max_rows",
+            "range_fixed",
+            "nugget_fixed",
+            "wishart_dof",
+            "base_columns",
+        ):
             value = getattr(self, name)
             _require(value is None or value > 0, f"{name} must be positive or None", value)
         _require(self.first_split >= 0, "first_split must not be negative", self.first_split)
@@ -144,6 +163,9 @@ class Proposals:
     far_move, far_reach
         Probability that a range or nugget is proposed up to a factor of ``far_reach`` away, uniformly in the
         logarithm, rather than within the window; the specification has no such moves, 0.
+    alike
+        Probability that grow proposes ranges and nugget of the second child near those of the first (a factor of two or
+        so) rather than from the prior; the specification has 0.
     swap_shift, swap_reach
         Probability that swap also moves both cuts, by up to ``swap_reach`` candidates each: with the smallest leaf as
         it is, an exchange alone can be impossible. The specification has 0.
@@ -160,6 +182,7 @@ class Proposals:
     joint_range_move: float = 1.0 / 3.0
     far_move: float = 0.5
     far_reach: float = 30.0
+    alike: float = 0.5
     swap_shift: float = 0.5
     swap_reach: int = 2
 
@@ -193,17 +216,20 @@ def pack_integers(
     proposals: Proposals,
     *,
     n_rows: int,
+    n_distinct: int,
     n_base: int,
     first_split: int,
     leaf: str,
     mean: str,
     correlation: str,
     temper_tree: bool,
+    tree: bool,
 ) -> NDArray[np.int64]:
     """Lay out the whole-number settings for the compiled code."""
     constant_mean = leaf == "constant" or mean == "constant"
     smallest = smallest_leaf(prior, n_base)
-    most = max(1, min(n_rows // smallest, 128))
+    largest = largest_leaf(prior, n_distinct, leaf, tree=tree)
+    most = max(1, min(n_rows // smallest, max(128, 3 * n_distinct // largest)))
     out = np.zeros(layout.INTEGER_LENGTH, np.int64)
     out[layout.N_BASE] = n_base
     out[layout.N_MEAN] = 1 if constant_mean else n_base + 1
@@ -213,6 +239,7 @@ def pack_integers(
         leaf, layout.ALWAYS_LINEAR
     )
     out[layout.MIN_LEAF] = smallest
+    out[layout.MAX_ROWS] = largest
     out[layout.MAX_LEAVES] = most if prior.max_leaves is None else min(prior.max_leaves, most)
     out[layout.CHECK_LEAF] = leaf != "constant"
     out[layout.SAMPLE_RANGE] = prior.range_fixed is None and leaf in ("gp", "gp_linear")
@@ -254,6 +281,16 @@ def smallest_leaf(prior: Prior, n_base: int) -> int:
     return prior.min_leaf if prior.min_leaf is not None else max(10, n_base + 2) + 1
 
 
+def largest_leaf(prior: Prior, n_distinct: int, leaf: str, *, tree: bool) -> int:
+    """Return the most distinct inputs of a leaf; without a tree there is one leaf for all."""
+    if not tree:
+        return max(n_distinct, 1)
+    if prior.max_rows is not None:
+        return prior.max_rows
+    is_process = leaf in ("gp", "gp_linear")
+    return MAX_ROWS if is_process and n_distinct > LARGE else max(n_distinct, 1)
+
+
 def pack_reals(
     prior: Prior, proposals: Proposals, *, n_mean: int, n_ranges: int, tree: bool, has_nugget: bool
 ) -> NDArray[np.float64]:
@@ -288,4 +325,5 @@ def pack_reals(
     out[layout.P_FAR] = proposals.far_move
     out[layout.LOG_FAR] = np.log(proposals.far_reach)
     out[layout.P_SHIFT] = proposals.swap_shift
+    out[layout.P_ALIKE] = proposals.alike
     return out

@@ -12,23 +12,24 @@ import numpy as np
 
 from tempering.errors import DamageError, InputError
 from tempering.estimators.rung_sums import RungSums
+from tempering.models.treed_gp.categories import Categories
 from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.fitting import Remembered
-from tempering.models.treed_gp.settings import Prior, Proposals
+from tempering.models.treed_gp.parameters import GROUPS, settings_of
 from tempering.path.ladder import Ladder
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedGP
 
-FORMAT = "tempering treed GP 2"
+FORMAT = "tempering treed GP 3"
 
 
 def save(model: TreedGP, path: str | Path) -> None:
     """Write a fitted model."""
     posterior = model.posterior_
     settings = model.get_params(deep=False)
-    for name in ("prior", "proposals"):
-        settings[name] = None if settings[name] is None else asdict(settings[name])
+    for name, kind in GROUPS.items():
+        settings[name] = None if settings[name] is None else asdict(settings_of(kind, settings[name], name))
     if settings["ladder"] is not None and not isinstance(settings["ladder"], str):
         settings["ladder"] = [float(k) for k in settings["ladder"]]
     if not isinstance(settings["random_state"], int | None):
@@ -42,8 +43,10 @@ def save(model: TreedGP, path: str | Path) -> None:
         "linear_share": posterior.linear_share,
         "n_round_trips": posterior.n_round_trips,
         "seconds": posterior.seconds,
+        "prediction_r_hat": posterior.prediction_r_hat,
         "feature_names": None if names is None else [str(name) for name in names],
         "response": getattr(model, "response_name_", None),
+        "categories": None if model._categories is None else asdict(model._categories),
     }
     arrays: dict[str, Any] = {
         "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
@@ -56,7 +59,9 @@ def save(model: TreedGP, path: str | Path) -> None:
         "log_sum_of_squares": posterior.sums.log_sum_of_squares,
         "shares": posterior.shares,
         "rows": posterior.rows,
-        "map_row": posterior.map_row,
+        "best_rows": posterior.best_rows,
+        "best_values": posterior.best_values,
+        "map_rows": posterior.map_rows,
         "leaf_probabilities": posterior.leaf_probabilities,
         "leaf_probabilities_by_rung": posterior.leaf_probabilities_by_rung,
         "splits_per_tree": posterior.splits_per_tree,
@@ -100,9 +105,13 @@ def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
             "Read it with the version that wrote it, or fit again."
         )
     settings = facts["settings"]
-    for name, kind in (("prior", Prior), ("proposals", Proposals)):
+    for name, kind in GROUPS.items():
         settings[name] = None if settings[name] is None else kind(**_tuples(settings[name]))
     model = cls(**settings)
+    known = facts["categories"]
+    if known is not None:
+        levels = {name: tuple(values) for name, values in known["levels"].items()}
+        model._categories = Categories(tuple(known["numbers"]), levels)
     model._training = arrays["inputs"], arrays["responses"]
     model.model_ = model._build(*model._training)
     model.n_features_in_ = arrays["inputs"].shape[1]
@@ -140,7 +149,9 @@ def _posterior(facts: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
         shares=arrays["shares"],
         combined_ess=facts["combined_ess"],
         rows=arrays["rows"],
-        map_row=arrays["map_row"],
+        best_rows=arrays["best_rows"],
+        best_values=arrays["best_values"],
+        map_rows=arrays["map_rows"],
         leaf_probabilities=arrays["leaf_probabilities"],
         leaf_probabilities_by_rung=arrays["leaf_probabilities_by_rung"],
         splits_per_tree=arrays["splits_per_tree"],
@@ -151,4 +162,5 @@ def _posterior(facts: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
         trace=traces,
         n_round_trips=facts["n_round_trips"],
         seconds=facts["seconds"],
+        prediction_r_hat=facts["prediction_r_hat"],
     )

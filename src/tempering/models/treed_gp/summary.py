@@ -2,6 +2,10 @@
 
 Replicated inputs are collapsed exactly: r responses at one input count as their mean with nugget g / r, and
 the sum of squares about the mean enters on its own.
+
+Z is the response less the plane fitted to the leaf by least squares, its shift. Nothing depends on which plane is taken
+off, but for rounding: where the data lie on a plane and K is nearly singular, Z'K^{-1}Z of the responses themselves
+would be a difference of numbers a thousand times larger than the noise it is to tell.
 """
 
 import math
@@ -80,6 +84,14 @@ def gram_of(state: State, node: int) -> Array:
     return state.leaf[node, first : first + (m + 1) * (m + 1)]
 
 
+@inlined
+def shift_of(state: State, node: int) -> Array:
+    """Return the coefficients of the plane that was taken off the responses of a leaf, a view."""
+    m = state.integer[N_MEAN]
+    first = RANGES + 2 * state.integer[N_RANGES] + 2 * m + (m + 1) * (m + 1)
+    return state.leaf[node, first : first + m]
+
+
 @compiled
 def is_linear(state: State, node: int) -> bool:
     """Say whether every dimension of the leaf is switched off: K = (1 + g) I."""
@@ -94,12 +106,24 @@ def is_linear(state: State, node: int) -> bool:
 
 @compiled
 def _regressors_into(state: State, row: int, out: Array) -> None:
-    """Write (1, x, mean response) of one distinct input."""
+    """Write (1, x, what is left of the mean response) of one distinct input."""
     m = state.integer[N_MEAN]
     out[0] = 1.0
     for j in range(1, m):
         out[j] = state.x[row, j - 1]
-    out[m] = state.y[row, 1]
+    out[m] = state.residual[row]
+
+
+@compiled
+def _fill_residuals(state: State, node: int) -> None:
+    """Take the leaf's plane off its responses."""
+    m, shift = state.integer[N_MEAN], shift_of(state, node)
+    for i in range(state.tree[node, START], state.tree[node, END]):
+        row = state.order[i]
+        left = state.y[row, 1] - shift[0]
+        for j in range(1, m):
+            left -= shift[j] * state.x[row, j - 1]
+        state.residual[row] = left
 
 
 @compiled
@@ -127,25 +151,42 @@ def _fill_plain_gram(state: State, node: int, precision: float) -> None:
 
 
 @compiled
-def _centre_by_least_squares(state: State, node: int) -> None:
-    """Put the prior mean of the leaf's coefficients at their least-squares estimate (bmle)."""
+def _improve_shift(state: State, node: int) -> None:
+    """Add to the leaf's plane the least-squares plane of what it leaves."""
     m = state.integer[N_MEAN]
     _fill_plain_gram(state, node, 1.0)
-    gram, matrix, centre = gram_of(state, node), state.small, centre_of(state, node)
+    gram, matrix, shift = gram_of(state, node), state.small, shift_of(state, node)
+    step = state.small[m]
     for a in range(m):
-        centre[a] = gram[m * (m + 1) + a]
+        step[a] = gram[m * (m + 1) + a]
         for b in range(a + 1):
             matrix[a, b] = gram[a * (m + 1) + b]
         matrix[a, a] += _RIDGE * gram[0]
     factor_in_place(matrix, m)
     for a in range(m):
         for b in range(a):
-            centre[a] -= matrix[a, b] * centre[b]
-        centre[a] /= matrix[a, a]
+            step[a] -= matrix[a, b] * step[b]
+        step[a] /= matrix[a, a]
     for a in range(m - 1, -1, -1):
         for b in range(a + 1, m):
-            centre[a] -= matrix[b, a] * centre[b]
-        centre[a] /= matrix[a, a]
+            step[a] -= matrix[b, a] * step[b]
+        step[a] /= matrix[a, a]
+        shift[a] += step[a]
+
+
+@compiled
+def _fit_shift(state: State, node: int) -> None:
+    """Fit the leaf's plane, twice: what the ridge and rounding left of it the second time takes off."""
+    shift = shift_of(state, node)
+    for a in range(state.integer[N_MEAN]):
+        shift[a] = 0.0
+    for _ in range(2):
+        _fill_residuals(state, node)
+        _improve_shift(state, node)
+    if state.integer[COEFFICIENTS] == AROUND_LEAST_SQUARES:
+        centre = centre_of(state, node)
+        for a in range(state.integer[N_MEAN]):
+            centre[a] = shift[a]
 
 
 @compiled
@@ -166,6 +207,7 @@ def _solve_process(state: State, node: int) -> float:
             state.order[first:].ctypes.data,
             state.x.ctypes.data,
             state.y.ctypes.data,
+            state.residual.ctypes.data,
             ranges_of(state, node).ctypes.data,
             state.square.ctypes.data,
             state.panel.ctypes.data,
@@ -220,12 +262,18 @@ def summarise(state: State, node: int) -> None:
     for i in range(state.tree[node, START], state.tree[node, END]):
         rows += state.y[state.order[i], 0]
     state.leaf[node, N_ROWS] = rows
-    if state.integer[COEFFICIENTS] == AROUND_LEAST_SQUARES:
-        _centre_by_least_squares(state, node)
+    _fit_shift(state, node)
+    summarise_again(state, node)
+
+
+@compiled
+def summarise_again(state: State, node: int) -> None:
+    """Do the same for a leaf whose rows are those it had, and so its plane."""
+    _fill_residuals(state, node)
     if is_linear(state, node):
         precision = 1.0 / (1.0 + state.leaf[node, NUGGET])
         _fill_plain_gram(state, node, precision)
-        state.leaf[node, LOG_DET] = -rows * math.log(precision)
+        state.leaf[node, LOG_DET] = -state.leaf[node, N_ROWS] * math.log(precision)
     else:
         _summarise_process(state, node)
 

@@ -17,6 +17,7 @@ from tempering.models.treed_gp.layout import (
     N_INTERNAL,
     N_LEAVES,
     N_ROWS,
+    PLACE,
     Q_SIGMA,
     SIGMA2,
     VARIABLE,
@@ -27,6 +28,8 @@ from tempering.models.treed_gp.prediction import predict_tree
 from tempering.models.treed_gp.records import record_into, record_size
 from tempering.models.treed_gp.summary import is_linear
 from tempering.models.treed_gp.undo import restore, save
+
+_GOLDEN, _SILVER = 0.6180339887498949, 0.4142135623730951
 
 
 class Sums(NamedTuple):
@@ -53,9 +56,12 @@ class Sums(NamedTuple):
     kept: NDArray[np.float64]
     """Weighted resample of recorded trees, shape (n_strata, n_slots, record length)."""
     best: NDArray[np.float64]
-    """Recorded tree of the largest posterior."""
+    """Recorded tree of the largest posterior density among those of 1, 2, ... leaves, shape (n_best, record length)."""
     best_value: NDArray[np.float64]
-    """Its log posterior, up to a constant."""
+    """Their log posterior densities, up to a constant."""
+
+
+MOST_BEST = 64  # numbers of leaves for which the best tree is kept; all larger ones share the last place
 
 
 def n_features(state: State) -> int:
@@ -66,6 +72,7 @@ def n_features(state: State) -> int:
 def empty_sums(state: State, n_rungs: int, n_strata: int, n_slots: int, n_points: int) -> Sums:
     """Return the sums of no draws."""
     length = record_size(state)
+    n_best = min(int(state.integer[MAX_LEAVES]), MOST_BEST)
     return Sums(
         n_draws=np.zeros(n_rungs, np.int64),
         n_in_row=np.zeros(n_strata, np.int64),
@@ -75,8 +82,8 @@ def empty_sums(state: State, n_rungs: int, n_strata: int, n_slots: int, n_points
         features=np.zeros((n_strata, n_features(state))),
         predictions=np.zeros((n_strata, 4, n_points)),
         kept=np.zeros((n_strata, n_slots, length)),
-        best=np.zeros(length),
-        best_value=np.full(1, -np.inf),
+        best=np.zeros((n_best, length)),
+        best_value=np.full(n_best, -np.inf),
     )
 
 
@@ -128,7 +135,12 @@ def add_features(state: State, sums: Sums, row: int, weight: float) -> None:
 
 @compiled
 def _record_at_one(rng: np.random.Generator, state: State, out: Array) -> None:
-    """Record the tree with sigma^2 and beta drawn at k = 1; the next round draws them anew before it uses them."""
+    """Record the tree with sigma^2 and beta drawn at k = 1; the next round draws them anew before it uses them.
+
+    Cuts get their places too, which nothing but predictions reads.
+    """
+    for i in range(state.meta[N_INTERNAL]):
+        state.leaf[state.lists[1, i], PLACE] = rng.random()
     for i in range(state.meta[N_LEAVES]):
         draw_sigma2_beta(rng, state, state.lists[0, i], 1.0)
     record_into(state, out)
@@ -171,9 +183,20 @@ def add_draw(
     sums.squares[row] += weight * weight
     add_features(state, sums, row, weight)
     resample_into(rng, state, sums, row, weight)
-    if log_posterior > sums.best_value[0]:
-        sums.best_value[0] = log_posterior
-        _record_at_one(rng, state, sums.best)
+    rank = min(state.meta[N_LEAVES], sums.best.shape[0]) - 1
+    if log_posterior > sums.best_value[rank]:
+        sums.best_value[rank] = log_posterior
+        _record_at_one(rng, state, sums.best[rank])
+
+
+@compiled
+def _place_cuts(state: State, sums: Sums) -> None:
+    """Give the cuts places that are spread evenly over the draws: steps of the golden ratio, nothing random."""
+    count = 0
+    for i in range(sums.n_in_row.shape[0]):
+        count += sums.n_in_row[i]
+    for i in range(state.meta[N_INTERNAL]):
+        state.leaf[state.lists[1, i], PLACE] = (count * _GOLDEN + i * _SILVER) % 1.0
 
 
 @allocating
@@ -184,6 +207,7 @@ def add_prediction(state: State, sums: Sums, row: int, log_weight: float, points
         node = state.lists[0, i]
         scale = 0.5 * (state.shared[Q_SIGMA] + max(posterior_of_beta(state, node, 1.0), 0.0))
         state.leaf[node, SIGMA2] = scale / (shape_of_sigma2(state, node, 1.0) - 1.0)
+    _place_cuts(state, sums)
     predict_tree(state, points, work[0], work[1], work[2])
     restore(state)
     weight = rescale(sums, row, 1, log_weight)

@@ -1,10 +1,12 @@
 """What the kept trees say at new inputs: predictions, joint draws, and criteria for where to look next.
 
-Everything is in the scale of the data handed in; the trees themselves live in [0, 1].
+Inputs are in the scale of the data handed in; what is returned is in the model's, the response of mean 0 and range 1.
+Callers scale back, deviations rather than variances: squares of large or small units have no room in a float.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -22,14 +24,22 @@ Floats = NDArray[np.float64]
 _POINTS_AT_ONCE = 4096
 
 
+def in_blocks(inputs: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Yield stretches of the inputs and their places: all trees at all points at once would fill the memory."""
+    for first in range(0, max(len(inputs), 1), _POINTS_AT_ONCE):
+        where = slice(first, min(first + _POINTS_AT_ONCE, len(inputs)))
+        yield where, inputs[where]
+
+
 def predict_each(model: TreedGPModel, rows: Floats, inputs: Floats) -> Floats:
-    """Return mean, surface variance and noise variance of every tree, shape (n_trees, 3, n_points).
+    """Return mean, surface variance and noise variance of every tree, scaled, shape (n_trees, 3, n_points).
 
     Parameters
     ----------
     model : TreedGPModel
     rows : ndarray, shape (n_trees, record length)
     inputs : ndarray, shape (n_points, n_columns)
+        No more than fit into memory three times for every tree: `in_blocks` cuts many.
     """
     points = model.data.scale(inputs)
     out = np.empty((len(rows), 3, len(points)))
@@ -37,36 +47,40 @@ def predict_each(model: TreedGPModel, rows: Floats, inputs: Floats) -> Floats:
 
     def one(part: NDArray[np.intp]) -> None:
         state = model.allocate()
-        for first in range(0, len(points), _POINTS_AT_ONCE):
-            block = points[first : first + _POINTS_AT_ONCE]
-            part_out = np.empty((len(part), 3, len(block)))
-            predict_records(state, rows[part], block, part_out)
-            out[part, :, first : first + _POINTS_AT_ONCE] = part_out
+        part_out = np.empty((len(part), 3, len(points)))
+        predict_records(state, rows[part], points, part_out)
+        out[part] = part_out
 
     with one_blas_thread(), ThreadPoolExecutor(len(parts)) as threads:
         list(threads.map(one, parts))
-    out[:, 0] = model.data.centre + model.data.spread * out[:, 0]
-    out[:, 1:] *= model.data.spread**2
+    return out
+
+
+def surface_means(model: TreedGPModel, rows: Floats, inputs: Floats) -> Floats:
+    """Return the mean of every tree's surface, scaled, shape (n_trees, n_points), block by block."""
+    out = np.empty((len(rows), len(inputs)))
+    for where, block in in_blocks(inputs):
+        out[:, where] = predict_each(model, rows, block)[:, 0]
     return out
 
 
 def joint(model: TreedGPModel, row: Floats, inputs: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return joint mean and covariance of one tree's surface, and the variance of its noise."""
+    """Return joint mean and covariance of one tree's surface, and the variance of its noise, scaled."""
     points = model.data.scale(inputs)
     state = model.allocate()
     load_record(state, row)
     mean, covariance, noise = np.empty(len(points)), np.empty((len(points),) * 2), np.empty(len(points))
     joint_of_tree(state, points, mean, covariance)
     noise_of_tree(state, points, noise)
-    square = model.data.spread**2
-    return model.data.centre + model.data.spread * mean, square * covariance, square * noise
+    return mean, covariance, noise
 
 
-def draw_responses(
-    model: TreedGPModel, rows: Floats, inputs: Floats, n_samples: int, rng: np.random.Generator
+def draw_jointly(
+    model: TreedGPModel, rows: Floats, inputs: Floats, n_samples: int, rng: np.random.Generator, *, latent: bool
 ) -> Floats:
-    """Draw responses jointly at all inputs, each sample from a tree of its own, shape (n_points,
-    n_samples).
+    """Draw responses, or the surface alone, jointly at all inputs, scaled, shape (n_points, n_samples).
+
+    Each sample is from a tree of its own.
     """
     out = np.empty((len(inputs), n_samples))
     which = rng.integers(len(rows), size=n_samples)
@@ -75,15 +89,26 @@ def draw_responses(
         columns = np.flatnonzero(which == tree)
         values, vectors = np.linalg.eigh(covariance)  # a surface seen at close points is singular to rounding
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        surface = root @ rng.standard_normal((len(inputs), len(columns)))
-        out[:, columns] = mean[:, None] + surface
-        out[:, columns] += np.sqrt(noise)[:, None] * rng.standard_normal((len(inputs), len(columns)))
+        out[:, columns] = mean[:, None] + root @ rng.standard_normal((len(inputs), len(columns)))
+        errors = np.sqrt(noise)[:, None] * rng.standard_normal((len(inputs), len(columns)))
+        out[:, columns] += 0.0 if latent else errors
     return out
 
 
+def joint_moments(model: TreedGPModel, rows: Floats, inputs: Floats, *, latent: bool) -> tuple[Floats, Floats]:
+    """Return mean and covariance of the mixture of all trees at the inputs, scaled."""
+    means, total = np.empty((len(rows), len(inputs))), np.zeros((len(inputs),) * 2)
+    for i, row in enumerate(rows):
+        means[i], covariance, noise = joint(model, row, inputs)
+        total += covariance
+        if not latent:
+            total[np.diag_indices(len(inputs))] += noise
+    away = means - means.mean(axis=0)
+    return means.mean(axis=0), np.asarray((total + away.T @ away) / len(rows))
+
+
 def active_learning_cohn(model: TreedGPModel, rows: Floats, inputs: Floats, reference: Floats) -> Floats:
-    """Return the mean fall of the variance over ``reference`` if a response were measured at each input
-    (ALC).
+    """Return the mean fall of the variance over ``reference`` if a response were measured at each input (ALC), scaled.
 
     Within a tree, c(x, y)^2 / (c(x, x) + noise), c the posterior covariance of the surface (section 10).
     """
@@ -112,25 +137,3 @@ def expected_improvement(each: Floats, best: Floats) -> Floats:
     u = gap / deviation
     density = np.exp(-0.5 * u * u) / np.sqrt(2 * np.pi)
     return np.asarray((gap * ndtr(u) + deviation * density).mean(axis=0))
-
-
-def sobol_indices(
-    model: TreedGPModel, rows: Floats, box: Floats, n: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Return first-order and total Sobol indices of each tree's surface, both of shape (n_trees, n_columns).
-
-    Inputs are uniform on ``box``, shape (2, n_columns). Saltelli's design with the estimators of Saltelli
-    et al. (2010) and Jansen (1999).
-    """
-    d = box.shape[1]
-    a, b = (box[0] + (box[1] - box[0]) * rng.random((n, d)) for _ in range(2))
-    mixed = np.repeat(a[None], d, axis=0)
-    for j in range(d):
-        mixed[j, :, j] = b[:, j]
-    means = predict_each(model, rows, np.concatenate([a, b, *mixed]))[:, 0]
-    f_a, f_b, f_mixed = means[:, :n], means[:, n : 2 * n], means[:, 2 * n :].reshape(len(rows), d, n)
-    variance = np.var(means[:, : 2 * n], axis=1)[:, None]
-    variance = np.where(variance > 0, variance, np.inf)
-    first = (f_b[:, None] * (f_mixed - f_a[:, None])).mean(axis=2) / variance
-    total = 0.5 * ((f_a[:, None] - f_mixed) ** 2).mean(axis=2) / variance
-    return first, total

@@ -110,8 +110,8 @@ def _copy_rows(source: Array, n: int, step: int, out: Array, stride: int) -> Non
 
 
 @compiled
-def _fill_rest(numbers: Ints, order: Ints, x: Array, y: Array, nugget: float, square: Array) -> None:
-    """Add the diagonal and the right-hand sides [F, Z] to the correlations."""
+def _fill_rest(numbers: Ints, order: Ints, x: Array, y: Array, residual: Array, nugget: float, square: Array) -> None:
+    """Add the diagonal and the right-hand sides [F, Z less the leaf's plane] to the correlations."""
     n, m, n_columns = numbers[SIZE], numbers[MEAN], numbers[N_COLUMNS]
     n_rows, stride = rows_of(n), stride_of(n, m + 1)
     for i in range(n):
@@ -122,15 +122,16 @@ def _fill_rest(numbers: Ints, order: Ints, x: Array, y: Array, nugget: float, sq
         square[side] = 1.0
         for j in range(1, m):
             square[side + j] = x[row * n_columns + j - 1]
-        square[side + m] = y[3 * row + 1]
+        square[side + m] = residual[row]
 
 
-_signature = types.float64(*[types.intp] * 11, types.float64)
+_signature = types.float64(*[types.intp] * 12, types.float64)
 
 
-def _solve(numbers, order, x, y, leaf, square, panel, work, kept, key, marks, nugget):  # type: ignore[no-untyped-def]
+def _solve(numbers, order, x, y, rest, leaf, square, panel, work, kept, key, marks, nugget):  # type: ignore[no-untyped-def]
     whole, rows = carray(_pointer(numbers, 0), N_NUMBERS), carray(_pointer(order, 0), _ANY)
     inputs, responses = carray(_pointer(x, 0.0), _ANY), carray(_pointer(y, 0.0), _ANY)
+    residual = carray(_pointer(rest, 0.0), _ANY)
     parameters, matrix = carray(_pointer(leaf, 0.0), _ANY), carray(_pointer(square, 0.0), _ANY)
     columns, scales = carray(_pointer(panel, 0.0), _ANY), carray(_pointer(work, 0.0), whole[BASE])
     store, known = carray(_pointer(kept, 0.0), _ANY), carray(_pointer(key, 0.0), _ANY)
@@ -146,7 +147,7 @@ def _solve(numbers, order, x, y, leaf, square, panel, work, kept, key, marks, nu
         _copy_rows(store, n, step, matrix, stride)
     else:
         _correlate_all(whole, rows, inputs, parameters, columns, scales, matrix, stride)
-    _fill_rest(whole, rows, inputs, responses, nugget, matrix)
+    _fill_rest(whole, rows, inputs, responses, residual, nugget, matrix)
     return factor(matrix, n, m + 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -39,9 +40,42 @@ def numeric_columns(table: pd.DataFrame, names: list[str], path: Path) -> Floats
         if bad.size:
             cell = table[name].iloc[int(bad[0])]
             came = repr(cell) if isinstance(cell, str) else "missing" if np.isnan(cell) else f"{cell:g}"
+            is_text = bad.size == len(numbers) and isinstance(cell, str)
+            remedy = (
+                f"{name} seems to hold categories: write a column of 0 and 1 for each of them but one "
+                "(pandas.get_dummies), or leave it out with --inputs."
+                if is_text
+                else "Drop or fill those rows."
+            )
             raise InputError(
                 f"{path}, line {bad[0] + 2}: {name} must be a finite number, but is {came} "
-                f"({bad.size} such rows in all). Drop or fill those rows."
+                f"({bad.size} such rows in all). {remedy}"
             )
         columns.append(numbers)
     return np.column_stack(columns)
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Refuse, before anything is computed, a file that cannot be written in the end."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{option} {path}: the folder {folder} does not exist. Make it first, or name another file.")
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise InputError(f"{option} {path} cannot be written. Name another file.")
+
+
+def check_picture(path: Path, n_inputs: int) -> None:
+    """Refuse, before anything is computed, a picture that cannot be drawn in the end."""
+    from matplotlib.figure import Figure
+
+    check_writable(path, "--plot")
+    known = Figure().canvas.get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in known:
+        raise InputError(
+            f"--plot {path}: a picture cannot be written as {path.suffix!r}. Use one of {', '.join(sorted(known))}."
+        )
+    if n_inputs not in (1, 2):
+        raise InputError(
+            f"A plot needs one or two input columns, but there are {n_inputs}. "
+            "Leave --plot out, or choose one or two with --inputs."
+        )

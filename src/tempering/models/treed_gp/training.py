@@ -43,6 +43,10 @@ class TrainingData:
         """Map inputs as the training inputs were mapped."""
         return np.ascontiguousarray((inputs[:, self.columns] - self.low) / self.width)  # one layout, compiled once
 
+    def response(self, scaled: Array) -> Array:
+        """Map scaled responses back to the units of the data."""
+        return np.asarray(self.centre + self.spread * scaled)
+
 
 def check_finite(values: Array, name: str) -> None:
     """Refuse NaN and infinity, with the rows in which they stand."""
@@ -85,12 +89,18 @@ def prepare(inputs: ArrayLike, response: ArrayLike) -> TrainingData:
         raise InputError(
             f"A treed GP needs at least 2 rows, but got n_samples = {len(x)}. Pass more data.",
         )
-    columns = np.flatnonzero(np.ptp(x, axis=0) > 0)
+    with np.errstate(over="ignore"):
+        widths, spread = np.ptp(x, axis=0), float(np.ptp(z)) or 1.0
+    if not (np.isfinite(spread) and np.all(np.isfinite(widths))):
+        raise InputError(
+            "The difference of the largest and the smallest value of y, and of each column of X, must be a float, "
+            "but one is larger than 1.8e308. Divide by a constant."
+        )
+    columns = np.flatnonzero(widths > 0)
     _report_constant(x.shape[1], columns)
     x = x[:, columns]
-    low, width = x.min(axis=0), np.ptp(x, axis=0)
-    spread = float(np.ptp(z)) or 1.0
-    centre = float(z.mean())
+    low, width, lowest = x.min(axis=0), widths[columns], float(z.min())
+    centre = lowest + spread * float(np.mean((z - lowest) / spread))  # the sum of all might have no room in a float
     distinct, where = np.unique((x - low) / width, axis=0, return_inverse=True)
     y = _collapse((z - centre) / spread, where.ravel(), len(distinct))
     values = [np.unique(column) for column in distinct.T]

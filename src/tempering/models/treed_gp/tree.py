@@ -18,6 +18,7 @@ from tempering.models.treed_gp.layout import (
     END,
     FIRST_SPLIT,
     LEFT,
+    MAX_ROWS,
     MIN_LEAF,
     N_BASE,
     N_INTERNAL,
@@ -165,6 +166,13 @@ def route(state: State, top: int) -> bool:
 
 @compiled
 def well_sized(state: State, node: int) -> bool:
+    """Say whether a leaf has enough rows, and not too many for its matrix."""
+    few_enough = state.tree[node, END] - state.tree[node, START] <= state.integer[MAX_ROWS]
+    return bool(few_enough and has_enough(state, node))
+
+
+@compiled
+def has_enough(state: State, node: int) -> bool:
     """Say whether a leaf has enough rows, and enough distinct ones for its regression (section 6)."""
     first, last = state.tree[node, START], state.tree[node, END]
     rows = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,32 @@ class Leaf:
     high: Floats
     n_rows: int
     noise: float
-    """Standard deviation of the noise."""
+    """Standard deviation of the noise, a mean over the draws."""
     ranges: Floats
-    """Ranges of the correlation, for inputs scaled to [0, 1]."""
+    """Ranges of the correlation, for inputs scaled to [0, 1]; geometric means over the draws."""
     active: Floats
-    """Which dimensions enter the correlation."""
+    """The probability of each dimension to enter the correlation."""
     is_linear: bool
+    """Whether the leaf is linear in most draws."""
 
 
-def describe_tree(model: TreedGPModel, row: Floats) -> list[Leaf]:
-    """Return the leaves of a recorded tree, left to right."""
+def describe_tree(model: TreedGPModel, rows: Floats) -> list[Leaf]:
+    """Return the leaves of a recorded tree, left to right; ``rows`` are draws of its parameters, of one tree all."""
+    draws = [_leaves(model, row) for row in rows]
+    return [_mean(leaves) for leaves in zip(*draws, strict=True)]
+
+
+def _mean(draws: tuple[Leaf, ...]) -> Leaf:
+    return replace(
+        draws[0],
+        noise=float(np.mean([leaf.noise for leaf in draws])),
+        ranges=np.exp(np.mean([np.log(leaf.ranges) for leaf in draws], axis=0)),
+        active=np.mean([leaf.active for leaf in draws], axis=0),
+        is_linear=bool(np.mean([leaf.is_linear for leaf in draws]) > 0.5),
+    )
+
+
+def _leaves(model: TreedGPModel, row: Floats) -> list[Leaf]:
     state = model.allocate()
     load_record(state, row)
     data = model.data
@@ -45,7 +61,8 @@ def describe_tree(model: TreedGPModel, row: Floats) -> list[Leaf]:
             leaves.append(_leaf(model, state, node, low, high))
             return
         column = int(state.tree[node, layout.VARIABLE])
-        cut = state.cuts[column, state.tree[node, layout.CUT]]
+        between = int(state.tree[node, layout.CUT])
+        cut = state.cuts[column, between : between + 2].mean()  # anywhere between two inputs: their middle
         nearer, further = high.copy(), low.copy()
         nearer[column] = further[column] = cut
         visit(left, low, nearer)
