@@ -39,7 +39,13 @@ __all__ = [
     "sample",
 ]
 
-_LATER = {"models": "models", "plots": "plots", "problems": "problems", "reference": "learning.reference"}
+_LATER = {
+    "models": "models",
+    "plots": "plots",
+    "prior": "prior",
+    "problems": "problems",
+    "reference": "learning.reference",
+}
 
 
 def __getattr__(name: str) -> object:

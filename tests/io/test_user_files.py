@@ -102,9 +102,9 @@ def test_a_module_that_is_not_there_is_named():
         find_target("no_such_thing:f")
 
 
-def test_an_error_inside_the_file_is_the_users_own(folder):
+def test_an_error_inside_the_file_is_one_sentence_with_its_line(folder):
     (folder / "broken.py").write_text("1 / 0\n")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(InputError, match=r"broken.py, line 1, in <module>: ZeroDivisionError"):
         find_target(f"{folder}/broken.py:f")
 
 

@@ -18,6 +18,7 @@ from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of
 from tempering.runs.path_choice import draw_from_base, inside_or_prior, with_reference
 from tempering.target import Target
+from tempering.target.checks import check_target
 from tempering.target.gradients import gradient_of
 from tempering.target.layout import Layout
 from tempering.target.starting import starting_points
@@ -114,6 +115,7 @@ def make_plan(
         n_chains = chains if chains is not None else CHAINS[name][method]
         return Plan(target, None, None, steps, method, moves, name, n_chains, seed, ())
     starts = starting_points(initial, target)
+    check_target(target, starts)
     example = starts[0] if starts else draw_from_base(target, seed)
     layout = Layout.of(example)
     starts = inside_or_prior(target, layout, starts)
@@ -203,10 +205,14 @@ def check_counts(**counts: int | None) -> None:
     """Refuse numbers of draws or chains that are not whole and positive; tuning may be left out."""
     for name, count in counts.items():
         least = 0 if name == "tune" else 1
-        if count is not None and not (isinstance(count, int | np.integer | float) and count == int(count) >= least):
+        if count is not None and not (_is_whole(count) and count >= least):
             raise SamplerError(
                 f"{name} must be a whole number of at least {least}, but got {count!r}. Leave it out for the default."
             )
+
+
+def _is_whole(count: Any) -> bool:
+    return isinstance(count, int | np.integer) and not isinstance(count, bool)
 
 
 def _rung_moves(method: str, rung_moves: str | None) -> str:
@@ -261,6 +267,11 @@ def _check_engine(engine: str) -> None:
 
 
 def _check_model(model: Any) -> None:
+    if isinstance(model, type):
+        raise TargetError(
+            f"A target is a tempering.Target or a model object, but got the class {model.__name__}. Make one of it: "
+            f"{model.__name__}(...)."
+        )
     missing = [name for name in ("initial", "step", "energy", "record") if not callable(getattr(model, name, None))]
     if missing:
         raise TargetError(

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-from exact_runs import LADDER, PROBLEM, exact_run
 
+from exact_runs import LADDER, PROBLEM, exact_run
 from statistical import assert_mean_is, assert_mean_is_not
 from tempering.doors import arviz as view
 from tempering.doors.arviz import to_arviz
