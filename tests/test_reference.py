@@ -17,8 +17,8 @@ from tempering.learning.reference import (
     improved_reference,
     refit_reference,
 )
-from tempering.learning.reference.arrays import arrays_of, draw_of
-from tempering.learning.reference.arrays import log_density as log_density_of_arrays
+from tempering.engines.reference_arrays import arrays_of, draw_of
+from tempering.engines.reference_arrays import log_density as log_density_of_arrays
 from tempering.learning.reference.modes import climb, find_modes, is_parted, local_factor
 from tempering.learning.reference.refit import split_reference
 from tempering.learning.reference.surface import Surface

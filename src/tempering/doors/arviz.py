@@ -100,7 +100,7 @@ def _statistics(draws: TemperedDraws) -> dict[str, NDArray[Any]]:
 def _weights(draws: TemperedDraws, rule: str) -> dict[str, NDArray[Any]]:
     with np.errstate(divide="ignore"):  # rungs without a share have weight zero
         log_weight = np.log(draws.weights(rule))
-    return {"log_weight": log_weight, "inverse_temperature": draws.ladder.inverse_temperatures[draws.rung]}
+    return {"log_weight": log_weight, "inverse_temperature": draws.path.inverse_temperatures[draws.rung]}
 
 
 def _dataset(xarray: Any, arrays: Mapping[str, NDArray[Any]]) -> xr.Dataset:
@@ -120,11 +120,11 @@ def _attributes(draws: TemperedDraws, rule: str) -> dict[str, Any]:
         "inference_library": "tempering",
         "inference_library_version": version("tempering"),
         "rule": rule,
-        "inverse_temperatures": draws.ladder.inverse_temperatures.tolist(),
+        "inverse_temperatures": draws.path.inverse_temperatures.tolist(),
     }
     if draws.info is not None:
         found |= {"method": draws.info.method, "engine": draws.info.engine, "sampling_time": draws.info.seconds}
-    if len(draws.ladder) > 1:
+    if len(draws.path) > 1:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a disagreement goes into the attributes
             evidence = draws.log_evidence()

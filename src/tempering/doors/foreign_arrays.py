@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import InputError
-from tempering.path.ladder import Ladder
+from tempering.path import Ladder, Path
 from tempering.runs.draws import TemperedDraws
 
 Floats = NDArray[np.float64]
@@ -61,13 +61,12 @@ def from_arrays(
     return TemperedDraws(
         values=arrays,
         rung=rung,
-        energy=e,
-        ladder=ladder,
+        terms=e[..., np.newaxis],
+        path=Path.of_energy(ladder, is_powered=is_powered),
         log_pseudo_prior=np.zeros(len(ladder)),
         proposed=np.concatenate([rung[:, :1], rung[:, :-1]], axis=1),  # no rung move is known of
         acceptance=np.full((*e.shape, 1), np.nan, np.float32),
         chains_per_ensemble=chains_per_ensemble,
-        is_powered=is_powered,
     )
 
 

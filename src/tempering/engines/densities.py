@@ -1,6 +1,6 @@
-"""A target's functions as the vector engine runs them: of flat vectors, and of the arrays of a reference.
+"""A target's functions as the vector engine runs them: terms of flat vectors, and moves.
 
-What is compiled does not depend on the reference at k = 0: a run that fits one, and refits it, finds its code again.
+The arrays of references are arguments: a run that fits one, and fits it again, finds its compiled code again.
 """
 
 from __future__ import annotations
@@ -11,92 +11,56 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from tempering.engines import reference_arrays
 from tempering.errors import TargetError
 from tempering.kernels import vector
-from tempering.kernels.composite import leaves
 from tempering.target import Target
 from tempering.target.layout import Layout
 
 
 class Functions(NamedTuple):
-    """The density, ``(reference, x) -> (base, energy)``, the move, and the arrays that both are to be called with."""
+    """The terms, ``(references, x) -> terms``, and the move, ``(key, particle, rung, settings, references)``."""
 
     density: Any
-    move: Any  # (key, particle, k, settings), and the reference where there is one
-    reference: Any = None
+    move: Any
 
 
+@lru_cache(maxsize=64)
 def functions_of(target: Target, kernel: Any, layout: Layout) -> Functions:
-    """Return a target's functions, the same for all references to the same plain target."""
-    bridge, on_processor = target.bridge, jax.default_backend() == "cpu"
-    if bridge is None or any(getattr(leaf, "checks_base", False) for leaf in leaves(kernel)):
-        return Functions(*_own(target, kernel, layout))
-    if bridge.reference is None and not on_processor:  # asking each time would cost more than compiling again
-        return Functions(*_own(target, kernel, layout))
-    from tempering.learning.reference.arrays import arrays_of
+    """Return a target's functions, the same for all references."""
+    own, sample = _own_terms(target, layout), target.sample_base
 
-    arrays = arrays_of(bridge.reference, layout.size)
-    return Functions(*_bridged(bridge.plain, kernel, layout), arrays if on_processor else arrays._replace(is_on=None))
+    def density(references: Any, x: Any) -> Any:
+        others = [reference_arrays.log_density(arrays, x) for arrays in references]
+        return jnp.concatenate([own(x), jnp.stack(others)]) if others else own(x)
 
+    def move(key: Any, particle: Any, rung: Any, settings: Any, references: Any) -> Any:
+        draws = [] if sample is None else [vector.Draw.by_key(lambda key: flat_vector(sample(key)), 1)]
+        n_own = n_own_terms(target)
+        draws += [reference_arrays.draw_of(arrays, n_own + i) for i, arrays in enumerate(references)]
+        return vector.build_move(kernel, partial(density, references), draws)(key, particle, rung, settings)
 
-@lru_cache(maxsize=64)
-def _own(target: Target, kernel: Any, layout: Layout) -> tuple[Any, Any]:
-    density, draw = _density(target, layout), _draw(target)
-    return lambda reference, x: density(x), vector.build_move(kernel, density, draw)
+    return Functions(density, move)
 
 
-@lru_cache(maxsize=64)
-def _bridged(plain: Target, kernel: Any, layout: Layout) -> tuple[Any, Any]:
-    from tempering.learning.reference import arrays
-
-    density_of_plain, draw_of_plain = _density(plain, layout), _draw(plain)
-
-    def density(reference: Any, x: Any) -> tuple[Any, Any]:
-        base, energy = density_of_plain(x)
-
-        def along(x: Any) -> tuple[Any, Any]:
-            log_q = arrays.log_density(reference, x)
-            outside = base == -jnp.inf  # there the energy is what it is, and not to be asked
-            return log_q, jnp.where(outside, -jnp.inf, base + jnp.where(outside, 0.0, energy)) - log_q
-
-        return (
-            along(x) if reference.is_on is None else jax.lax.cond(reference.is_on, along, lambda x: (base, energy), x)
-        )
-
-    def move(key: Any, particle: Any, k: Any, settings: Any, reference: Any) -> Any:
-        draw = arrays.draw_of(reference)
-        if reference.is_on is not None:
-            draw = _first_or(draw_of_plain, draw, reference.is_on)
-        return vector.build_move(kernel, partial(density, reference), draw)(key, particle, k, settings)
-
-    return density, move
+def n_own_terms(target: Target) -> int:
+    """Return how many terms a target has by itself: its energy, and its base where there is one."""
+    return 1 if target.base is None else 2
 
 
-def _first_or(second: vector.Draw | None, first: vector.Draw, is_first: Any) -> vector.Draw:
-    """Return one of two draws; where there is no second one, a draw that says whether it is the first."""
-    if second is None:
-        return first._replace(is_exact=is_first)
-
-    def position(key: Any, uniforms: Any) -> Any:
-        return jax.lax.cond(is_first, first.position, second.position, key, uniforms)  # one of them alone is made
-
-    return vector.Draw(position, first.n_uniforms)
-
-
-def _density(target: Target, layout: Layout) -> Any:
+def _own_terms(target: Target, layout: Layout) -> Any:
     energy = layout.on_flat(target.energy)
     base = None if target.base is None else layout.on_flat(target.base)
 
-    def density(x: Any) -> tuple[Any, Any]:
+    def terms(x: Any) -> Any:
         value = _scalar(energy(x))
-        return (jnp.zeros_like(value) if base is None else _scalar(base(x))), value
+        if base is None:
+            return value[None]
+        under = _scalar(base(x))
+        # where the base ends the energy is -inf, whatever the user's function says there
+        return jnp.stack([jnp.where(under == -jnp.inf, -jnp.inf, value), under])
 
-    return density
-
-
-def _draw(target: Target) -> vector.Draw | None:
-    sample = target.sample_base
-    return None if sample is None else vector.Draw.by_key(lambda key: flat_vector(sample(key)))
+    return terms
 
 
 def flat_vector(position: Any) -> Any:

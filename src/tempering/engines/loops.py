@@ -1,7 +1,7 @@
 """The loops of the scalar engine: simulated tempering, and Metropolis-coupled chains.
 
 Plain Python; the engine binds ``move`` and its companions to a kernel or a model, and compiles the whole
-when the pieces are compiled. Bodies write into arrays they are given and stop at the first infinite energy.
+when the pieces are compiled. Bodies write into arrays they are given and stop where a model's energy is no number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.scalar import copy, evaluate, move_to_proposal
+from tempering.kernels.scalar import copy, evaluate, mixture_draw, move_to_proposal
 from tempering.randomness import accept
 
 Array = NDArray[np.float64]
@@ -21,7 +21,7 @@ def _to_bind(*_: Any) -> Any:
     raise NotImplementedError
 
 
-move = local_move = energy_of = write = move_rung = swap = particle_of = put_particle = _to_bind
+move = local_move = draw_base = write_terms = write = move_rung = swap = particle_of = put_particle = _to_bind
 
 
 def simulate(
@@ -29,11 +29,12 @@ def simulate(
     one: Any,
     two: Any,
     three: Any,
+    references: Any,
     particle: Any,
     settings: Any,
     rung: int,
     direction: int,
-    k: Array,
+    coefficients: NDArray[np.float64],
     log_pseudo_prior: Array,
     moving: bool,
     out: Any,
@@ -41,19 +42,17 @@ def simulate(
     """Run one chain of simulated tempering; return its end and how many iterations were done."""
     # separate arguments, for Numba warns at each call about tuples of functions; the third, of another type than the
     # first two, is wrapped, since some versions insist that functions of one tuple be alike
-    functions = (one, two, (three,))
-    values, energies, rungs, proposals, acceptances = out
-    n = energies.size
+    functions = (one, two, (three,), references)
+    values, terms, rungs, proposals, acceptances = out
+    n = rungs.size
     for t in range(n):
-        particle = move(rng, functions, particle, k[rung], settings, rung, acceptances[t])
-        energy = energy_of(functions, particle)
+        particle = move(rng, functions, particle, coefficients[rung], settings, rung, acceptances[t])
         write(functions, particle, values[t])
-        energies[t] = energy
-        if not energy < np.inf:
+        if not write_terms(functions, particle, terms[t]):
             return particle, rung, direction, t
         proposed = rung
         if moving:
-            rung, direction, proposed = move_rung(rng, rung, direction, energy, k, log_pseudo_prior)
+            rung, direction, proposed = move_rung(rng, rung, direction, terms[t], coefficients, log_pseudo_prior)
         rungs[t] = rung
         proposals[t] = proposed
     return particle, rung, direction, n
@@ -64,46 +63,43 @@ def couple(
     one: Any,
     two: Any,
     three: Any,
+    references: Any,
     particles: Any,
     settings: Any,
     rung: NDArray[np.int64],
     replica: NDArray[np.int64],
-    k: Array,
+    coefficients: NDArray[np.float64],
     iteration: int,
     moving: bool,
     out: Any,
 ) -> tuple[int, int]:
     """Run one ensemble of coupled chains, one a rung; return iterations done and the replica at fault."""
-    functions = (one, two, (three,))
-    values, energies, rungs, proposals, acceptances, energy_now, proposed = out  # the last two are scratch
-    n_replicas, n = energies.shape
+    functions = (one, two, (three,), references)
+    values, terms, rungs, proposals, acceptances, terms_now, proposed = out  # the last two are scratch
+    n_replicas, n = rungs.shape
     for t in range(n):
         for r in range(n_replicas):
             here = rung[r]
             particle = particle_of(particles, r)
-            particle = move(rng, functions, particle, k[here], settings, here, acceptances[r, t])
+            particle = move(rng, functions, particle, coefficients[here], settings, here, acceptances[r, t])
             put_particle(particles, r, particle)
-            energy = energy_of(functions, particle)
             write(functions, particle, values[r, t])
-            energies[r, t] = energy
-            energy_now[r] = energy
-            if not energy < np.inf:
+            if not write_terms(functions, particle, terms[r, t]):
                 return t, r
+            copy(terms[r, t], terms_now[r])
             proposed[r] = here
         if moving:
-            swap(rng, iteration + t, rung, replica, energy_now, k, proposed)
+            swap(rng, iteration + t, rung, replica, terms_now, coefficients, proposed)
         for r in range(n_replicas):
             rungs[r, t] = rung[r]
             proposals[r, t] = proposed[r]
     return n, -1
 
 
-def energy_of_particle(functions: Any, particle: Any) -> float:
-    """Return the energy kept with a position; +inf if either log density was NaN or +inf."""
-    here = particle[2]
-    if here[0] == np.inf:
-        return np.inf
-    return float(here[1])
+def write_terms_of_particle(functions: Any, particle: Any, out: Array) -> bool:
+    """Record the terms kept with a position."""
+    copy(particle[2], out)
+    return True
 
 
 def write_particle(functions: Any, particle: Any, out: Array) -> None:
@@ -125,46 +121,71 @@ def redraw_or_move(
     rng: np.random.Generator,
     functions: Any,
     particle: Any,
-    k: float,
+    coefficients: Array,
     settings: Any,
     rung: int,
     acceptance: Array,
 ) -> Any:
-    """Draw from the base itself where k = 0, which starts a new tour; elsewhere propose such draws now and then."""
-    fresh, local_settings = settings
-    if k > 0.0 and rng.random() >= fresh[rung]:
-        return local_move(rng, functions, particle, k, local_settings, rung, acceptance)
+    """Draw from the rung's source at an end, which starts a new tour; elsewhere propose such draws now and then."""
+    fresh, sources, local_settings = settings
+    source = sources[rung]
+    if source < 0 or (not is_end(coefficients, source) and rng.random() >= fresh[rung]):
+        return local_move(rng, functions, particle, coefficients, local_settings, rung, acceptance)
     _, proposal, here, there = particle
-    proposal[:] = functions[2][0](rng)
+    references = functions[3]
+    n_own = here.size - references[0].size
+    if source < n_own:
+        draw_base(functions, rng, proposal)
+    else:
+        mixture_draw(rng, references, source - n_own, proposal)
     evaluate(functions, proposal, there)
-    if k == 0.0 or accept(rng, k * (there[1] - here[1])):  # the base's densities cancel
+    log_ratio = 0.0
+    for i in range(coefficients.size):
+        left = coefficients[i] - (1.0 if i == source else 0.0)
+        if left != 0.0:
+            log_ratio += left * (there[i] - here[i])  # the density drawn from cancels
+    if accept(rng, log_ratio):
         move_to_proposal(particle)
     acceptance[:] = np.nan
     return particle
+
+
+def is_end(coefficients: Array, source: int) -> bool:
+    """Whether a rung is the density of its source itself."""
+    for i in range(coefficients.size):
+        if coefficients[i] != (1.0 if i == source else 0.0):
+            return False
+    return True
+
+
+def draw_base_by_function(functions: Any, rng: np.random.Generator, out: Array) -> None:
+    """Draw from the base by the user's function."""
+    out[:] = functions[2][0](rng)
+
+
+def draw_no_base(functions: Any, rng: np.random.Generator, out: Array) -> None:
+    """Stand for a base that nobody can draw from: no rung has it as its source."""
 
 
 def step_model(
     rng: np.random.Generator,
     functions: Any,
     state: Any,
-    k: float,
+    coefficients: Array,
     settings: Any,
     rung: int,
     acceptance: Array,
 ) -> Any:
     """Move a user's model by its own step; its acceptance is not known."""
-    step, _, _ = functions
+    step = functions[0]
     acceptance[0] = np.nan
-    return step(rng, state, k)
+    return step(rng, state, coefficients[0])
 
 
-def energy_of_model(functions: Any, state: Any) -> float:
-    """Ask a user's model for its energy."""
-    _, energy, _ = functions
-    value = energy(state)
-    if np.isnan(value):
-        return np.inf
-    return float(value)
+def write_terms_of_model(functions: Any, state: Any, out: Array) -> bool:
+    """Ask a user's model for its energy; return whether it is a number."""
+    out[0] = functions[1](state)
+    return bool(out[0] < np.inf)
 
 
 def write_model(functions: Any, state: Any, out: Array) -> None:

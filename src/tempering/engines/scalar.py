@@ -20,6 +20,8 @@ from tempering.compiling.functions import bind, compiled
 from tempering.engines import loops
 from tempering.engines.scalar_pieces import Pieces, quiet, raise_not_finite
 from tempering.engines.trace import Schedule, Trace
+from tempering.kernels.scalar import stacked_references
+from tempering.path import Path
 from tempering.randomness import stream
 from tempering.rungs import parallel, simulated
 
@@ -76,16 +78,17 @@ class ScalarEngine:
         self._compiling = Lock()
         self._threads = ThreadPoolExecutor(os.cpu_count()) if pieces.is_compiled and n_chains > 1 else None
 
-    def start(self, n_rungs: int) -> list[Any]:
-        """Draw the starting particles; every chain starts on the cold rung, every ensemble on its own."""
-        return [self._start(i, n_rungs) for i in range(self._n_units)]
+    def start(self, path: Path) -> list[Any]:
+        """Draw the starting particles; every chain starts on the target's rung, every ensemble on its own."""
+        return [self._start(i, path) for i in range(self._n_units)]
 
-    def _start(self, index: int, n_rungs: int) -> Any:
+    def _start(self, index: int, path: Path) -> Any:
         starting = stream(self._seed, STARTING_STREAM, index)
         running = stream(self._seed, RUNNING_STREAM, index)
         if not self._is_parallel:
-            return Chain(running, self._pieces.new_particle(index, starting))
-        particles = [self._pieces.new_particle(index * n_rungs + r, starting) for r in range(n_rungs)]
+            return Chain(running, self._pieces.new_particle(index, starting, path), path.target)
+        n_rungs = len(path)
+        particles = [self._pieces.new_particle(index * n_rungs + r, starting, path) for r in range(n_rungs)]
         order = np.arange(n_rungs)
         return Ensemble(running, self._pieces.stack(particles), order, order.copy())
 
@@ -95,7 +98,7 @@ class ScalarEngine:
         one = self._run_ensemble if self._is_parallel else self._run_chain
 
         m = self.chains_per_ensemble
-        outputs = self._outputs((m * len(states), n))
+        outputs = self._outputs((m * len(states), n), schedule.path.target_coefficients.size)
 
         def advance(i: int, state: Any) -> Any:
             rows = slice(i * m, (i + 1) * m) if self._is_parallel else i
@@ -104,47 +107,61 @@ class ScalarEngine:
         run_all = map if self._threads is None else self._threads.map
         return list(run_all(advance, range(len(states)), states)), Trace(*outputs)
 
-    def on_rung(self, states: list[Chain], rung: Any) -> list[Chain]:
-        """Put every chain on a rung: one for all, or one each."""
+    def on_rung(self, states: list[Chain], rung: Any, path: Path | None = None) -> list[Chain]:
+        """Put every chain on a rung: one for all, or one each; of a ``path`` with other references, perhaps."""
         rungs = np.broadcast_to(rung, len(states))
-        return [replace(state, rung=int(r)) for state, r in zip(states, rungs, strict=True)]
+        return [
+            replace(state, rung=int(r), particle=_on_path(state.particle, path))
+            for state, r in zip(states, rungs, strict=True)
+        ]
+
+    def n_invalid(self, states: list[Any]) -> int:
+        """Return how often a log density was NaN or +inf so far."""
+        if self._pieces.bindings["write_terms"] is not loops.write_terms_of_particle:
+            return 0
+        particles = [state.particles if self._is_parallel else state.particle for state in states]
+        return int(sum(np.sum(particle[3][..., -1]) for particle in particles))
 
     def positions(self, trace: Trace) -> Any:
         """Return the recorded values by name."""
         return self._pieces.positions(trace.values)
 
-    def _outputs(self, lead: tuple[int, ...]) -> tuple[NDArray[Any], ...]:
+    def _outputs(self, lead: tuple[int, ...], n_terms: int) -> tuple[NDArray[Any], ...]:
         return (
             np.empty((*lead, self._pieces.width)),
-            np.empty(lead),
+            np.empty((*lead, n_terms)),
             np.empty(lead, dtype=np.int32),
             np.empty(lead, dtype=np.int32),
             np.empty((*lead, self._pieces.n_leaves), dtype=np.float32),
         )
 
     def _run_chain(self, chain: Chain, out: Any, schedule: Schedule, settings: Any, moving: bool) -> Chain:
-        k, log_p = np.array(schedule.ladder.inverse_temperatures), np.array(schedule.log_pseudo_prior)
+        path, log_p = schedule.path, np.array(schedule.log_pseudo_prior)
         arguments = (
-            chain.rng, *self._pieces.functions, chain.particle, settings, chain.rung, chain.direction,
-            k, log_p, moving, out,
+            chain.rng, *self._pieces.functions, self._references(path), chain.particle, settings, chain.rung,
+            chain.direction, np.array(path.coefficients), log_p, moving, out,
         )  # fmt: skip
         particle, rung, direction, done = self._call(arguments)
-        if done < out[1].size:
+        if done < out[2].size:
             raise_not_finite(self._pieces.positions(out[0][done]))
         return Chain(chain.rng, particle, int(rung), int(direction))
 
     def _run_ensemble(self, ensemble: Ensemble, out: Any, schedule: Schedule, settings: Any, moving: bool) -> Ensemble:
-        m, n = out[1].shape
+        m, n = out[2].shape
+        path = schedule.path
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
-        scratch = (np.empty(m), np.empty(m, dtype=np.int64))
+        scratch = (np.empty((m, out[1].shape[2])), np.empty(m, dtype=np.int64))
         arguments = (
-            ensemble.rng, *self._pieces.functions, ensemble.particles, settings, rung, replica,
-            np.array(schedule.ladder.inverse_temperatures), ensemble.iteration, moving, (*out, *scratch),
+            ensemble.rng, *self._pieces.functions, self._references(path), ensemble.particles, settings, rung, replica,
+            np.array(path.coefficients), ensemble.iteration, moving, (*out, *scratch),
         )  # fmt: skip
         done, culprit = self._call(arguments)
         if done < n:
             raise_not_finite(self._pieces.positions(out[0][culprit, done]))
         return Ensemble(ensemble.rng, ensemble.particles, rung, replica, ensemble.iteration + n)
+
+    def _references(self, path: Path) -> Any:
+        return stacked_references(path.references, self._pieces.width)
 
     def _call(self, arguments: tuple[Any, ...]) -> Any:
         if not self._pieces.is_compiled:
@@ -158,12 +175,22 @@ class ScalarEngine:
         return self._fast(*arguments)
 
 
+def _on_path(particle: Any, path: Path | None) -> Any:
+    """Return a particle with the terms of a path's references evaluated anew."""
+    if path is None or not path.references:
+        return particle
+    x, proposal, here, there = particle
+    after = here.copy()
+    after[:-1] = path.with_reference_terms(x, here[:-1])
+    return x, proposal, after, there
+
+
 def _signature(arguments: tuple[Any, ...], pieces: Pieces) -> Any:
     """Return the types of a loop's arguments, functions as pointers with the types the loop calls them by."""
     import numba
     from numba.core.types import FunctionType
 
-    rng, particle = numba.typeof(arguments[0]), numba.typeof(arguments[4])
+    rng, particle = numba.typeof(arguments[0]), numba.typeof(arguments[5])
     if pieces.bindings["move"] is loops.step_model:
         state = getattr(particle, "item_type", particle)
         kinds = [state(rng, state, numba.float64), numba.float64(state), numba.float64[::1](state)]

@@ -15,7 +15,8 @@ from tempering.engines import loops
 from tempering.engines.trace import Schedule
 from tempering.errors import NotANumberError, TargetError
 from tempering.kernels.composite import leaves, scalar_move, scalar_settings
-from tempering.kernels.scalar import evaluate
+from tempering.kernels.scalar import evaluate, stacked_references
+from tempering.path import Path
 from tempering.target import Target
 from tempering.target.gradients import WithGradient, gradient_of
 from tempering.target.layout import Layout
@@ -31,7 +32,7 @@ class Pieces:
     is_compiled: bool
     n_leaves: int
     width: int  # numbers recorded a draw
-    new_particle: Callable[[int, np.random.Generator], Any]
+    new_particle: Callable[[int, np.random.Generator, Path], Any]
     stack: Callable[[list[Any]], Any]
     settings: Callable[[Schedule], Any]
     positions: Callable[[NDArray[np.float64]], Any]
@@ -53,46 +54,53 @@ def raise_not_finite(position: Any) -> None:
     )
 
 
-def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[Any]) -> Pieces:
-    """Make the pieces for a log density and a kernel."""
+def target_pieces(
+    target: Target, kernel: Any, layout: Layout, starts: Sequence[Any], *, has_references: bool = False
+) -> Pieces:
+    """Make the pieces for a log density and a kernel, on a path some of whose terms may be references."""
     base, energy, is_compiled = _densities(target, layout)
-    _check_gradients(kernel, (base, energy))
+    own = (energy,) if target.base is None else (energy, base)
+    _check_gradients(kernel, own)
     redraw, move = _redraw(target, layout, is_compiled), scalar_move(kernel)
-    functions = (base, energy, 0 if redraw is None else redraw)
-    n_leaves = len(leaves(kernel))
+    redraws = redraw is not None or has_references
+    functions = (energy, base, 0 if redraw is None else redraw)
 
-    def new_particle(index: int, rng: np.random.Generator) -> Any:
+    def new_particle(index: int, rng: np.random.Generator, path: Path) -> Any:
         x = starting_point(target, layout, starts, index, rng)
-        here = np.empty(2)
+        here = np.zeros(path.target_coefficients.size + 1)
         with quiet():
-            for function in (base, energy):
+            for function in own:
                 check_value(function(x), layout.unflatten(x))
-            evaluate(functions, x, here)
-        check_start(layout.unflatten(x), here)
+            evaluate((*functions, stacked_references(path.references, layout.size)), x, here)
+        if np.any(here == -np.inf):
+            check_start(layout.unflatten(x), is_number=here[-1] == 0.0)
         return x, x.copy(), here, here.copy()
 
     def stack(particles: list[Any]) -> Any:
         return tuple(np.stack(parts) for parts in zip(*particles, strict=True))
 
+    draws_base = loops.draw_no_base if redraw is None else loops.draw_base_by_function
     bindings = {
-        "move": move if redraw is None else bind(loops.redraw_or_move, local_move=move),
-        "energy_of": loops.energy_of_particle,
+        "move": bind(loops.redraw_or_move, local_move=move, draw_base=draws_base) if redraws else move,
+        "write_terms": loops.write_terms_of_particle,
         "write": loops.write_particle,
         "particle_of": loops.particle_of_arrays,
         "put_particle": loops.put_nothing,
     }
     return Pieces(
-        functions, bindings, is_compiled, n_leaves, layout.size, new_particle, stack,
-        partial(_settings, kernel, redraw is not None), layout.named,
+        functions, bindings, is_compiled, len(leaves(kernel)), layout.size, new_particle, stack,
+        partial(_settings, kernel, redraws), layout.named,
         redraw is not None or any(getattr(leaf, "allocates", True) for leaf in leaves(kernel)),
     )  # fmt: skip
 
 
 def _settings(kernel: Any, redraws: bool, schedule: Schedule) -> Any:
-    """Return what a move is called with; where the base can be drawn from, how often to do so leads."""
+    """Return what a move is called with; where something can be drawn from, how often to do so and what lead."""
     local = scalar_settings(kernel, schedule.settings)
     fresh = schedule.settings[0].fresh
-    return (np.zeros(len(schedule.ladder)) if fresh is None else fresh, local) if redraws else local
+    if not redraws:
+        return local
+    return (np.zeros(len(schedule.path)) if fresh is None else fresh, schedule.path.sources.astype(np.int64), local)
 
 
 def _redraw(target: Target, layout: Layout, is_compiled: bool) -> Any:
@@ -111,15 +119,14 @@ def starting_point(target: Target, layout: Layout, starts: Sequence[Any], index:
     return layout.flatten(target.sample_base(rng))
 
 
-def check_start(position: Any, log_densities: NDArray[np.float64]) -> None:
+def check_start(position: Any, *, is_number: bool) -> None:
     """Refuse to start outside the support or where the density is not a number."""
-    if np.any(log_densities == np.inf):
+    if not is_number:
         raise_not_finite(position)
-    if np.any(log_densities == -np.inf):
-        raise TargetError(
-            f"A chain must start inside the support, but the log density is -inf at {position}. "
-            "Pass another initial position, or sample_prior=... to start from the prior."
-        )
+    raise TargetError(
+        f"A chain must start inside the support, but the log density is -inf at {position}. "
+        "Pass another initial position, or sample_prior=... to start from the prior."
+    )
 
 
 def model_pieces(model: Any, example: Any) -> Pieces:
@@ -136,14 +143,14 @@ def model_pieces(model: Any, example: Any) -> Pieces:
 
     bindings: dict[str, Callable[..., Any]] = {
         "move": loops.step_model,
-        "energy_of": loops.energy_of_model,
+        "write_terms": loops.write_terms_of_model,
         "write": loops.write_model,
         "particle_of": loops.item_of,
         "put_particle": loops.put_item,
     }
     width = np.size(model.record(example))
     return Pieces(
-        functions, bindings, is_compiled, 1, width, lambda _, rng: model.initial(rng), stack,
+        functions, bindings, is_compiled, 1, width, lambda _, rng, path: model.initial(rng), stack,
         lambda schedule: 0, positions_of(model),
     )  # fmt: skip
 

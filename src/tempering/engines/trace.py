@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.kernels.settings import Settings
-from tempering.path.ladder import Ladder
+from tempering.path import Ladder, Path
 
 QUANTUM = 32  # iterations; every run is a multiple of it, so that one length is compiled
 LONG_BLOCK = 4096  # iterations; runs that are multiples of it are worth a compilation of their own
@@ -19,16 +19,21 @@ LONG_BLOCK = 4096  # iterations; runs that are multiples of it are worth a compi
 class Schedule:
     """Everything that tuning may change between blocks, and nothing does within one."""
 
-    ladder: Ladder
+    path: Path
     log_pseudo_prior: NDArray[np.float64]
     settings: tuple[Settings, ...] = field(default=())  # one per simple kernel
+
+    @property
+    def ladder(self) -> Ladder:
+        """The ladder of the path's first leg."""
+        return self.path.ladder
 
 
 class Trace(NamedTuple):
     """Draws of a block; leading axes are (chain, draw). Replicas of one ensemble are neighbouring chains."""
 
     values: Any  # (chain, draw, coordinate), or a dict of such for a vector model
-    energy: NDArray[np.float64]
+    terms: NDArray[np.float64]  # (chain, draw, term)
     rung: NDArray[np.int32]
     proposed: NDArray[np.int32]  # the rung proposed; equal to the rung before when none was
     acceptance: NDArray[np.float32]  # (chain, draw, simple kernel); NaN where a kernel was not tried
@@ -41,14 +46,17 @@ class Engine(Protocol):
     n_chains: int  # rows of a trace
     chains_per_ensemble: int
 
-    def start(self, n_rungs: int) -> Any:
-        """Return the states of all chains at their starting points."""
+    def start(self, path: Path) -> Any:
+        """Return the states of all chains at their starting points, on the rung that is the target."""
 
     def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
         """Advance all chains by ``n`` iterations; with ``moving=False`` every chain stays on its rung."""
 
-    def on_rung(self, states: Any, rung: Any) -> Any:
-        """Put every chain on a rung, one for all or one each (simulated tempering only)."""
+    def on_rung(self, states: Any, rung: Any, path: Path | None = None) -> Any:
+        """Put every chain on a rung, one for all or one each (simulated tempering only), perhaps of another path."""
+
+    def n_invalid(self, states: Any) -> int:
+        """Return how often a log density was NaN or +inf so far."""
 
     def positions(self, trace: Trace) -> dict[str, NDArray[np.float64]]:
         """Return the recorded values by name."""

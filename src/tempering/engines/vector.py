@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from tempering.compiling.programs import jitted
 from tempering.engines.densities import flat_vector, functions_of
+from tempering.engines.reference_arrays import arrays_of
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.streams import keys_of
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace
 from tempering.errors import SamplerError
 from tempering.kernels import vector
+from tempering.path import Path
 from tempering.rungs import lockstep
 from tempering.target import Target
 from tempering.target.layout import Layout
@@ -35,12 +37,11 @@ PADDED_TO = 32  # ladders are padded to multiples of it, so that tuning their le
 class Pieces:
     """One chain's moves: what the engine maps over chains."""
 
-    start: Callable[[Any], Any]  # keys, one a chain -> particles, stacked
-    move: vector.Move
-    energy: Callable[[Any], Any]
+    start: Callable[[Any, Any], Any]  # (keys, one a chain, references) -> particles, stacked
+    move: Callable[..., Any]  # (key, particle, rung, settings, references)
+    terms: Callable[[Any], Any]
     record: Callable[[Any], Any]
     positions: Callable[[Any], Any]  # recorded values -> by name
-    reference: Any = None  # arrays that are an argument of the move: `tempering.rungs.lockstep.Path`
 
 
 class States(NamedTuple):
@@ -68,11 +69,12 @@ class VectorEngine:
         self.step = build_step(pieces, method, rung_moves)
         self._block = _build_block(self.step)
 
-    def start(self, n_rungs: int) -> States:
-        """Evaluate the starting points; every chain starts on the cold rung, every ensemble on its own."""
+    def start(self, path: Path) -> States:
+        """Evaluate the starting points; every chain starts on the target's rung, every ensemble on its own."""
         with jax.enable_x64(True):
-            particles = self.pieces.start(keys_of(self._how[2], STARTING_STREAM, self.n_chains))
-            return self.placed(States(self._keys(), self._units(particles, n_rungs), 0))
+            keys = keys_of(self._how[2], STARTING_STREAM, self.n_chains)
+            particles = self.pieces.start(keys, _references(path))
+            return self.placed(States(self._keys(), self._units(particles, path), 0))
 
     def _keys(self) -> Any:
         return keys_of(self._how[2], RUNNING_STREAM, self.n_units)
@@ -92,10 +94,10 @@ class VectorEngine:
             unit = jax.tree.map(lambda part: part[of], states.unit)
             return engine, engine.placed(States(engine._keys(), unit, states.iteration))
 
-    def _units(self, particles: Any, n_rungs: int) -> Any:
-        n = self.n_units
+    def _units(self, particles: Any, path: Path) -> Any:
+        n, n_rungs = self.n_units, len(path)
         if not self._is_parallel:
-            return lockstep.Chain(particles, jnp.zeros(n, jnp.int32), jnp.ones(n, jnp.int32))
+            return lockstep.Chain(particles, jnp.full(n, path.target, jnp.int32), jnp.ones(n, jnp.int32))
         rows = jax.tree.map(lambda a: a.reshape((n, n_rungs, *a.shape[1:])), particles)
         return lockstep.Ensemble(rows, jnp.tile(jnp.arange(n_rungs, dtype=jnp.int32), (n, 1)))
 
@@ -108,33 +110,45 @@ class VectorEngine:
         assert n % block == 0, "engines run whole blocks"
         blocks = []
         with jax.enable_x64(True):
-            path = self.path(schedule)
+            line = self.line(schedule)
             for _ in range(n // block):
-                unit, outputs = self._block(states.keys, states.unit, states.iteration, path, moving, block)
+                unit, outputs = self._block(states.keys, states.unit, states.iteration, line, moving, block)
                 states = States(states.keys, unit, states.iteration + block)
                 blocks.append(outputs)
         trace = Trace(*jax.tree.map(self._to_chains, *blocks))
-        self._check(trace)
+        if np.max(trace.terms) == np.inf:  # of a user's model, which went there by itself
+            chain, draw, _ = np.argwhere(trace.terms == np.inf)[0]
+            raise_not_finite(self.pieces.positions(jax.tree.map(lambda a: a[chain, draw], trace.values)))
         return states, trace
 
-    def path(self, schedule: Schedule) -> lockstep.Path:
-        """Return the schedule as arrays, padded so that ladders of several lengths share compiled code."""
-        m = len(schedule.ladder)
+    def line(self, schedule: Schedule) -> lockstep.Line:
+        """Return the schedule as arrays, padded so that paths of several lengths share compiled code."""
+        path = schedule.path
+        m = len(path)
         padding = 0 if self._is_parallel else -m % PADDED_TO  # an ensemble's size is in its shape anyway
 
-        def padded(a: NDArray[np.float64]) -> Any:
+        def padded(a: NDArray[Any]) -> Any:
             return jnp.asarray(np.concatenate([a, np.repeat(a[-1:], padding, axis=0)]))
 
-        parts = (schedule.ladder.inverse_temperatures, schedule.log_pseudo_prior, schedule.settings)
-        k, log_pseudo_prior, settings = jax.tree.map(padded, parts)
-        reference = jax.tree.map(jnp.asarray, self.pieces.reference)
-        return lockstep.Path(k, log_pseudo_prior, settings, None if self._is_parallel else m, reference)
+        parts = (path.coefficients, path.sources, schedule.log_pseudo_prior, schedule.settings)
+        return lockstep.Line(*jax.tree.map(padded, parts), None if self._is_parallel else m, _references(path))
 
-    def on_rung(self, states: States, rung: Any) -> States:
-        """Put every chain on a rung: one for all, or one each."""
+    def on_rung(self, states: States, rung: Any, path: Path | None = None) -> States:
+        """Put every chain on a rung: one for all, or one each; of a ``path`` with other references, perhaps."""
+        unit = states.unit
         with jax.enable_x64(True):
-            rungs = jnp.broadcast_to(jnp.asarray(rung, states.unit.rung.dtype), states.unit.rung.shape)
-        return states._replace(unit=states.unit._replace(rung=rungs))
+            rungs = jnp.broadcast_to(jnp.asarray(rung, unit.rung.dtype), unit.rung.shape)
+            if path is not None and path.references:
+                particle = unit.particle
+                terms = path.with_reference_terms(np.asarray(particle.position), np.asarray(particle.terms))
+                unit = unit._replace(particle=particle._replace(terms=jnp.asarray(terms)))
+        return states._replace(unit=unit._replace(rung=rungs))
+
+    def n_invalid(self, states: States) -> int:
+        """Return how often a log density was NaN or +inf so far."""
+        unit = states.unit
+        particles = unit.particles if self._is_parallel else unit.particle
+        return int(np.sum(np.asarray(particles.n_invalid))) if isinstance(particles, vector.Particle) else 0
 
     def positions(self, trace: Trace) -> Any:
         """Return the recorded values by name."""
@@ -146,12 +160,9 @@ class VectorEngine:
         array = np.moveaxis(joined, 0, 2 if self._is_parallel else 1)
         return array.reshape((self.n_chains, *array.shape[2:])) if self._is_parallel else array
 
-    def _check(self, trace: Trace) -> None:
-        bad = ~(trace.energy < np.inf)
-        if bad.any():
-            chain, draw = np.argwhere(bad)[0]
-            named = self.pieces.positions(jax.tree.map(lambda a: a[chain, draw], trace.values))
-            raise_not_finite(named)
+
+def _references(path: Path) -> Any:
+    return jax.tree.map(jnp.asarray, tuple(arrays_of(reference) for reference in path.references))
 
 
 def sharding_of(devices: Sequence[Any], n_units: int) -> Any:
@@ -175,17 +186,17 @@ def _rounded_up(n: int, multiple: int) -> int:
 def build_step(pieces: Pieces, method: str, rung_moves: str) -> Any:
     """Build one chain's (or ensemble's) step, once per (target, kernel, method)."""
     build = lockstep.build_parallel_step if method == "parallel" else lockstep.build_simulated_step
-    return build(pieces.move, pieces.energy, pieces.record, rung_moves)
+    return build(pieces.move, pieces.terms, pieces.record, rung_moves)
 
 
 @lru_cache(maxsize=64)
 def _build_block(step: Any) -> Any:
     """Compile once per step: a second run of the same target starts at once."""
 
-    def block(keys: Any, units: Any, start: Any, path: Any, moving: Any, n: int) -> Any:
+    def block(keys: Any, units: Any, start: Any, line: Any, moving: Any, n: int) -> Any:
         def body(units: Any, iteration: Any) -> Any:
             now = jax.vmap(lambda key: jax.random.fold_in(key, iteration))(keys)
-            return jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, path, moving)
+            return jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, line, moving)
 
         return jax.lax.scan(body, units, start + jnp.arange(n))
 
@@ -196,17 +207,17 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
     """Make the pieces for a log density and a kernel."""
     functions = functions_of(target, kernel, layout)
 
-    def start(keys: Any) -> vector.Particle:
+    def start(keys: Any, references: Any) -> vector.Particle:
         points = _starting_points(target, layout, starts, keys)
-        particles: vector.Particle = _evaluate(functions.density, functions.reference, points)
-        log_densities = np.stack([np.asarray(particles.base), np.asarray(particles.energy)], axis=1)
-        bad = np.flatnonzero(~np.isfinite(log_densities).all(axis=1))
+        particles: vector.Particle = _evaluate(functions.density, references, points)
+        terms = np.asarray(particles.terms)
+        bad = np.flatnonzero((terms == -np.inf).any(axis=1))
         if bad.size:
-            check_start(layout.unflatten(np.asarray(particles.position[bad[0]])), log_densities[bad[0]])
+            is_number = not np.asarray(particles.n_invalid)[bad[0]]
+            check_start(layout.unflatten(np.asarray(particles.position[bad[0]])), is_number=is_number)
         return particles
 
-    parts = (start, functions.move, _particle_energy, _particle_position, layout.named, functions.reference)
-    return _KeptPieces(*parts)
+    return _KeptPieces(start, functions.move, _particle_terms, _particle_position, layout.named)
 
 
 @dataclass(frozen=True)
@@ -236,12 +247,12 @@ def _draws_of_base(draw: Any) -> Any:
 
 
 @partial(jitted, static_argnums=0)
-def _evaluate(density: Any, reference: Any, x: Any) -> vector.Particle:
-    return jax.vmap(partial(vector.at, partial(density, reference)))(x)
+def _evaluate(density: Any, references: Any, x: Any) -> vector.Particle:
+    return jax.vmap(partial(vector.at, partial(density, references)))(x)
 
 
-def _particle_energy(particle: vector.Particle) -> Any:
-    return jnp.where(particle.base == jnp.inf, jnp.inf, particle.energy)
+def _particle_terms(particle: vector.Particle) -> Any:
+    return particle.terms
 
 
 def _particle_position(particle: vector.Particle) -> Any:
@@ -257,18 +268,24 @@ def model_pieces(model: Any) -> Pieces:
 def _model_pieces(model: Any) -> Pieces:
     redraw = getattr(model, "sample_reference", None)
 
-    def move(key: Any, state: Any, k: Any, settings: Any) -> tuple[Any, Any]:
+    def move(key: Any, state: Any, rung: Any, settings: Any, references: Any) -> tuple[Any, Any]:
+        k = rung.coefficients[0]
         moved = model.step(key, state, k)
         if redraw is not None:
             fresh = redraw(jax.random.fold_in(key, 0))
             moved = jax.tree.map(lambda a, b: jnp.where(k == 0.0, a, b), fresh, moved)
         return moved, jnp.full(1, jnp.nan, jnp.float32)
 
+    def terms(state: Any) -> Any:
+        energy = jnp.asarray(model.energy(state), float)
+        return jnp.where(jnp.isnan(energy), jnp.inf, energy)[None]
+
     def record(state: Any) -> Any:
         recorded = model.record(state)
         return recorded if isinstance(recorded, dict) else {"x": recorded}
 
-    return Pieces(jax.jit(jax.vmap(model.initial)), move, model.energy, record, lambda values: values)
+    start = jax.jit(jax.vmap(model.initial))
+    return Pieces(lambda keys, references: start(keys), move, terms, record, lambda values: values)
 
 
 def traces(target: Target, layout: Layout, position: Any) -> bool:

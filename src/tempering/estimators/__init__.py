@@ -13,7 +13,7 @@ from tempering.estimators.evidence import (
     log_evidence_stepping_stone,
     thermodynamic_integration,
 )
-from tempering.estimators.mbar import mbar, mbar_from_matrix
+from tempering.estimators.mbar import mbar, mbar_from_matrix, mbar_from_terms
 from tempering.estimators.mbar_result import Mbar
 from tempering.estimators.pareto import generalised_pareto_shape, pareto_k, pareto_k_per_rung
 from tempering.estimators.regeneration import RegenerativeEstimate, regenerative_ratio
@@ -87,6 +87,7 @@ __all__ = [
     "log_evidence_stepping_stone",
     "mbar",
     "mbar_from_matrix",
+    "mbar_from_terms",
     "pareto_k",
     "pareto_k_per_rung",
     "pooled",

@@ -219,8 +219,9 @@ def _shares(name: rules.Rule, draws: RungDraws, values: Floats | None) -> Floats
         series = values.reshape(*rung.shape, -1)
         series = np.where(np.isfinite(series), series, 0.0)  # a draw without weight may have any value
         return rules.autocorrelation_adjusted(sums, ess_of_autocorrelation_per_rung(series, rung, sums.n_rungs))
+    if name == "cold_only":
+        return rules.cold_only(sums, draws.cold)
     simple = {
-        "cold_only": rules.cold_only,
         "pooled": rules.pooled,
         "equal": rules.equal,
         "ess_optimal": rules.ess_optimal,

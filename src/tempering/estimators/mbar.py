@@ -13,9 +13,12 @@ from tempering.estimators.arrays import Floats, Ints, as_inverse_temperatures, a
 from tempering.estimators.energy_grid import EnergyNodes, stand_in_nodes
 from tempering.estimators.mbar_result import Mbar
 from tempering.estimators.mixture import (
+    LOWEST,
     GivenDensities,
     TemperedDensities,
+    TermDensities,
     bridge_states,
+    finite_terms,
     fit_offsets,
     log_mixture,
 )
@@ -145,6 +148,96 @@ def mbar_from_matrix(log_density_kn: ArrayLike, rung: ArrayLike) -> Mbar:
         node_weights=possible.astype(np.float64),
         densities=GivenDensities(flat),
     )
+
+
+def mbar_from_terms(
+    terms: ArrayLike,
+    coefficients: ArrayLike,
+    rung: ArrayLike,
+    target: ArrayLike,
+    *,
+    log_normalisers: ArrayLike | None = None,
+) -> Mbar:
+    """Do the same for draws along any path, whose rungs are log pi_r = c_r . t.
+
+    Parameters
+    ----------
+    terms : array_like, shape (draw, term) or (chain, draw, term)
+        The terms of each draw; minus infinity where it is outside the support of one.
+    coefficients : array_like, shape (n_states, term)
+        Of every state, not negative.
+    rung : array_like of int, shape (draw,) or (chain, draw)
+        The state each draw came from.
+    target : array_like, shape (term,)
+        Coefficients of the target that `Mbar.log_weights` leads to.
+    log_normalisers : array_like, shape (n_states,), optional
+        To start from; by default states are bridged in the order in which they come, neighbours to neighbours.
+
+    Returns
+    -------
+    Mbar
+
+    Examples
+    --------
+    >>> rng, k = np.random.default_rng(1), np.array([1.0, 0.5])
+    >>> rung = np.repeat([0, 1], 5000)
+    >>> terms = -0.5 * (rng.normal(size=(10_000, 1)) / np.sqrt(k[rung])[:, None]) ** 2
+    >>> fit = mbar_from_terms(terms, k[:, None], rung, [1.0])
+    >>> bool(abs(fit.log_normalisers[1] - 0.5 * np.log(2.0)) < 0.03)
+    True
+    """
+    rung = np.ascontiguousarray(as_rung(rung))
+    c = np.asarray(coefficients, dtype=np.float64)
+    count_rungs(rung, len(c))
+    t = np.asarray(terms, dtype=np.float64)
+    as_log("terms", t, (*rung.shape, c.shape[1]))
+    flat, state = finite_terms(t.reshape(-1, c.shape[1])), rung.ravel()
+    own = np.einsum("ij,ij->i", c[state], flat)
+    possible = own > LOWEST * 1e-9
+    n_draws, visited = _count(state, possible, len(c))
+    densities = TermDensities(c[visited], flat, np.asarray(target, dtype=np.float64))
+
+    def difference(a: int, b: int, draws: Ints) -> Floats:
+        found = flat[draws] @ (c[visited[b]] - c[visited[a]])
+        return np.where(np.abs(found) > -LOWEST * 1e-9, np.sign(found) * np.inf, found)
+
+    if log_normalisers is None:
+        some = _some_draws(state, possible, visited, n_draws)
+        start = bridge_states(difference, some, n_draws[visited])
+    else:
+        start = np.log(n_draws[visited]) - np.asarray(log_normalisers, dtype=np.float64)[visited]
+    start = _fit_thinned(densities, possible, n_draws[visited], start)
+    counted = possible.astype(np.float64)
+    offsets = fit_offsets(densities, counted, n_draws[visited], start)
+    return Mbar(
+        rung=rung,
+        state_of_rung=np.arange(len(c)),
+        possible=possible,
+        n_draws=n_draws,
+        log_offsets=_spread(offsets, visited, len(c)),
+        log_mixture=log_mixture(densities, offsets, state.size),
+        nodes=EnergyNodes(np.zeros(state.size), None, np.empty(0, np.intp), True),
+        node_weights=counted,
+        densities=TermDensities(c, flat, densities.target),
+    )
+
+
+def _fit_thinned(densities: TermDensities, possible: NDArray[np.bool_], n_draws: Floats, start: Floats) -> Floats:
+    """Return offsets fitted to some of the draws, if there are many: Newton's method is then near its end."""
+    n = len(densities.terms)
+    every = n // (DRAWS_TO_START_FROM * 16)
+    if every < 2:
+        return start
+    rows = np.arange(0, n, every)[possible[::every]]
+    thinned = TermDensities(densities.coefficients, densities.terms[rows], densities.target)
+    # each state's draws are about as many as its share: what is fitted are the offsets, whatever the thinning
+    expected = n_draws * (rows.size / n_draws.sum())
+    try:
+        return fit_offsets(thinned, np.ones(rows.size), expected, start + np.log(expected / n_draws)) - np.log(
+            expected / n_draws
+        )
+    except EstimatorError:
+        return start
 
 
 def _count(state: Ints, possible: NDArray[np.bool_], n_states: int) -> tuple[Floats, Ints]:

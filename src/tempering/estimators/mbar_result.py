@@ -23,6 +23,7 @@ from tempering.estimators.mixture import (
     NULL,
     GivenDensities,
     TemperedDensities,
+    TermDensities,
     column_slices,
     log_sum,
     scaled_inverse,
@@ -52,7 +53,7 @@ class Mbar:
     log_mixture: Floats
     nodes: EnergyNodes
     node_weights: Floats
-    densities: TemperedDensities | GivenDensities
+    densities: TemperedDensities | GivenDensities | TermDensities
 
     @cached_property
     def log_normalisers(self) -> Floats:
@@ -197,6 +198,8 @@ class Mbar:
         given = np.asarray(target, dtype=np.float64)
         if given.ndim == 0 and isinstance(self.densities, TemperedDensities):
             return temper(given, self.nodes.energy)
+        if given.ndim == 0 and given == 1.0 and isinstance(self.densities, TermDensities):
+            return np.asarray(self.densities.terms @ self.densities.target)
         if given.shape != self.rung.shape:
             raise EstimatorError(
                 f"target must be an inverse temperature, for draws that came with an energy, or the target's "
@@ -245,6 +248,8 @@ class Mbar:
         """Return the log density of one state at the draws."""
         if isinstance(self.densities, TemperedDensities):
             return temper(self.densities.inverse_temperatures[state], self.nodes.energy)
+        if isinstance(self.densities, TermDensities):
+            return np.asarray(self.densities.terms @ self.densities.coefficients[state])
         return np.asarray(self.densities.log_density_kn[state])
 
     @cached_property

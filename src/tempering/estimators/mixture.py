@@ -44,6 +44,27 @@ class TemperedDensities:
         return temper(self.inverse_temperatures[:, np.newaxis], self.energy[part])
 
 
+LOWEST = -1e300  # stands for minus infinity where it is multiplied by coefficients, some of which are zero
+
+
+@dataclass(frozen=True, eq=False)
+class TermDensities:
+    """log q_j = c_j . t, from the terms of every draw; terms are above minus infinity, see `finite_terms`."""
+
+    coefficients: Floats  # (state, term)
+    terms: Floats  # (draw, term)
+    target: Floats  # (term,): coefficients of the target
+
+    def columns(self, part: slice) -> Floats:
+        """Return the log densities of all states at the draws of ``part``."""
+        return np.asarray(self.coefficients @ self.terms[part].T)
+
+
+def finite_terms(terms: Floats) -> Floats:
+    """Return terms with minus infinity replaced by a number that weighs nothing and may be multiplied by zero."""
+    return np.maximum(terms, LOWEST) if np.min(terms, initial=0.0) < LOWEST else terms
+
+
 @dataclass(frozen=True, eq=False)
 class GivenDensities:
     """log q_j given as a matrix."""

@@ -34,7 +34,7 @@ def check_rule(rule: str) -> Rule:
     raise EstimatorError(f"rule must be one of {', '.join(RULES)}, but got {rule!r}. The default is {DEFAULT_RULE!r}.")
 
 
-def cold_only(sums: RungSums) -> Floats:
+def cold_only(sums: RungSums, cold: int = 0) -> Floats:
     """Use the cold rung alone: simulated tempering as it is usually run.
 
     Examples
@@ -42,12 +42,12 @@ def cold_only(sums: RungSums) -> Floats:
     >>> cold_only(RungSums.from_log_weights(np.zeros(3), [0, 1, 1]))
     array([1., 0.])
     """
-    if not sums.has_weight[0]:
+    if not sums.has_weight[cold]:
         raise EstimatorError(
-            f"cold_only needs a draw at rung 0, but there is none among {int(sums.n_draws.sum())} draws. "
+            f"cold_only needs a draw at rung {cold}, but there is none among {int(sums.n_draws.sum())} draws. "
             f"Choose another rule, such as {DEFAULT_RULE!r}, or sample for longer."
         )
-    return np.asarray(np.eye(1, sums.n_rungs)[0])
+    return np.asarray(np.eye(1, sums.n_rungs, cold)[0])
 
 
 def pooled(sums: RungSums) -> Floats:

@@ -22,7 +22,7 @@ from tempering.estimators.arrays import (
     count_rungs,
     temper_by_rung,
 )
-from tempering.estimators.mbar import mbar
+from tempering.estimators.mbar import mbar, mbar_from_terms
 from tempering.estimators.mbar_result import Mbar
 from tempering.estimators.pareto import pareto_k_per_rung
 from tempering.estimators.rung_sums import RungSums
@@ -38,8 +38,12 @@ class RungDraws:
     n_rungs : int
     energy : ndarray or None, shape of rung
     inverse_temperatures : ndarray or None, shape (n_rungs,)
+    terms, coefficients : ndarray or None, shapes (..., term) and (n_rungs, term)
+        Of a path whose rungs are not powers of one energy, in the place of those.
+    cold : int
+        The rung that is the target.
     given_log_weights : ndarray or None, shape of rung
-        None: (1 - k) * energy.
+        None: (1 - k) * energy, or (c_cold - c) . t.
     chains_per_ensemble, batch_length : int
         What the standard error counts as one; as in `combine`.
     """
@@ -51,6 +55,9 @@ class RungDraws:
     given_log_weights: Floats | None
     chains_per_ensemble: int
     batch_length: int | None
+    terms: Floats | None = None
+    coefficients: Floats | None = None
+    cold: int = 0
 
     @classmethod
     def of(
@@ -73,6 +80,24 @@ class RungDraws:
             raise _missing("log_weights=None")
         return cls(index, n_rungs, e, k, given, chains_per_ensemble, batch_length)
 
+    @classmethod
+    def along(
+        cls,
+        terms: ArrayLike,
+        coefficients: ArrayLike,
+        rung: ArrayLike,
+        cold: int,
+        *,
+        chains_per_ensemble: int = 1,
+        batch_length: int | None = None,
+    ) -> RungDraws:
+        """Take draws along any path, with the terms of each draw and the coefficients of each rung."""
+        index = np.ascontiguousarray(as_rung(rung))
+        c = np.asarray(coefficients, dtype=np.float64)
+        count_rungs(index, len(c))
+        t = np.ascontiguousarray(as_log("terms", terms, (*index.shape, c.shape[1])))
+        return cls(index, len(c), None, None, None, chains_per_ensemble, batch_length, t, c, cold)
+
     @property
     def units(self) -> dict[str, Any]:
         """What the standard error counts as one, by keyword."""
@@ -83,6 +108,9 @@ class RungDraws:
         """Log importance weight of each draw towards the cold distribution, up to a constant per rung."""
         if self.given_log_weights is not None:
             return self.given_log_weights
+        if self.terms is not None:
+            assert self.coefficients is not None
+            return _beyond(self.coefficients[self.cold] - self.coefficients, self.terms, self.rung)
         assert self.energy is not None
         assert self.inverse_temperatures is not None
         return temper_by_rung(1.0 - self.inverse_temperatures, self.rung, self.energy)
@@ -100,6 +128,9 @@ class RungDraws:
     @cached_property
     def fit(self) -> Mbar:
         """The mixture of all rungs, with the normalisers estimated."""
+        if self.terms is not None:
+            assert self.coefficients is not None
+            return mbar_from_terms(self.terms, self.coefficients, self.rung, self.coefficients[self.cold])
         if self.energy is None or self.inverse_temperatures is None:
             raise _missing("rule='mbar'")
         return mbar(self.energy, self.inverse_temperatures, self.rung)
@@ -113,6 +144,14 @@ class RungDraws:
                 f"Put chain and draw first, the axes of one value behind them."
             )
         return h
+
+
+def _beyond(change: Floats, terms: Floats, rung: Ints) -> Floats:
+    """Return change[rung] . t, where a term that does not count may be minus infinity."""
+    total = np.zeros(rung.shape)
+    for i in range(terms.shape[-1]):
+        total += temper_by_rung(change[:, i], rung, np.ascontiguousarray(terms[..., i]))
+    return total
 
 
 def _missing(who: str) -> EstimatorError:

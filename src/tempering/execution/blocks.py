@@ -17,6 +17,7 @@ from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, run_block
 from tempering.execution.workers import Workers
+from tempering.path import Path
 
 WORK = 4e5  # operations of the log density in one iteration of a block: less would cost more to hand out than to do
 LOCKSTEP = 256  # chains from which the vector engine's cost a chain falls no further
@@ -49,17 +50,21 @@ class WholeEngine:
         self.name, self.n_chains, self.chains_per_ensemble = engine.name, engine.n_chains, engine.chains_per_ensemble
         self._engine, self._n_units, self._size = engine, n_units, size
 
-    def start(self, n_rungs: int) -> Any:
+    def start(self, path: Path) -> Any:
         """Return the states of all chains at their starting points."""
-        return self._engine.start(n_rungs)
+        return self._engine.start(path)
 
     def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
         """Advance all chains by ``n`` iterations."""
         return self._engine.run(states, schedule, n, moving=moving)
 
-    def on_rung(self, states: Any, rung: Any) -> Any:
+    def on_rung(self, states: Any, rung: Any, path: Path | None = None) -> Any:
         """Put every chain on a rung."""
-        return self._engine.on_rung(states, rung)
+        return self._engine.on_rung(states, rung, path)
+
+    def n_invalid(self, states: Any) -> int:
+        """Return how often a log density was NaN or +inf so far."""
+        return self._engine.n_invalid(states)
 
     def positions(self, trace: Trace) -> Any:
         """Return the recorded values by name."""
@@ -85,20 +90,24 @@ class BlockEngine(WholeEngine):
         super().__init__(engine, n_units, size)
         self._block = recipe.build(size)
 
-    def start(self, n_rungs: int) -> list[Any]:
+    def start(self, path: Path) -> list[Any]:
         """Return the states of all blocks at their starting points."""
-        return cut(self._engine.start(n_rungs), self._n_units, self._size)
+        return cut(self._engine.start(path), self._n_units, self._size)
 
     def run(self, states: list[Any], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[Any], Trace]:
         """Advance all blocks by ``n`` iterations, one after the other."""
         parts = [self._block.run(state, schedule, n, moving=moving) for state in states]
         return [state for state, _ in parts], self._side_by_side([trace for _, trace in parts])
 
-    def on_rung(self, states: list[Any], rung: Any) -> list[Any]:
+    def on_rung(self, states: list[Any], rung: Any, path: Path | None = None) -> list[Any]:
         """Put every chain on a rung: one for all, or one each."""
         rungs = np.broadcast_to(rung, self._n_units)
         rows = rows_of_blocks(self._n_units, self._size, is_padded=True)
-        return [self._put_on(state, rungs[row]) for state, row in zip(states, rows, strict=True)]
+        return [self._put_on(state, rungs[row], path) for state, row in zip(states, rows, strict=True)]
+
+    def n_invalid(self, states: list[Any]) -> int:
+        """Return how often a log density was NaN or +inf so far, chains that fill up the last block included."""
+        return sum(self._engine.n_invalid(state) for state in states)
 
     def packed(self, states: list[Any]) -> list[bytes]:
         """Return the states as bytes, a block each."""
@@ -108,9 +117,9 @@ class BlockEngine(WholeEngine):
         """Return the states again."""
         return [unpack(part) for part in parts]
 
-    def _put_on(self, state: Any, rungs: Any) -> Any:
+    def _put_on(self, state: Any, rungs: Any, path: Path | None) -> Any:
         n = len(state) if isinstance(state, list) else len(rungs)
-        return self._engine.on_rung(state, rungs[:n])
+        return self._engine.on_rung(state, rungs[:n], path)
 
     def _side_by_side(self, traces: list[Trace]) -> Trace:
         """Join the blocks' traces, and leave out the chains that filled up the last."""
@@ -134,9 +143,9 @@ class SpreadEngine(BlockEngine):
         self._recipe = Packed(uuid4().hex, recipe) if workers.share_memory else recipe.packed()
         self._workers = workers
 
-    def start(self, n_rungs: int) -> list[bytes]:
+    def start(self, path: Path) -> list[bytes]:
         """Return the states of all blocks at their starting points."""
-        return super().packed(super().start(n_rungs))
+        return super().packed(super().start(path))
 
     def run(self, states: list[bytes], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[bytes], Trace]:
         """Advance all blocks by ``n`` iterations, wherever the executor sends them."""
@@ -151,8 +160,12 @@ class SpreadEngine(BlockEngine):
         """Return the states as they are."""
         return list(parts)
 
-    def _put_on(self, state: bytes, rungs: Any) -> bytes:
-        return pack(super()._put_on(unpack(state), rungs))
+    def n_invalid(self, states: list[bytes]) -> int:
+        """Return how often a log density was NaN or +inf so far."""
+        return super().n_invalid([unpack(state) for state in states])
+
+    def _put_on(self, state: bytes, rungs: Any, path: Path | None) -> bytes:
+        return pack(super()._put_on(unpack(state), rungs, path))
 
 
 def rows_of_blocks(n: int, size: int, *, is_padded: bool) -> list[Any]:

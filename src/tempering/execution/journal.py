@@ -16,6 +16,7 @@ from tempering.execution.checkpoint import Folder, writing
 from tempering.execution.digest import digest
 from tempering.execution.interruption import Interruption
 from tempering.execution.pickling import pack, unpack
+from tempering.path import Path
 
 TUNING = "tuning"
 
@@ -89,9 +90,9 @@ class JournalEngine:
         self.engine = engine
         self._journal, self._interruption, self._where = journal, interruption, where
 
-    def start(self, n_rungs: int) -> Any:
+    def start(self, path: Path) -> Any:
         """Return the states of all chains at their starting points."""
-        return self.engine.start(n_rungs)
+        return self.engine.start(path)
 
     def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
         """Advance all chains by ``n`` iterations, or remember how they did."""
@@ -99,7 +100,7 @@ class JournalEngine:
         if journal is None:
             self._interruption.stop_tuning(self._where)
             return self.engine.run(states, schedule, n, moving=moving)
-        call = digest(schedule.ladder.inverse_temperatures, schedule.log_pseudo_prior, schedule.settings, n, moving)
+        call = digest(schedule.path.coefficients, schedule.log_pseudo_prior, schedule.settings, n, moving)
         if journal.is_replaying:
             trace, parts = journal.replay(call)
             return (PAST if parts is None else self.engine.unpacked(parts)), trace
@@ -110,9 +111,13 @@ class JournalEngine:
         journal.record(call, trace, lambda: self.engine.packed(after))
         return after, trace
 
-    def on_rung(self, states: Any, rung: Any) -> Any:
+    def on_rung(self, states: Any, rung: Any, path: Path | None = None) -> Any:
         """Put every chain on a rung."""
-        return states if isinstance(states, Past) else self.engine.on_rung(states, rung)
+        return states if isinstance(states, Past) else self.engine.on_rung(states, rung, path)
+
+    def n_invalid(self, states: Any) -> int:
+        """Return how often a log density was NaN or +inf so far."""
+        return 0 if isinstance(states, Past) else self.engine.n_invalid(states)
 
     def positions(self, trace: Trace) -> Any:
         """Return the recorded values by name."""

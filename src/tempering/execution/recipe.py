@@ -7,7 +7,7 @@ import os
 import signal
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from threading import RLock, Thread, current_thread, main_thread
@@ -15,6 +15,7 @@ from typing import Any
 
 from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
+from tempering.path import Path
 from tempering.randomness import stream
 from tempering.runs.planning import Plan
 from tempering.target.layout import Layout
@@ -36,13 +37,14 @@ class Recipe:
     rung_moves: str
     seed: int
     n_rungs: int
+    has_references: bool = False
 
     @classmethod
-    def of(cls, plan: Plan, n_rungs: int) -> Recipe:
-        """Return the recipe of a plan's engine."""
+    def of(cls, plan: Plan, path: Path) -> Recipe:
+        """Return the recipe of a plan's engine along a path."""
         return cls(
             plan.target, plan.kernel, plan.example, plan.starts, plan.engine, plan.method, plan.rung_moves, plan.seed,
-            n_rungs,
+            len(path), bool(path.references),
         )  # fmt: skip
 
     def build(self, n_chains: int) -> Engine:
@@ -62,7 +64,8 @@ class Recipe:
         if layout is None:
             example = self.target.initial(stream(self.seed, EXAMPLE_STREAM))
             return ScalarEngine(scalar_pieces.model_pieces(self.target, example), *common)
-        return ScalarEngine(scalar_pieces.target_pieces(self.target, self.kernel, layout, self.starts), *common)
+        pieces_of = partial(scalar_pieces.target_pieces, has_references=self.has_references)
+        return ScalarEngine(pieces_of(self.target, self.kernel, layout, self.starts), *common)
 
     def packed(self) -> Packed:
         """Return the recipe as it travels; the starting points stay at home."""

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from tempering.runs.draws import RunInfo, TemperedDraws
     from tempering.target.layout import Layout
 
-FORMAT = 1
+FORMAT = 2  # 1: one energy a draw, and a ladder
 MARK = "tempering_format"
 WHOLE = "is_whole"
 CHUNK = 2**20  # numbers in the largest chunk, about: 8 MB
-ARRAYS = ("rung", "energy", "proposed", "acceptance")
+ARRAYS = ("rung", "terms", "proposed", "acceptance")
 
 
 def draws_in_chunk(n_chains: int, width: int) -> int:
@@ -65,14 +65,13 @@ class RunStore:
         for name in ARRAYS:
             array = getattr(like, name)
             _create(root, name, array, dimensions(name, array), n_draws, chunk)
-        _write(root, "inverse_temperatures", like.ladder.inverse_temperatures, ("rungs",))
         _write(root, "log_pseudo_prior", like.log_pseudo_prior, ("rungs",))
         for i, settings in enumerate(like.settings):
             _write_fields(root.create_group(f"settings/{i}"), settings._asdict())
         if like.info is not None:
             write_info(root.create_group("info"), like.info)
         layout = None if like.layout is None else _describe(like.layout)
-        common = {"chains_per_ensemble": like.chains_per_ensemble, "is_powered": like.is_powered, "layout": layout}
+        common = {"chains_per_ensemble": like.chains_per_ensemble, "path": like.path.described(), "layout": layout}
         root.attrs.update({MARK: FORMAT, WHOLE: False, "names": list(like.values), **common})
         shutil.rmtree(path, ignore_errors=True)
         partial.rename(path)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tempering.errors import InputError
 from tempering.io.run_store import ARRAYS, FORMAT, MARK, WHOLE, RunStore, zarr_library
 from tempering.kernels.settings import Settings
-from tempering.path.ladder import Ladder
+from tempering.path import Path as TemperingPath
 from tempering.runs.draws import RunInfo, TemperedDraws
 from tempering.target.layout import Layout
 
@@ -82,12 +82,11 @@ def open_draws(root: Any, n_draws: int) -> StoredDraws:
     n_settings = len(list(root["settings"].group_keys())) if "settings" in root else 0
     found = {
         "values": StoredValues(root["values"], tuple(attributes["names"]), n_draws),
-        "ladder": Ladder(root["inverse_temperatures"][...]),
+        "path": TemperingPath.from_description(attributes["path"]),
         "log_pseudo_prior": root["log_pseudo_prior"][...],
         "chains_per_ensemble": attributes["chains_per_ensemble"],
         "layout": _layout(attributes["layout"]),
         "settings": tuple(Settings(**_read_fields(root[f"settings/{i}"])) for i in range(n_settings)),
-        "is_powered": attributes["is_powered"],
         "info": _read_info(root["info"]) if "info" in root else None,
     }
     return StoredDraws.of(root, n_draws, found)
@@ -113,7 +112,7 @@ class StoredDraws(TemperedDraws):
         return draws
 
     rung = cached_property(lambda self: self._array("rung"))
-    energy = cached_property(lambda self: self._array("energy"))
+    terms = cached_property(lambda self: self._array("terms"))
     proposed = cached_property(lambda self: self._array("proposed"))
     acceptance = cached_property(lambda self: self._array("acceptance"))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tempering.errors import TargetError
 from tempering.kernels.settings import Settings, is_dense
-from tempering.kernels.vector import Density, Move, Particle, at, shaped, tempered
+from tempering.kernels.vector import Density, Move, Particle, Rung, at, masked_product, shaped, tempered
 
 # the acceptance each method is tuned to, by the name of its module in BlackJAX
 TARGET_ACCEPTANCE = {
@@ -98,12 +98,12 @@ class BlackJAX:
         return {n: v for n, v in offered.items() if n in self._accepts} | self._given
 
     def _whitened_move(self, density: Density) -> Move:
-        def move(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
+        def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
             def coloured(y: Any) -> Any:
                 return setting.centre + shaped(setting.factor, y)
 
             def log_density(y: Any) -> Any:
-                return tempered(at(density, coloured(y)), k)
+                return tempered(at(density, coloured(y)), rung)
 
             scale = setting.scale
             if self._method == "hmc":
@@ -112,22 +112,20 @@ class BlackJAX:
                 scale = scale * jax.random.uniform(key_step, minval=0.5, maxval=1.5)
             start = self._algorithm.init(_whitened(particle.position, setting), log_density)
             state, info = self._kernel(key, start, log_density, **self._arguments(start.position.size, scale))
-            return at(density, coloured(state.position)), _acceptance(info)
+            return _moved(density, particle, coloured(state.position)), _acceptance(info)
 
         return move
 
     def _prior_move(self, density: Density) -> Move:
         self._check_prior(density)
 
-        def move(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
+        def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
             def log_likelihood(x: Any) -> Any:
-                return jnp.where(k == 0.0, 0.0, k * jnp.where(k == 0.0, 0.0, at(density, x).energy))
+                return masked_product(rung.coefficients[:1], at(density, x).terms[:1])
 
             start = self._algorithm.init(particle.position, log_likelihood)
-            # no slice lies above +inf (a NaN already seen): leave it at once, or the search would never end
-            level = jnp.where(start.logdensity == jnp.inf, -jnp.inf, start.logdensity)
-            state, info = self._kernel(key, start._replace(logdensity=level), log_likelihood, **self._given)
-            return at(density, state.position), _acceptance(info)
+            state, info = self._kernel(key, start, log_likelihood, **self._given)
+            return _moved(density, particle, state.position), _acceptance(info)
 
         return move
 
@@ -140,12 +138,17 @@ class BlackJAX:
         points = rng.multivariate_normal(mean, covariance, size=4)
         gaussian = -0.5 * np.sum((points - mean) * np.linalg.solve(covariance, (points - mean).T).T, axis=1)
         with jax.enable_x64(True):
-            base = np.array([float(density(jnp.asarray(x))[0]) for x in points])
+            base = np.array([float(density(jnp.asarray(x))[1]) for x in points])
         if not np.allclose(np.diff(base), np.diff(gaussian), rtol=1e-6, atol=1e-6):
             raise TargetError(
                 f"{self._method} is exact for a Gaussian prior with the mean and cov_matrix it is given, but the "
                 "target's log_prior is another function. Give the prior's mean and covariance, or take another kernel."
             )
+
+
+def _moved(density: Density, particle: Particle, position: Any) -> Particle:
+    moved = at(density, position)
+    return moved._replace(n_invalid=particle.n_invalid + moved.n_invalid)
 
 
 def _whitened(x: Any, setting: Settings) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tempering.compiling.functions import bind
 from tempering.errors import TargetError
+from tempering.kernels.scalar import Vector
 from tempering.randomness import accept
 
 
@@ -121,7 +122,7 @@ def either(
     rng: np.random.Generator,
     density: Any,
     particle: Any,
-    k: float,
+    coefficients: Vector,
     settings: Any,
     rung: int,
     acceptance: NDArray[np.float64],
@@ -130,20 +131,20 @@ def either(
     log_probability, n_first, one, other = settings
     acceptance[:] = np.nan
     if accept(rng, log_probability):
-        return first(rng, density, particle, k, one, rung, acceptance[:n_first])
-    return second(rng, density, particle, k, other, rung, acceptance[n_first:])
+        return first(rng, density, particle, coefficients, one, rung, acceptance[:n_first])
+    return second(rng, density, particle, coefficients, other, rung, acceptance[n_first:])
 
 
 def both(
     rng: np.random.Generator,
     density: Any,
     particle: Any,
-    k: float,
+    coefficients: Vector,
     settings: Any,
     rung: int,
     acceptance: NDArray[np.float64],
 ) -> Any:
     """Apply two moves one after the other."""
     _, n_first, one, other = settings
-    particle = first(rng, density, particle, k, one, rung, acceptance[:n_first])
-    return second(rng, density, particle, k, other, rung, acceptance[n_first:])
+    particle = first(rng, density, particle, coefficients, one, rung, acceptance[:n_first])
+    return second(rng, density, particle, coefficients, other, rung, acceptance[n_first:])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import NotANumberError, TargetError
+from tempering.errors import TargetError
 from tempering.kernels.scalar import Vector, move_to_proposal, tempered
 from tempering.kernels.settings import is_dense
 from tempering.randomness import accept
@@ -72,7 +72,7 @@ def hamiltonian(
     rng: np.random.Generator,
     density: Any,
     particle: Any,
-    k: float,
+    coefficients: Vector,
     settings: Any,
     rung: int,
     acceptance: NDArray[np.float64],
@@ -85,19 +85,18 @@ def hamiltonian(
     step = scale[rung] * rng.uniform(0.5, 1.5)
     start = rng.standard_normal(x.size)
     momentum, proposal[:] = start, x
-    slope = whitened_slope(density, proposal, k, factor[rung], there)
+    slope = whitened_slope(density, proposal, coefficients, factor[rung], there)
     for _ in range(n_steps):
         if slope is None:
             break
         momentum = momentum + 0.5 * step * slope
         proposal[:] = proposal + step * _coloured(factor[rung], momentum)
-        slope = whitened_slope(density, proposal, k, factor[rung], there)
+        slope = whitened_slope(density, proposal, coefficients, factor[rung], there)
         if slope is not None:
             momentum = momentum + 0.5 * step * slope
-    log_ratio = tempered(there, k) - tempered(here, k) + 0.5 * (start @ start - momentum @ momentum)
-    if np.any(there == np.inf):  # NaN or +inf: go there, so that the loop stops and names the place
-        log_ratio = np.inf
-    elif slope is None:
+    log_ratio = tempered(there, coefficients) - tempered(here, coefficients)
+    log_ratio += 0.5 * (start @ start - momentum @ momentum)
+    if slope is None:
         log_ratio = -np.inf
     acceptance[0] = np.exp(min(log_ratio, 0.0))
     if accept(rng, log_ratio):
@@ -105,28 +104,38 @@ def hamiltonian(
     return particle
 
 
-def whitened_slope(density: Any, x: Vector, k: float, factor: NDArray[np.float64], out: Vector) -> Vector | None:
-    """Write (base, energy) at ``x`` into ``out`` and return the gradient in whitened coordinates.
+def whitened_slope(
+    density: Any, x: Vector, coefficients: Vector, factor: NDArray[np.float64], out: Vector
+) -> Vector | None:
+    """Write the terms at ``x`` into ``out`` and return the gradient of the rung in whitened coordinates.
 
     None where a trajectory cannot go on: outside the support, where the density is not a number, or where the gradient
     is infinite.
     """
-    out[:] = -np.inf
+    energy, base, _, references = density
+    n_references = references[0].size - 1
+    n_own = out.size - 1 - n_references
     slope = np.zeros(x.size)
-    for i, share in ((0, 1.0), (1, k)):
-        value, gradient = _value_and_gradient(density[i], x)
-        out[i] = value
-        if value == -np.inf or value == np.inf:
+    out[:-1] = -np.inf
+    for i, function in list(enumerate((energy, base)))[:n_own][::-1]:
+        value, gradient = _value_and_gradient(function, x)
+        if not value < np.inf:
+            out[-1] += 1.0
+        if not np.isfinite(value):
             return None
-        if share != 0.0:
-            slope = slope + share * gradient
+        out[i] = value
+        if coefficients[i] != 0.0:
+            slope = slope + coefficients[i] * gradient
+    for i in range(n_references):
+        out[n_own + i], gradient = mixture_slope(references, i, x)
+        slope = slope + coefficients[n_own + i] * gradient
     if not np.all(np.isfinite(slope)):
         return None
     return np.asarray(factor.T @ slope if is_dense(factor) else factor[:, 0] * slope)
 
 
 def _value_and_gradient(function: Any, x: Vector) -> tuple[float, Vector]:
-    """Return the value, NaN turned into +inf, and the gradient, checked."""
+    """Return the value and the gradient, checked."""
     value_and_gradient = gradient_of(function)
     assert value_and_gradient is not None
     value, gradient = value_and_gradient(x)
@@ -136,13 +145,20 @@ def _value_and_gradient(function: Any, x: Vector) -> tuple[float, Vector]:
             f"log_density_gradient must return the value and a gradient of shape {x.shape}, but the gradient has shape "
             f"{slope.shape}. Return one derivative a coordinate."
         )
-    if np.isfinite(value) and np.any(np.isnan(slope)):
-        raise NotANumberError(
-            f"The gradient must be a number wherever the log density is, but it has NaN at {x}. Look for 0 / 0 and "
-            "0 * inf in log_density_gradient, or take a kernel without gradients.",
-            x.copy(),
-        )
-    return (np.inf if np.isnan(value) else float(value)), slope
+    return float(value), slope
+
+
+def mixture_slope(references: Any, which: int, x: Vector) -> tuple[float, Vector]:
+    """Return the log density of one of several stacked mixtures, and its gradient."""
+    first, log_heights, means, inverse_factors, freedom = references[:5]
+    own = slice(first[which], first[which + 1])
+    z = np.einsum("cij,cj->ci", inverse_factors[own], x - means[own])
+    distance = np.sum(z**2, axis=1)
+    log_parts = log_heights[own] - 0.5 * (freedom[own] + x.size) * np.log1p(distance / freedom[own])
+    value = float(np.logaddexp.reduce(log_parts))
+    pull = (freedom[own] + x.size) / (freedom[own] + distance)
+    slopes = -pull[:, None] * np.einsum("cij,ci->cj", inverse_factors[own], z)
+    return value, np.asarray(np.exp(log_parts - value) @ slopes)
 
 
 def _coloured(factor: NDArray[np.float64], y: Vector) -> Vector:

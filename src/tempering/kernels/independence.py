@@ -48,7 +48,7 @@ def independence(
     rng: np.random.Generator,
     density: Any,
     particle: Any,
-    k: float,
+    coefficients: Vector,
     settings: Any,
     rung: int,
     acceptance: NDArray[np.float64],
@@ -59,7 +59,7 @@ def independence(
     stretch = scale[rung] * np.sqrt(DEGREES_OF_FREEDOM / rng.chisquare(DEGREES_OF_FREEDOM))
     gaussian_step(rng, centre[rung], stretch, factor[rung], proposal)
     evaluate(density, proposal, there)
-    log_ratio = tempered(there, k) - tempered(here, k)
+    log_ratio = tempered(there, coefficients) - tempered(here, coefficients)
     log_ratio += log_proposal(x, scale[rung], factor[rung], centre[rung])
     log_ratio -= log_proposal(proposal, scale[rung], factor[rung], centre[rung])
     acceptance[0] = 0.0

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.scalar import evaluate, gaussian_step, move_to_proposal, tempered
+from tempering.kernels.scalar import Vector, evaluate, gaussian_step, move_to_proposal, tempered
 from tempering.randomness import accept
 
 
@@ -48,18 +48,18 @@ class RandomWalk:
 
         return vector.random_walk(density)
 
-    def vector_move_or_draw(self, density: Any, draw: Any) -> Any:
-        """Build the move that may be a ``draw`` of the base, at k = 0 always, at the cost of one density."""
+    def vector_move_or_draw(self, density: Any, draws: Any) -> Any:
+        """Build the move that may be an exact draw of the rung's source, at an end always."""
         from tempering.kernels import vector
 
-        return vector.random_walk(density, draw)
+        return vector.random_walk(density, draws)
 
 
 def random_walk(
     rng: np.random.Generator,
     density: Any,
     particle: Any,
-    k: float,
+    coefficients: Vector,
     settings: Any,
     rung: int,
     acceptance: NDArray[np.float64],
@@ -70,7 +70,7 @@ def random_walk(
     gaussian_step(rng, x, scale[rung], factor[rung], proposal)
     evaluate(density, proposal, there)
     acceptance[0] = 0.0
-    if accept(rng, tempered(there, k) - tempered(here, k)):
+    if accept(rng, tempered(there, coefficients) - tempered(here, coefficients)):
         move_to_proposal(particle)
         acceptance[0] = 1.0
     return particle

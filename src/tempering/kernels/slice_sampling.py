@@ -75,7 +75,7 @@ def slice_coordinates(
     rng: np.random.Generator,
     density: Any,
     particle: Any,
-    k: float,
+    coefficients: Vector,
     settings: Any,
     rung: int,
     acceptance: NDArray[np.float64],
@@ -86,7 +86,7 @@ def slice_coordinates(
     direction = np.zeros(x.size)
     for i in range(x.size):
         direction[i] = scale[rung] * _deviation(factor[rung], i)
-        slice_along(rng, density, particle, k, direction)
+        slice_along(rng, density, particle, coefficients, direction)
         direction[i] = 0.0
     acceptance[0] = 1.0
     return particle
@@ -96,7 +96,7 @@ def slice_along_direction(
     rng: np.random.Generator,
     density: Any,
     particle: Any,
-    k: float,
+    coefficients: Vector,
     settings: Any,
     rung: int,
     acceptance: NDArray[np.float64],
@@ -105,7 +105,7 @@ def slice_along_direction(
     scale, factor, _ = settings
     direction = np.zeros(particle[0].size)
     gaussian_step(rng, direction, scale[rung], factor[rung], direction)
-    slice_along(rng, density, particle, k, direction)
+    slice_along(rng, density, particle, coefficients, direction)
     acceptance[0] = 1.0
     return particle
 
@@ -115,20 +115,20 @@ def _deviation(factor: NDArray[np.float64], i: int) -> float:
     return float(np.sqrt(np.sum(factor[i] ** 2)))
 
 
-def slice_along(rng: np.random.Generator, density: Any, particle: Any, k: float, direction: Vector) -> None:
+def slice_along(rng: np.random.Generator, density: Any, particle: Any, coefficients: Vector, direction: Vector) -> None:
     """Draw from the slice through the particle along ``direction``, by stepping out and shrinking."""
     x, proposal, here, there = particle
-    level = tempered(here, k) - rng.standard_exponential()
+    level = tempered(here, coefficients) - rng.standard_exponential()
     left = -rng.random()
     right = left + 1.0
     steps_left = int(MAX_STEPS_OUT * rng.random())
-    left = _step_out(density, particle, k, direction, left, -1.0, steps_left, level)
-    right = _step_out(density, particle, k, direction, right, 1.0, MAX_STEPS_OUT - 1 - steps_left, level)
+    left = _step_out(density, particle, coefficients, direction, left, -1.0, steps_left, level)
+    right = _step_out(density, particle, coefficients, direction, right, 1.0, MAX_STEPS_OUT - 1 - steps_left, level)
     while True:
         shift = left + (right - left) * rng.random()
         proposal[:] = x + shift * direction
         evaluate(density, proposal, there)
-        if tempered(there, k) > level:
+        if tempered(there, coefficients) > level:
             move_to_proposal(particle)
             return
         if shift < 0.0:
@@ -140,13 +140,20 @@ def slice_along(rng: np.random.Generator, density: Any, particle: Any, k: float,
 
 
 def _step_out(
-    density: Any, particle: Any, k: float, direction: Vector, end: float, step: float, n_steps: int, level: float
+    density: Any,
+    particle: Any,
+    coefficients: Vector,
+    direction: Vector,
+    end: float,
+    step: float,
+    n_steps: int,
+    level: float,
 ) -> float:
     x, proposal, _, there = particle
     for _ in range(n_steps):
         proposal[:] = x + end * direction
         evaluate(density, proposal, there)
-        if tempered(there, k) <= level or there[1] == np.inf:
+        if tempered(there, coefficients) <= level:
             return end
         end += step
     return end

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from tempering.kernels.settings import Settings, is_dense
-from tempering.kernels.vector import Density, Move, Particle, at, decide, normal_of, shaped, tempered
+from tempering.kernels.vector import Density, Move, Particle, Rung, at, decide, normal_of, shaped, tempered
 
 
 class _Sloped(NamedTuple):
@@ -27,40 +27,38 @@ class _Trajectory(NamedTuple):
 def hamiltonian(density: Density, n_steps: int) -> Move:
     """Build Hamiltonian moves in coordinates whitened by the rung's shape."""
 
-    def move(key: Any, particle: Particle, k: Any, setting: Settings) -> tuple[Particle, Any]:
+    def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
         uniforms = jax.random.uniform(key, (x.size + 2,), x.dtype)
         start = normal_of(uniforms[: x.size])
         # trajectories of one length can return to where they came from; a random step cannot resonate
         step = setting.scale * (0.5 + uniforms[x.size])
-        here = _sloped(density, x, k, setting)
+        here = _sloped(density, x, rung, setting)
 
         def leap(_: Any, state: _Trajectory) -> _Trajectory:
             half = state.momentum + 0.5 * step * state.point.slope
-            there = _sloped(density, state.point.particle.position + step * shaped(setting.factor, half), k, setting)
+            there = _sloped(density, state.point.particle.position + step * shaped(setting.factor, half), rung, setting)
             after = _Trajectory(half + 0.5 * step * there.slope, there)
             return jax.tree.map(lambda new, old: jnp.where(state.point.goes_on, new, old), after, state)  # type: ignore[no-any-return]
 
         end = jax.lax.fori_loop(0, n_steps, leap, _Trajectory(start, here))
         # a value by itself: compiled with its gradient, one of -1e21 may come out as infinite (JAX 0.10.2)
         there = at(density, end.point.particle.position)
-        log_ratio = tempered(there, k) - tempered(particle, k) + 0.5 * (start @ start - end.momentum @ end.momentum)
-        # off the support, or where the gradient is infinite, a trajectory cannot go on, nor could its reverse; where
-        # the density is not a number it ends, so that the place is seen and named
-        lost = ~end.point.goes_on
-        is_seen = (there.base == jnp.inf) | (there.energy == jnp.inf)
-        log_ratio = jnp.where(lost, jnp.where(is_seen, jnp.inf, -jnp.inf), log_ratio)
+        log_ratio = tempered(there, rung) - tempered(particle, rung)
+        log_ratio += 0.5 * (start @ start - end.momentum @ end.momentum)
+        # off the support, or where the gradient is infinite, a trajectory cannot go on, nor could its reverse
+        log_ratio = jnp.where(end.point.goes_on, log_ratio, -jnp.inf)
         return decide(uniforms[x.size + 1], particle, there, log_ratio)
 
     return move
 
 
-def _sloped(density: Density, x: Any, k: Any, setting: Settings) -> _Sloped:
+def _sloped(density: Density, x: Any, rung: Rung, setting: Settings) -> _Sloped:
     def height(x: Any) -> tuple[Any, Particle]:
         particle = at(density, x)
-        return tempered(particle, k), particle
+        return tempered(particle, rung), particle
 
     (value, particle), gradient = jax.value_and_grad(height, has_aux=True)(x)
     slope = gradient @ setting.factor if is_dense(setting.factor) else gradient * setting.factor[:, 0]
-    goes_on = jnp.isfinite(value) & jnp.all(jnp.isfinite(slope)) & (particle.energy < jnp.inf)
+    goes_on = jnp.isfinite(value) & jnp.all(jnp.isfinite(slope))
     return _Sloped(particle, jnp.where(goes_on, slope, 0.0), goes_on)

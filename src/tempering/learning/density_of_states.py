@@ -72,6 +72,12 @@ class DensityOfStates:
             fit = mbar(e, inverse_temperatures, np.asarray(rung)[kept])
         return cls(*_merged(np.sort(e, axis=None), -np.sort(fit.log_mixture, axis=None)))
 
+    @classmethod
+    def weighted(cls, energy: Floats, log_share: Floats) -> DensityOfStates:
+        """Take energies with the logs of their shares at k = 0, in any order."""
+        order = np.argsort(energy, kind="stable")
+        return cls(*_merged(energy[order], log_share[order] - np.max(log_share)))
+
     def log_normaliser(self, k: ArrayLike) -> Floats:
         """Return log Z(k), up to one constant."""
         log_z, _ = _normalised(self._log_terms(k))

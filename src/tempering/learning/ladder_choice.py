@@ -26,6 +26,12 @@ MOST_RUNGS = 96
 MOST_SHORT_RUNGS = 8
 
 
+def check_objective(objective: str) -> None:
+    """Refuse a name that means no objective."""
+    if objective not in OBJECTIVES:
+        raise SamplerError(f"objective must be one of {OBJECTIVES}, but got {objective!r}.")
+
+
 def choose_ladder(
     states: DensityOfStates, hottest: float, objective: str = "hybrid", method: str = "simulated"
 ) -> Ladder:
@@ -41,8 +47,7 @@ def choose_ladder(
         discussion), most round trips alone with equal acceptances, or most ESS with every acceptance above 0.4.
     method : {"simulated", "parallel"}
     """
-    if objective not in OBJECTIVES:
-        raise SamplerError(f"The objective of a ladder must be one of {OBJECTIVES}, but got {objective!r}.")
+    check_objective(objective)
     if hottest >= 1.0:
         return Ladder([1.0])
     best, best_score = None, -np.inf
@@ -50,12 +55,16 @@ def choose_ladder(
         score = score_of(states, ladder, objective, method)
         if score > best_score:
             best, best_score = ladder, score
-    if best is None:
-        raise SamplerError(
-            f"No ladder of up to {MOST_RUNGS} rungs joins k = 1 to k = {hottest:g}: the barrier is "
-            f"{states.barrier(Ladder([1.0, hottest]), method):.0f}. Raise the hottest k, or give a ladder."
-        )
-    return best
+    return best if best is not None else evenly_spaced(states, hottest, MOST_RUNGS, method)
+
+
+def evenly_spaced(states: DensityOfStates, hottest: float, rungs: int, method: str = "simulated") -> Ladder:
+    """Return a ladder whose moves between rungs are all accepted about as often, as far as the draws tell."""
+    k = _fine_grid(1.0, hottest)
+    barrier = states.cumulative_barrier(k, method)
+    steps = np.interp(np.linspace(0.0, barrier[-1], rungs), barrier, k)
+    steps[0], steps[-1] = 1.0, hottest
+    return Ladder(np.unique(steps)[::-1])
 
 
 def aimed_occupancy(states: DensityOfStates, ladder: Ladder) -> Floats:
@@ -111,3 +120,16 @@ def _sizes(least: int, most: int) -> list[int]:
         sizes.append(n)
         n = max(n + 1, int(n * 1.1))
     return sizes
+
+
+def choose_quick_ladder(states: DensityOfStates, objective: str = "hybrid", method: str = "simulated") -> Ladder:
+    """Return the best ladder from k = 1 to a mixture, which may be near the target or far from it.
+
+    Near it a few evenly spaced rungs are best: the barrier says little of a base with heavy tails, whose energies lie
+    far below any that matter. Far from it the leg is long, and is visited less.
+    """
+    ladders = [Ladder(np.linspace(1.0, 0.0, rungs)) for rungs in range(2, MOST_SHORT_RUNGS + 1)]
+    best = max(ladders, key=lambda ladder: score_of(states, ladder, objective, method))
+    if score_of(states, best, objective, method) > -np.inf:
+        return best
+    return choose_ladder(states, 0.0, objective, method)

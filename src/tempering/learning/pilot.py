@@ -1,4 +1,4 @@
-"""The pilot: heat the chains step by step, by steps that the spread of the energy allows.
+"""The pilot: settle at the target, then heat the chains step by step, by steps that the spread of the energy allows.
 
 Every rung starts where the colder one ended. Heating ends at the base where there is one; a powered-up density is
 heated until the communication barrier is as large as chains can cross often, or k is small, and the ladder then ends
@@ -20,7 +20,7 @@ from tempering.kernels.settings import Settings
 from tempering.learning import kernel_settings
 from tempering.learning.density_of_states import Energies
 from tempering.learning.kernel_settings import carried_over
-from tempering.path.ladder import Ladder
+from tempering.path import Ladder, Path
 from tempering.target import NOT_INTEGRABLE
 
 Floats = NDArray[np.float64]
@@ -32,7 +32,6 @@ MIXED = 1.2  # of `spread_ratio`: an autocorrelation time below a sixth of the t
 COLDEST_END = 1 / 16  # of a ladder whose hotter rungs can be crossed: chains that mix in one mode may not know another
 LEAST_K_WITH_BASE = 2.0**-10  # below it the next step is the base itself
 MOST_PILOT_RUNGS = 200
-MOST_SEEN = 16_384  # draws of hot rungs kept as places to look for modes from
 FEW_CHAINS = 8  # need a whole block for a mean energy; more of them a part of it, a quarter at the least
 LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD = 4, 24  # for the cold rung, which starts anywhere, to settle
 MOST_BLOCKS = 16  # for a rung that starts from its neighbour
@@ -45,6 +44,13 @@ class PilotRung:
     k: float
     settings: tuple[Settings, ...]  # one row each
     energy: Floats
+    trace: Trace
+
+    @property
+    def local_barrier(self) -> float:
+        """Half the mean absolute deviation of the energy (`DensityOfStates.local_barrier`)."""
+        energy = _finite(self.energy)
+        return float(0.5 * np.mean(np.abs(energy - np.mean(energy))))
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,11 @@ class Pilot:
     rungs: tuple[PilotRung, ...]
     states: Any
     n_iterations: int
-    seen: Floats  # places the chains have been to on hot rungs, (draw, coordinate)
-    seen_energy: Floats  # their energies
-    cold: Floats | None = None  # and on the cold rung, once they had settled
+
+    @property
+    def ladder(self) -> Ladder:
+        """The inverse temperatures that were run."""
+        return Ladder([rung.k for rung in self.rungs])
 
     @property
     def energies(self) -> Energies:
@@ -64,54 +72,59 @@ class Pilot:
         k = np.repeat([rung.k for rung in self.rungs], [rung.energy.size for rung in self.rungs])
         return Energies(k, np.concatenate([rung.energy.ravel() for rung in self.rungs]))
 
+    @property
+    def settings(self) -> tuple[Settings, ...]:
+        """The settings of all rungs, one row each."""
+        rows = (rung.settings for rung in self.rungs)
+        return tuple(
+            Settings(*(np.concatenate(parts) for parts in zip(*setting, strict=True)))
+            for setting in zip(*rows, strict=True)
+        )
+
     def settings_for(self, ladder: Ladder) -> tuple[Settings, ...]:
         """Carry the pilot's settings over to a ladder."""
-        if not self.rungs[0].settings:
-            return ()
-        pilot = Ladder([rung.k for rung in self.rungs])
-        stacked = tuple(
-            Settings(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
-            for rows in zip(*(rung.settings for rung in self.rungs), strict=True)
-        )
-        return carried_over(stacked, pilot, ladder)
+        return carried_over(self.settings, self.ladder, ladder) if self.rungs[0].settings else ()
 
 
 @dataclass
-class _Run:
-    """The pilot's one moving part: the chains, and the count of what they have done."""
+class Heating:
+    """The pilot's one moving part: the chains, and the count of what they have done.
+
+    ``path_of`` gives the path of a ladder; its first leg is the one that is heated along.
+    """
 
     engine: Engine
     leaves: Sequence[Any]
     states: Any
+    path_of: Callable[[Ladder], Path]
     report: Callable[[int, str], None]
     n_iterations: int = field(default=0)
-    seen: list[tuple[Floats, Floats]] = field(default_factory=list)
 
-    def block(self, k: float, settings: tuple[Settings, ...], n: int = QUANTUM) -> Trace:
-        """Run all chains at one k."""
-        ladder = Ladder([1.0]) if k == 1.0 else Ladder([1.0, k])
-        rung = len(ladder) - 1
-        rows = tuple(Settings(*(np.repeat(a, rung + 1, axis=0) for a in s)) for s in settings)
+    def block(self, k: float, settings: tuple[Settings, ...], n: int = QUANTUM) -> tuple[Trace, Floats]:
+        """Run all chains at one k; return their trace and energies."""
+        path = self.path_of(Ladder([1.0]) if k == 1.0 else Ladder([1.0, k]))
+        rung = int(path.rungs_of(0)[-1])
+        rows = tuple(Settings(*(np.repeat(a, len(path), axis=0) for a in s)) for s in settings)
         states = self.engine.on_rung(self.states, rung)
-        schedule = Schedule(ladder, np.zeros(rung + 1), rows)
-        self.states, trace = self.engine.run(states, schedule, n, moving=False)
+        self.states, trace = self.engine.run(states, Schedule(path, np.zeros(len(path)), rows), n, moving=False)
         self.n_iterations += n
         self.report(n, "")
-        if k < 1.0 and not isinstance(trace.values, dict):
-            self.seen.append(
-                (np.array(trace.values).reshape(-1, trace.values.shape[-1]), np.array(trace.energy).ravel())
-            )
-        return trace
+        return trace, path.energy(trace.terms)
 
-    def seen_places(self) -> tuple[Floats, Floats]:
-        """Return places seen on hot rungs, all of them or evenly thinned, and their energies."""
-        if not self.seen:
-            return np.empty((0, 0)), np.empty(0)
-        places, energy = (np.concatenate(parts) for parts in zip(*self.seen, strict=True))
-        every = -(-len(places) // MOST_SEEN)
-        return places[::every], energy[::every]
+    def settle(self, k: float, settings: tuple[Settings, ...], least: int, most: int) -> PilotRung:
+        """Run at one k, tuning, until the mean energy turns: then its drift is down to its noise."""
+        means: list[float] = []
+        for block in range(most):
+            trace, energy = self.block(k, settings)
+            settings = self._tuned(settings, trace, gain=1.0 / (1 + block // 2))
+            parts = min(max(len(energy) // FEW_CHAINS, 1), 4)
+            means += [float(np.mean(_finite(part))) for part in np.array_split(energy, parts, axis=1)]
+            has_turned = len(means) >= 4 and (means[-1] - means[-2]) * (means[1] - means[0]) <= 0
+            if block + 1 >= least and has_turned and np.ptp(_finite(energy)) > 0:
+                break
+        return PilotRung(k, settings, energy, trace)
 
-    def tuned(self, settings: tuple[Settings, ...], trace: Trace, gain: float) -> tuple[Settings, ...]:
+    def _tuned(self, settings: tuple[Settings, ...], trace: Trace, gain: float) -> tuple[Settings, ...]:
         """Adapt one rung's scales to what a block showed."""
         if not settings:
             return settings
@@ -119,68 +132,32 @@ class _Run:
         return kernel_settings.rescaled(settings, self.leaves, mean, count, gain)
 
 
-def explore(
-    engine: Engine,
-    leaves: Sequence[Any],
-    states: Any,
-    start: tuple[Settings, ...],
-    *,
-    has_base: bool,
-    report: Callable[[int, str], None],
-    scouting: int = 0,
-) -> Pilot:
-    """Settle at k = 1, then heat step by step; wander over the hot rungs for ``scouting`` iterations more."""
-    run = _Run(engine, leaves, states, report)
-    settings, trace = _settle(run, 1.0, start, LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD)
+def settled(run: Heating, start: tuple[Settings, ...]) -> PilotRung:
+    """Let the chains settle at the target."""
+    return run.settle(1.0, start, LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD)
+
+
+def heated(run: Heating, cold: PilotRung, *, has_base: bool) -> Pilot:
+    """Heat step by step, to the base if there is one."""
     if not has_base:
-        _check_varies(trace)
-    cold = None if isinstance(trace.values, dict) else trace.values.reshape(-1, trace.values.shape[-1])
-    rungs = [PilotRung(1.0, settings, trace.energy)]
+        _check_varies(cold.energy)
+    rungs = [cold]
     end = 0.0 if has_base else LEAST_K
     barrier = 0.0
     while rungs[-1].k > end and len(rungs) < MOST_PILOT_RUNGS:
         last = rungs[-1]
         k = _next_k(last, end)
-        barrier += (last.k - k) * _local_barrier(last)
+        barrier += (last.k - k) * last.local_barrier
         if not has_base and barrier > LARGEST_BARRIER:
             break
         stretch = np.sqrt(last.k / max(k, LEAST_K_WITH_BASE)) if k > 0 else 1.0
         settings = tuple(s._replace(scale=s.scale * stretch) for s in last.settings)
-        settings, trace = _settle(run, k, settings, 1, MOST_BLOCKS)
-        _check_finite_spread(trace, rungs[0], k, has_base)
-        rungs.append(PilotRung(k, settings, trace.energy))
-    _scout(run, rungs, scouting)
-    return Pilot(tuple(rungs), run.states, run.n_iterations, *run.seen_places(), cold)
+        rungs.append(run.settle(k, settings, 1, MOST_BLOCKS))
+        _check_finite_spread(rungs[-1], rungs[0], has_base)
+    return Pilot(tuple(rungs), run.states, run.n_iterations)
 
 
-def _scout(run: _Run, rungs: Sequence[PilotRung], n_iterations: int) -> None:
-    """Wander over the hot rungs, up and down, only to see more places."""
-    hot = [rung for rung in rungs if rung.k < 1.0][::-1]
-    there_and_back = hot + hot[-2:0:-1]
-    for turn in range(n_iterations // QUANTUM if hot else 0):
-        rung = there_and_back[turn % len(there_and_back)]
-        run.block(rung.k, rung.settings)
-
-
-def _settle(
-    run: _Run, k: float, settings: tuple[Settings, ...], least: int, most: int
-) -> tuple[tuple[Settings, ...], Trace]:
-    """Run at one k, tuning, until the mean energy turns: then its drift is down to its noise."""
-    means: list[float] = []
-    for block in range(most):
-        trace = run.block(k, settings)
-        settings = run.tuned(settings, trace, gain=1.0 / (1 + block // 2))
-        parts = min(max(len(trace.energy) // FEW_CHAINS, 1), 4)
-        means += [float(np.mean(_finite(part))) for part in np.array_split(trace.energy, parts, axis=1)]
-        has_turned = len(means) >= 4 and (means[-1] - means[-2]) * (means[1] - means[0]) <= 0
-        if block + 1 >= least and has_turned and np.ptp(_finite(trace.energy)) > 0:
-            break
-    return settings, trace
-
-
-def coldest_that_mixes(
-    engine: Engine, leaves: Sequence[Any], pilot: Pilot, report: Callable[[int, str], None]
-) -> tuple[float, Pilot]:
+def coldest_that_mixes(run: Heating, pilot: Pilot) -> tuple[float, Pilot]:
     """Return where the ladder of a powered-up density may end, and the pilot after the test.
 
     Cool again, by halves of the temperature, as long as each chain sees in a short run what all of them see: hotter
@@ -189,17 +166,16 @@ def coldest_that_mixes(
     rungs = pilot.rungs
     if not rungs[0].settings:
         return rungs[-1].k, pilot
-    run = _Run(engine, leaves, pilot.states, report)
     length = QUANTUM * max(2, rungs[0].settings[0].centre.shape[1])
     mixing, tested = rungs[-1].k, rungs[-1].k / 2
     for rung in reversed(rungs):
         if rung.k < 1.9 * tested and rung.k < 1.0:
             continue
         tested = rung.k
-        if rung.k > COLDEST_END or spread_ratio(run.block(rung.k, rung.settings, length).values) > MIXED:
+        if rung.k > COLDEST_END or spread_ratio(run.block(rung.k, rung.settings, length)[0].values) > MIXED:
             break
         mixing = rung.k
-    return mixing, replace(pilot, states=run.states, n_iterations=pilot.n_iterations + run.n_iterations)
+    return mixing, replace(pilot, states=run.states, n_iterations=run.n_iterations)
 
 
 def spread_ratio(values: Floats) -> float:
@@ -217,15 +193,9 @@ def spread_ratio(values: Floats) -> float:
     return float(np.max(total[moving] / np.maximum(within[moving], 1e-300))) if np.any(moving) else 1.0
 
 
-def _local_barrier(rung: PilotRung) -> float:
-    """Return half the mean absolute deviation of the energy (`DensityOfStates.local_barrier`)."""
-    energy = _finite(rung.energy)
-    return float(0.5 * np.mean(np.abs(energy - np.mean(energy))))
-
-
 def _next_k(last: PilotRung, end: float) -> float:
     """Step so that a rung move would be rejected about half of the time, and at most halve k."""
-    k = max(last.k - REJECTION_PER_STEP / max(_local_barrier(last), 1e-12), last.k / 2)
+    k = max(last.k - REJECTION_PER_STEP / max(last.local_barrier, 1e-12), last.k / 2)
     if end == 0.0:
         return 0.0 if k < LEAST_K_WITH_BASE else k
     return k if k > end * 1.05 else end
@@ -236,23 +206,23 @@ def _finite(energy: Floats) -> Floats:
     return kept if kept.size else np.zeros(1)
 
 
-def _check_varies(trace: Trace) -> None:
+def _check_varies(energy: Floats) -> None:
     """Refuse a density that is the same everywhere: no power of it can be normalised, and none is any warmer."""
-    if trace.energy.size > 1 and np.all(trace.energy == trace.energy.flat[0]):
+    if energy.size > 1 and np.all(energy == energy.flat[0]):
         raise TargetError(
-            f"A log density must differ from place to place, but it was {trace.energy.flat[0]:g} at all "
-            f"{trace.energy.size} positions tried. A constant cannot be normalised: check that it uses its argument."
+            f"A log density must differ from place to place, but it was {energy.flat[0]:g} at all "
+            f"{energy.size} positions tried. A constant cannot be normalised: check that it uses its argument."
         )
 
 
-def _check_finite_spread(trace: Trace, cold: PilotRung, k: float, has_base: bool) -> None:
+def _check_finite_spread(rung: PilotRung, cold: PilotRung, has_base: bool) -> None:
     """Stop a chain that runs off to infinity on a hot rung of a powered-up density."""
     if has_base or not cold.settings:
         return
-    furthest = float(np.max(np.abs(trace.values)))
+    furthest = float(np.max(np.abs(rung.trace.values)))
     wide = 1e8 * max(float(cold.settings[0].scale[0]), 1.0)
     if not np.isfinite(furthest) or furthest > wide:
         raise TargetError(
-            f"Every rung must have a density that can be normalised, but at k = {k:.3g} a chain has run off to "
+            f"Every rung must have a density that can be normalised, but at k = {rung.k:.3g} a chain has run off to "
             f"{furthest:.1e}. {NOT_INTEGRABLE}"
         )

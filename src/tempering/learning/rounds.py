@@ -18,7 +18,7 @@ from tempering.learning.density_of_states import Energies
 from tempering.learning.ladder_choice import aimed_occupancy, choose_ladder
 from tempering.learning.pseudo_prior import Seen, from_mean_energies, log_conditional_occupancy, method_named
 from tempering.learning.settling import has_settled
-from tempering.path.ladder import Ladder
+from tempering.path import Ladder, Path
 from tempering.target import NOT_INTEGRABLE
 
 Floats = NDArray[np.float64]
@@ -53,6 +53,7 @@ class Tuned:
     n_iterations: int
     kept: tuple[tuple[Trace, Schedule], ...] = ()  # the draws of the rounds, if they were asked for
     known: Energies | None = None  # the energies that the rounds, and what was known before, have shown
+    n_invalid: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Tuner:
     leaves: Sequence[Any]
     pseudo_prior: str | None  # None: it is given, or the method needs none
     report: Callable[[int, str], None]  # (iterations done, a line or "")
+    path_of: Callable[[Ladder], Path] = Path.powers
     is_powered: bool = True
     objective: str | None = None  # of the ladder; None: it is given, and stays
     keeps: bool = False  # the draws of the rounds
@@ -98,9 +100,10 @@ class Tuner:
             if self.keeps:
                 kept.append((trace, before))
             if known is not None:
-                known = known.with_newer(Energies.of_trace(trace.energy, trace.rung, before.ladder))
+                energy = before.path.energy(trace.terms)
+                known = known.with_newer(Energies.of_trace(energy, trace.rung, before.ladder))
                 schedule, aim = self._relearnt(schedule, known)
-            if schedule.ladder is not before.ladder:
+            if schedule.path is not before.path:
                 states = self.engine.on_rung(states, _nearest(before.ladder, schedule.ladder, trace.rung[:, -1]))
             self.report(length, line_of(rounds[-1], number))
             if aim_before is not None and has_settled(
@@ -128,7 +131,7 @@ class Tuner:
                 states, trace = self.engine.run(states, schedule, QUANTUM, moving=False)
                 schedule = self._rescaled(schedule, trace, gain=1.0 / (1 + block // 2), spread_from=rung)
                 self._check_spread(trace, schedule)
-            energy = trace.energy[:, QUANTUM // 4 :]
+            energy = schedule.path.energy(trace.terms[:, QUANTUM // 4 :])
             mean_energy[rung] = np.mean(energy[energy > -np.inf]) if np.any(energy > -np.inf) else 0.0
             kept.append(energy)
             used += blocks * QUANTUM
@@ -142,7 +145,7 @@ class Tuner:
     def _improved(
         self, schedule: Schedule, trace: Trace, number: int, n_rounds: int, *, reshape: bool = True
     ) -> Schedule:
-        seen = Seen(schedule.ladder, trace.rung, trace.energy, number)
+        seen = Seen(schedule.ladder, trace.rung, schedule.path.energy(trace.terms), number)
         schedule = self._rescaled(schedule, trace, gain=1.0 / (1 + number) ** 0.6)
         self._check_spread(trace, schedule)
         if schedule.settings and reshape:
@@ -167,13 +170,14 @@ class Tuner:
         if self.objective is None:
             settings = kernel_settings.with_fresh(schedule.settings, states, old)
             aim = aimed_occupancy(states, old) if self.aims else np.ones(len(old))
-            return Schedule(old, states.log_pseudo_prior(old) + np.log(aim / aim[0]), settings), None
+            log_p = states.log_pseudo_prior(old) + np.log(aim / aim[0])
+            return replace(schedule, log_pseudo_prior=log_p, settings=settings), None
         ladder = choose_ladder(states, old.hottest, self.objective)
         aim = aimed_occupancy(states, ladder)
         log_p = states.log_pseudo_prior(ladder) + np.log(aim / aim[0])
         carried = kernel_settings.carried_over(schedule.settings, old, ladder)
         settings = kernel_settings.with_fresh(carried, states, ladder)
-        return Schedule(ladder, log_p, settings), aim
+        return Schedule(self.path_of(ladder), log_p, settings), aim
 
     def _rescaled(self, schedule: Schedule, trace: Trace, gain: float, spread_from: int | None = None) -> Schedule:
         if not schedule.settings:
@@ -187,7 +191,7 @@ class Tuner:
     def _reshaped(self, schedule: Schedule, trace: Trace, seen: Seen) -> Any:
         """Shapes of all rungs from all draws, weighted by each rung's conditional probability of the draw."""
         values = trace.values.reshape(-1, trace.values.shape[-1])
-        energy = trace.energy.ravel()
+        energy = seen.energy.ravel()
         kept = np.flatnonzero(energy > -np.inf)
         kept = kept[:: max(1, len(kept) // kernel_settings.DRAWS_FOR_SHAPE)]
         occupied = -log_conditional_occupancy(schedule.log_pseudo_prior, seen)
@@ -246,25 +250,25 @@ def rung_before(trace: Trace) -> NDArray[np.int32]:
 
 def describe(trace: Trace, schedule: Schedule) -> Round:
     """Summarise a round."""
-    m = len(schedule.ladder)
+    m = len(schedule.path)
     visits = np.bincount(trace.rung.ravel(), minlength=m)
     acceptance, _ = kernel_settings.acceptance_by_rung(trace, rung_before(trace), m)
     accepted = swap_acceptance(trace, m)
     return Round(
-        trace.energy.shape[1],
+        trace.rung.shape[1],
         visits / visits.sum(),
         acceptance[:, 0],
         accepted,
-        n_round_trips(trace.rung, m),
+        n_round_trips(trace.rung, schedule.path.target, m),
         float(np.sum(1.0 - accepted[~np.isnan(accepted)])),
-        _ess_by_rule(trace, schedule.ladder),
+        _ess_by_rule(trace, schedule.path),
     )
 
 
-def _ess_by_rule(trace: Trace, ladder: Ladder) -> dict[str, float]:
+def _ess_by_rule(trace: Trace, path: Path) -> dict[str, float]:
     """Return the effective sample size of the weights of a round under the rules that the line names."""
     try:
-        draws = RungDraws.of(None, trace.rung, energy=trace.energy, inverse_temperatures=ladder.inverse_temperatures)
+        draws = rung_draws_of(path, trace.terms, trace.rung)
     except EstimatorError:  # energies that are no numbers
         return dict.fromkeys(RULES_OF_A_LINE, 0.0)
     found = {}
@@ -286,23 +290,31 @@ def swap_acceptance(trace: Trace, n_rungs: int) -> Floats:
     return np.where(n_tried > 0, n_accepted / np.maximum(n_tried, 1), np.nan)
 
 
-def n_round_trips(rung: NDArray[np.int32], n_rungs: int) -> int:
-    """Count journeys from the cold rung to the hottest and back, over all chains.
+def n_round_trips(rung: NDArray[np.int32], target: int, n_rungs: int) -> int:
+    """Count journeys from the target to the far end of the first leg and back, over all chains.
 
     Examples
     --------
-    >>> n_round_trips(np.array([[0, 1, 2, 1, 0, 1, 0, 1, 2, 1, 0]]), 3)
+    >>> n_round_trips(np.array([[0, 1, 2, 1, 0, 1, 0, 1, 2, 1, 0]]), 0, 3)
     2
     """
-    if n_rungs == 1:
+    if n_rungs == target + 1:
         return 0
     total = 0
     for chain in rung:
-        ends = chain[(chain == 0) | (chain == n_rungs - 1)]
+        ends = chain[(chain == target) | (chain == n_rungs - 1)]
         turns = ends[np.flatnonzero(np.diff(ends, prepend=-1))]
-        from_cold = turns[1:] if turns.size and turns[0] != 0 else turns
+        from_cold = turns[1:] if turns.size and turns[0] != target else turns
         total += max(0, (from_cold.size - 1) // 2)
     return total
+
+
+def rung_draws_of(path: Path, terms: Floats, rung: NDArray[np.int32], **units: Any) -> RungDraws:
+    """Return draws as the estimators see them: by one energy where the path has one leg, else by their terms."""
+    if path.has_two_legs:
+        return RungDraws.along(terms, path.coefficients, rung, path.target, **units)
+    k = path.ladder.inverse_temperatures
+    return RungDraws.of(None, rung, energy=path.energy(terms), inverse_temperatures=k, **units)
 
 
 def line_of(done: Round, number: int) -> str:
@@ -322,5 +334,5 @@ def line_of(done: Round, number: int) -> str:
 
 
 def flat_schedule(ladder: Ladder, settings: tuple[Any, ...]) -> Schedule:
-    """Return a schedule with a flat pseudo-prior."""
-    return Schedule(ladder, np.zeros(len(ladder)), settings)
+    """Return a schedule of powers with a flat pseudo-prior."""
+    return Schedule(Path.powers(ladder), np.zeros(len(ladder)), settings)

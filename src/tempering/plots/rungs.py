@@ -72,7 +72,7 @@ def plot_shares(draws: "TemperedDraws", rules: Sequence[str] = (DEFAULT_RULE,), 
         shares = draws.shares(rule)
         ax.stairs(shares, np.arange(len(shares) + 1) - 0.5, color=COLOURS[rule], linewidth=1.5, label=rule)
     ax.set(xlabel="rung (0 is cold)", ylabel="share of the estimate", ylim=(0, None))
-    ax.set_xlim(-0.7, len(draws.ladder) - 0.3)
+    ax.set_xlim(-0.7, len(draws.path) - 0.3)
     ax.legend(frameon=False)
     whole_numbers(ax.xaxis)
     return ax
@@ -86,7 +86,7 @@ def plot_index_process(
     path = draws.rung[chain, :n_draws]
     ax.plot(np.arange(len(path)), path, color=BLUE, linewidth=0.5)
     ax.set(xlabel="iteration", ylabel="rung (0 is cold)", xlim=(0, len(path)))
-    ax.set_ylim(len(draws.ladder) - 0.5, -0.5)
+    ax.set_ylim(len(draws.path) - 0.5, -0.5)
     whole_numbers(ax.yaxis)
     return ax
 
@@ -166,12 +166,12 @@ def plot_energies(draws: "TemperedDraws", n_bins: int = 60, ax: "Axes | None" = 
     depth = draws.energy[finite].max() - draws.energy
     low, high = np.quantile(depth[finite & (depth > 0)], [0.001, 1.0])
     edges = np.geomspace(low, high, n_bins + 1)
-    m = len(draws.ladder)
+    m = len(draws.path)
     for i in range(m):
         height, _ = np.histogram(depth[finite & (draws.rung == i)], edges)
         top = -i + 0.9 * height / max(height.max(), 1)
         ax.fill_between(edges.repeat(2)[1:-1], -i, top.repeat(2), color=shade(i, m), alpha=0.7, linewidth=0)
     shown = np.unique(np.linspace(0, m - 1, min(m, 12)).astype(int))
-    ax.set_yticks(-shown, [f"{i}  (k = {draws.ladder[i]:.2g})" for i in shown.tolist()])
+    ax.set_yticks(-shown, [f"{i}  (k = {draws.path.inverse_temperatures[i]:.2g})" for i in shown.tolist()])
     ax.set(xscale="log", xlabel="energy below the highest", ylabel="rung", xlim=(high, low), ylim=(-m + 0.9, 1.05))
     return ax

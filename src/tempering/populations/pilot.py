@@ -14,7 +14,7 @@ from tempering.kernels.settings import Settings
 from tempering.kernels.vector import Particle
 from tempering.learning import kernel_settings
 from tempering.path.ladder import Ladder
-from tempering.populations.populations import BATCH, STEPS, Mover, next_inverse_temperature, systematic
+from tempering.populations.populations import BATCH, STEPS, Mover, energy_of, next_inverse_temperature, systematic
 from tempering.randomness import stream
 from tempering.target.layout import Layout
 
@@ -64,9 +64,9 @@ def run_pilot(mover: Mover, simple: Sequence[Any], seed: int, layout: Layout) ->
     k, pilot = 0.0, Pilot([0.0], [], [], BATCH)
     settings = kernel_settings.start(simple, Ladder([1.0]), np.zeros(layout.size))
     while k < 1.0:
-        check_support(particles.energy)
-        before, k = k, next_inverse_temperature(particles.energy, k, SHARE_KEPT)
-        log_weights = (k - before) * particles.energy
+        check_support(energy_of(particles))
+        before, k = k, next_inverse_temperature(energy_of(particles), k, SHARE_KEPT)
+        log_weights = (k - before) * energy_of(particles)
         settings = _with_shape_of(settings, simple, particles.position, log_weights)
         particles = chosen(particles, systematic(rng, log_weights, BATCH))
         for block in range(PILOT_BLOCKS):

@@ -6,7 +6,7 @@ One batch size means one compilation, whatever the number of particles, replicat
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tempering.engines.scalar_pieces import raise_not_finite
+from tempering.engines.densities import functions_of
 from tempering.kernels import vector
 from tempering.target import Target
 from tempering.target.layout import Layout
@@ -41,7 +41,8 @@ class Mover(NamedTuple):
         """Draw ``n`` particles of the base."""
         n_batches = -(-n // BATCH)
         parts = self._each("drawn", [(jax.random.fold_in(key, i),) for i in range(n_batches)])
-        return self._checked(jax.tree.map(lambda *a: np.concatenate(a)[:n], *parts))
+        particles: vector.Particle = jax.tree.map(lambda *a: np.concatenate(a)[:n], *parts)
+        return particles
 
     def drawn(self, key: Any) -> vector.Particle:
         """Draw one batch."""
@@ -58,7 +59,7 @@ class Mover(NamedTuple):
         Particle, acceptance
             After every step; leading axes (step, particle).
         """
-        n = len(particles.energy)
+        n = len(particles.position)
         batches = []
         for batch, start in enumerate(range(0, n, BATCH)):
             index = np.minimum(np.arange(start, start + BATCH), n - 1)  # the last batch repeats its last particle
@@ -66,7 +67,7 @@ class Mover(NamedTuple):
             batches.append((jax.random.fold_in(key, batch), now, k, settings, n_steps))
         parts = self._each("moved", batches)
         moved, acceptance = jax.tree.map(lambda *a: np.concatenate(a, axis=1)[:, :n], *parts)
-        return self._checked(moved), acceptance
+        return moved, acceptance
 
     def moved(self, key: Any, now: vector.Particle, k: float, settings: Any, n_steps: int) -> Any:
         """Move one batch."""
@@ -81,12 +82,10 @@ class Mover(NamedTuple):
             return self.elsewhere(name, batches)
         return [getattr(self, name)(*batch) for batch in batches]
 
-    def _checked(self, particles: vector.Particle) -> vector.Particle:
-        """Name the first particle whose log density is not a number."""
-        bad = np.argwhere(~((particles.energy < np.inf) & (particles.base < np.inf)))
-        if bad.size:
-            raise_not_finite(self.layout.named(particles.position[tuple(bad[0])]))
-        return particles
+
+def energy_of(particles: vector.Particle) -> Floats:
+    """Return what is tempered: the first of the two terms, the base being the second."""
+    return np.asarray(particles.terms[..., 0])
 
 
 @lru_cache(maxsize=32)
@@ -94,10 +93,8 @@ def build_mover(path: Target, kernel: Any, layout: Layout) -> Mover:
     """Compile once per (path, kernel, layout)."""
     assert path.base is not None
     assert path.sample_base is not None
-    base, energy, sample_base = layout.on_flat(path.base), layout.on_flat(path.energy), path.sample_base
-
-    def density(x: Any) -> tuple[Any, Any]:
-        return jnp.asarray(base(x), float), jnp.asarray(energy(x), float)
+    sample_base, functions = path.sample_base, functions_of(path, kernel, layout)
+    density = partial(functions.density, ())
 
     def draw_one(key: Any) -> vector.Particle:
         parts = [jnp.ravel(leaf).astype(float) for leaf in jax.tree.leaves(sample_base(key))]
@@ -107,7 +104,8 @@ def build_mover(path: Target, kernel: Any, layout: Layout) -> Mover:
 
     def move_batch(key: Any, particles: Any, k: Any, settings: Any) -> Any:
         def body(now: Any, step_key: Any) -> Any:
-            moved, acceptance = move_all(jax.random.split(step_key, BATCH), now, k, settings)
+            rung = vector.Rung(jnp.stack([k, 1.0]), -1)
+            moved, acceptance = move_all(jax.random.split(step_key, BATCH), now, rung, settings)
             return moved, (moved, acceptance)
 
         return jax.lax.scan(body, particles, jax.random.split(key, STEPS))

@@ -23,12 +23,13 @@ from tempering.estimators.standard_error import Estimate
 from tempering.kernels.composite import leaves
 from tempering.kernels.settings import Settings
 from tempering.kernels.vector import Particle
-from tempering.learning.reference import Reference, along_reference, fit_reference
+from tempering.learning.reference import along_reference, fit_reference
+from tempering.learning.two_legs import safe_end_around
 from tempering.path.ladder import Ladder
 from tempering.populations.pilot import Pilot, check_support, chosen, row_of, run_pilot
-from tempering.populations.populations import Mover, along_longest_axis, build_mover, systematic
+from tempering.populations.populations import Mover, along_longest_axis, build_mover, energy_of, systematic
 from tempering.randomness import stream
-from tempering.runs.path_choice import cold_density
+from tempering.runs.starts import cold_density
 from tempering.target import Target
 from tempering.target.layout import Layout
 
@@ -99,8 +100,8 @@ def sample_sequential(
     Parameters
     ----------
     target : Target
-        If its base cannot be sampled (a powered-up density, or a prior without ``sample_prior``), a reference
-        fitted to the modes above the starts takes its place at k = 0.
+        If its base cannot be sampled (a bare density, or a prior without ``sample_prior``), a wide Student distribution
+        around the modes above the starts takes its place at k = 0.
     layout : Layout
     starts : sequence of positions
         Not needed when the base can be sampled.
@@ -132,13 +133,13 @@ def sample_sequential(
         report(0, str(pilot))
         sizes = pilot.sizes(draws, layout.size)
         populations, acceptance, log_evidences = run_replicates(mover, pilot, sizes, chains, seed, report)
-    m, n = len(pilot.k), populations.energy.shape[1]
+    m, n = len(pilot.k), populations.terms.shape[1]
     rung = np.repeat(np.arange(m, dtype=np.int32)[::-1], n // m)
     settings = [Settings(*map(np.concatenate, zip(*rows, strict=True))) for rows in zip(*pilot.settings, strict=True)]
     return SequentialResult(
         values=populations.position,
         rung=np.tile(rung, (chains, 1)),
-        energy=populations.energy,
+        energy=energy_of(populations),
         acceptance=acceptance,
         ladder=Ladder(pilot.k[::-1]),
         settings=tuple(Settings(*(part[::-1] for part in setting)) for setting in settings),
@@ -173,8 +174,8 @@ def run_replicates(
     population = jax.tree.map(lambda a: a.reshape(n_replicates, n, *a.shape[1:]), drawn)
     populations, acceptances, log_evidences = [population], [], np.zeros(n_replicates)
     for rung in range(1, len(pilot.k)):
-        log_weights = (pilot.k[rung] - pilot.k[rung - 1]) * population.energy
-        check_support(population.energy)
+        log_weights = (pilot.k[rung] - pilot.k[rung - 1]) * energy_of(population)
+        check_support(energy_of(population))
         log_evidences += logsumexp(log_weights, axis=1) - np.log(n)
         ancestors = _ancestors(rngs, population, log_weights, n_ancestors)
         settings = row_of(pilot.settings[rung])
@@ -208,7 +209,4 @@ def _samplable(target: Target, layout: Layout, starts: Sequence[Any], seed: int)
         return target
     points = np.stack([layout.flatten(start) for start in starts])
     fitted = fit_reference(cold_density(target, layout), points, rng=stream(seed, REFERENCE))
-    q = fitted.reference
-    if not fitted.is_good:  # then its broad component alone: wide enough to be narrowed down from
-        q = Reference([1.0], q.means[-1:], q.factors[-1:], q.degrees_of_freedom[-1:])
-    return along_reference(target, q, layout)
+    return along_reference(target, safe_end_around(fitted.reference), layout)

@@ -99,11 +99,11 @@ class GaussianMixture:
 
     def mode_of(self, x: Any) -> Any:
         """Return the mode that most probably made ``x``, shape (..., dimension)."""
-        return namespace_of(x).argmax(self._log_parts(x), axis=-1)
+        return namespace_of(x).argmax(self.log_parts(x), axis=-1)
 
     def log_density(self, x: Any) -> Any:
         """Return log pi(x) for positions of shape (..., dimension), NumPy or JAX."""
-        return log_sum_exp(self._log_parts(x))
+        return log_sum_exp(self.log_parts(x))
 
     @cached_property
     def log_density_numba(self) -> Callable[[Any], float]:
@@ -140,7 +140,8 @@ class GaussianMixture:
         sobol = qmc.Sobol(self.dimension, rng=np.random.default_rng(2010))  # fixed: log_normaliser is a function
         return np.asarray(ndtri(sobol.random_base2(_LOG_QUASI_POINTS)))
 
-    def _log_parts(self, x: Any) -> Any:
+    def log_parts(self, x: Any) -> Any:
+        """Return log of weight times density of each mode, shape (..., n_modes)."""
         xp = namespace_of(x)
         z = (xp.expand_dims(xp.asarray(x), -2) - self.means) / self.sds
         return self._log_heights - 0.5 * xp.sum(z * z, axis=-1)
@@ -151,7 +152,7 @@ class GaussianMixture:
         return np.asarray(k * self._log_heights + np.sum(log_scales, axis=1))
 
     def _log_acceptance(self, x: FloatArray, k: float) -> FloatArray:
-        log_parts = self._log_parts(x)
+        log_parts = self.log_parts(x)
         return np.asarray(k * log_sum_exp(log_parts) - log_sum_exp(k * log_parts))
 
     def _sample_envelope(self, rng: np.random.Generator, n: int, k: float) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ class LabelSwitching:
     --------
     >>> problem = label_switching()
     >>> problem.mode_of(np.array([0.0, 5.0, -2.0, *np.zeros(6)]))  # the third mean is the least: order (2, 0, 1)
-    np.int64(4)
+    array(4)
     """
 
     data: FloatArray
@@ -79,16 +78,24 @@ class LabelSwitching:
 
     def mode_of(self, x: Any) -> Any:
         """Return which order the means are in: the number of their permutation."""
-        order = np.argsort(np.asarray(x)[..., :3], axis=-1)
-        codes = np.array([100 * p[0] + 10 * p[1] + p[2] for p in permutations(range(3))])
-        return np.searchsorted(codes, order @ np.array([100, 10, 1]))
+        return order_of_means(x)
 
-    def summaries(self, x: Any) -> FloatArray:
+    def summaries(self, x: Any) -> Any:
         """Return means, log deviations and weights of the components, sorted by their means."""
-        means, log_sds, logits = np.moveaxis(np.reshape(x, (*np.shape(x)[:-1], 3, 3)), -2, 0)
-        order = np.argsort(means, axis=-1)
-        weights = np.exp(logits - log_sum_exp(logits)[..., None])
-        return np.concatenate([np.take_along_axis(v, order, -1) for v in (means, log_sds, weights)], axis=-1)
+        xp = namespace_of(x)
+        means, log_sds, logits = xp.moveaxis(xp.reshape(xp.asarray(x), (*x.shape[:-1], 3, 3)), -2, 0)
+        order = xp.argsort(means, axis=-1)
+        weights = xp.exp(logits - log_sum_exp(logits)[..., None])
+        return xp.concat([xp.take_along_axis(v, order, axis=-1) for v in (means, log_sds, weights)], axis=-1)
+
+
+def order_of_means(x: Any) -> Any:
+    """Return the number, among the six orders, of the one that the first three coordinates are in."""
+    xp = namespace_of(x)
+    a, b, c = x[..., 0], x[..., 1], x[..., 2]
+    smallest = xp.where((a < b) & (a < c), 0, xp.where(b < c, 1, 2))
+    left, right = xp.where(smallest == 0, b, a), xp.where(smallest == 2, b, c)
+    return 2 * smallest + xp.where(left < right, 0, 1)
 
 
 def label_switching(n_data: int = 200) -> LabelSwitching:

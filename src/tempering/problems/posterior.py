@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
 from tempering.errors import TargetError
 from tempering.problems.problem import FloatArray, namespace_of
@@ -84,6 +85,15 @@ class Truth:
         return cls(**values)
 
 
+def normal_quantile(u: Any) -> Any:
+    """Return quantiles of the standard normal, for NumPy and JAX arrays alike."""
+    if namespace_of(u) is np:
+        return ndtri(u)
+    import jax
+
+    return jax.scipy.special.ndtri(u)
+
+
 @dataclass(frozen=True, eq=False)
 class NormalPrior:
     """Independent normal distributions.
@@ -116,3 +126,13 @@ class NormalPrior:
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
         """Draw ``n`` positions."""
         return np.asarray(self.mean + self.sd * rng.standard_normal((n, self.dimension)))
+
+    def draw(self, key: Any) -> Any:
+        """Draw one position with a JAX key."""
+        import jax
+
+        return self.mean + self.sd * jax.random.normal(key, (self.dimension,))
+
+    def from_unit_cube(self, u: Any) -> Any:
+        """Return the quantiles at ``u``, NumPy or JAX."""
+        return self.mean + self.sd * normal_quantile(u)

@@ -85,14 +85,14 @@ class Sensors:
 
     def mode_of(self, x: Any) -> Any:
         """Return on which side of the line through the known sensors each sensor lies, as a number from 0 to 15."""
-        at = np.reshape(x, (*np.shape(x)[:-1], 4, 2)) - KNOWN[0]
+        at = namespace_of(x).reshape(x, (*x.shape[:-1], 4, 2)) - KNOWN[0]
         along = KNOWN[1] - KNOWN[0]
         side = at[..., 0] * along[1] - at[..., 1] * along[0] > 0
         return side @ np.array([1, 2, 4, 8])
 
-    def summaries(self, x: Any) -> FloatArray:
+    def summaries(self, x: Any) -> Any:
         """Return the positions."""
-        return np.asarray(x)
+        return x
 
 
 def sensors() -> Sensors:

@@ -74,7 +74,7 @@ def units_seen(trace: Trace, values: dict[str, NDArray[np.float64]], k: Any) -> 
     """Say where energies and quantities lie, by a short run; ``k`` are the inverse temperatures of its draws."""
     chosen = k >= min(COLD_ENOUGH, float(k.max()))
     found = {name: np.asarray(v, float)[chosen] for name, v in values.items()}
-    return EnergyBins.around(trace.energy[k == k.max()]), Quantities.like(found, n_leading=1)
+    return EnergyBins.around(trace.terms[..., 0][k == k.max()]), Quantities.like(found, n_leading=1)
 
 
 def length_on_host(n: int, n_units: int, chains: int, *, is_compiled: bool) -> int:
@@ -117,7 +117,7 @@ def _on_host(task: Task, part: Part, n_stretches: int) -> Iterator[Stretch]:
         task.check(trace)
         short = shortened(trace, kept)
         rungs = RunningRungs.from_draws(
-            short.energy, short.rung, task.values(short), ladder.inverse_temperatures, bins=part.bins,
+            short.terms[..., 0], short.rung, task.values(short), ladder.inverse_temperatures, bins=part.bins,
             quantities=task.quantities, chains_per_ensemble=engine.chains_per_ensemble, n_parts=course.n_parts,
         )  # fmt: skip
         index, ends = sums_of_trace(short, before, ends, len(ladder))
@@ -143,7 +143,7 @@ def _on_device(task: Task, part: Part, n_stretches: int) -> Iterator[Stretch]:
     stop = states.iteration + course.n - part.n_done
     last = min(stop, states.iteration + n_stretches * course.length)
     with jax.enable_x64(True):
-        path, tilts = engine.path(schedule), jnp.asarray(tilts_of(k))
+        path, tilts = engine.line(schedule), jnp.asarray(tilts_of(k))
 
     def launch(states: Any, ends: Any, bins: EnergyBins) -> Any:
         kept_in = summing.Units(bins.centre, bins.scale, quantities.centre, quantities.scale)
@@ -214,7 +214,8 @@ def _probe(step: Any) -> Any:
 
         def body(carry: Any, iteration: Any) -> Any:
             units, highest, where = carry
-            units, (recorded, energy, *_) = once(units, iteration)
+            units, (recorded, terms, *_) = once(units, iteration)
+            energy = terms[..., 0]
             higher = ~(energy <= highest)
 
             def chosen(new: Any, old: Any) -> Any:
@@ -222,7 +223,8 @@ def _probe(step: Any) -> Any:
 
             return (units, jnp.where(higher, energy, highest), jax.tree.map(chosen, recorded, where)), None
 
-        first, (recorded, energy, *_) = once(units, start)
+        first, (recorded, terms, *_) = once(units, start)
+        energy = terms[..., 0]
         (_, highest, where), _ = jax.lax.scan(body, (first, energy, recorded), start + 1 + jnp.arange(n - 1))
         return highest, where
 

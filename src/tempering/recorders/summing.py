@@ -192,7 +192,8 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
         def one(carry: Any, iteration: Any) -> Any:
             chains, table = carry
             before, counted = chains[0].rung, iteration < stop
-            chains, (recorded, energy, rung, proposed, acceptance) = advanced(chains, iteration)
+            chains, (recorded, terms, rung, proposed, acceptance) = advanced(chains, iteration)
+            energy = terms[..., 0]  # what is tempered comes first
             h = ((evaluate(recorded) - kept_in.centre) * per_scale).astype(dtype)
             h = h.reshape((shape.n_groups, -1, shape.n_quantities))
             index, d = kept_in.bins.locate(jnp, grouped(energy), places)

@@ -80,7 +80,7 @@ def _facts(draws: TemperedDraws) -> str:
     facts = {
         "Chains": f"{draws.n_chains}",
         "Draws of each": f"{draws.n_draws:,}",
-        "Rungs": f"{len(draws.ladder)}",
+        "Rungs": f"{len(draws.path)}",
         "Hottest k": f"{draws.ladder.hottest:.3g}",
         "Round trips": f"{draws.n_round_trips:,}",
         "ESS of weights": f"{draws.ess(DEFAULT_RULE):,.0f}",
@@ -102,7 +102,7 @@ def _facts(draws: TemperedDraws) -> str:
 
 
 def _evidence(draws: TemperedDraws) -> str:
-    if len(draws.ladder) == 1:
+    if len(draws.path) == 1:
         return ""
     picture = _figure(
         "Evidence by method",
@@ -145,7 +145,7 @@ def _rung_pictures(draws: TemperedDraws) -> list[Picture]:
         ("Trust in the weights", "How much a draw of each rung is worth.", lambda ax: plots.plot_trust(draws, ax)),
         ("Shares", "What each rung contributes.", lambda ax: plots.plot_shares(draws, rules, ax)),
     ]
-    if len(draws.ladder) == 1:
+    if len(draws.path) == 1:
         return always
     return [
         *always,

@@ -12,31 +12,33 @@ import jax.numpy as jnp
 
 from tempering.errors import SamplerError
 from tempering.kernels.uniforms import key_and_uniforms
+from tempering.kernels.vector import Rung, masked_product
 from tempering.rungs.simulated import LOG_2
 
 
-class Path(NamedTuple):
-    """Inverse temperatures, log pseudo-prior, and the settings of the simple kernels, all by rung.
+class Line(NamedTuple):
+    """A path as arrays, all by rung: coefficients, sources, log pseudo-prior, and the settings of the simple kernels.
 
-    Arrays may be longer than the ladder, so that ladders of several lengths share one compiled function; then
-    ``n_rungs`` says how many rungs there are. The arrays of a ``reference`` at k = 0 are an argument of the moves, so
-    that all references share one, too.
+    Arrays may be longer than the line, so that lines of several lengths share one compiled function; then ``n_rungs``
+    says how many rungs there are. The arrays of ``references`` among the terms are an argument of the moves, so that
+    all references share one, too.
     """
 
-    k: Any
+    coefficients: Any  # (rung, term)
+    sources: Any
     log_pseudo_prior: Any
     settings: Any
     n_rungs: Any = None
-    reference: Any = None
+    references: Any = ()
 
-    def bound(self, move: Any) -> Any:
-        """Return a move of key, particle, k and settings."""
-        return move if self.reference is None else lambda *arguments: move(*arguments, self.reference)
+    def at(self, rung: Any) -> Rung:
+        """Return what moves need to know of a rung, or of several."""
+        return Rung(self.coefficients[rung], self.sources[rung])
 
     @property
     def size(self) -> Any:
         """Number of rungs."""
-        return self.k.shape[0] if self.n_rungs is None else self.n_rungs
+        return self.coefficients.shape[0] if self.n_rungs is None else self.n_rungs
 
 
 class Chain(NamedTuple):
@@ -69,61 +71,65 @@ def rung_proposal(uniform: Any, rung: Any, n_rungs: Any) -> tuple[Any, Any]:
     return there, LOG_2 * (to_end.astype(float) - at_end.astype(float))
 
 
-def log_rung_ratio(path: Path, here: Any, there: Any, energy: Any) -> Any:
-    """Return log of pi^k_there p(there) / pi^k_here p(here)."""
-    log_p = path.log_pseudo_prior
-    return (path.k[there] - path.k[here]) * energy + log_p[there] - log_p[here]
+def log_rung_ratio(line: Line, here: Any, there: Any, terms: Any) -> Any:
+    """Return log of pi_there p(there) / pi_here p(here)."""
+    log_p = line.log_pseudo_prior
+    change = line.coefficients[there] - line.coefficients[here]
+    return masked_product(change, terms) + log_p[there] - log_p[here]
 
 
-def move_to_neighbour(uniforms: Any, rung: Any, direction: Any, energy: Any, path: Path) -> tuple[Any, Any, Any]:
+def move_to_neighbour(uniforms: Any, rung: Any, direction: Any, terms: Any, line: Line) -> tuple[Any, Any, Any]:
     """Move as the paper does; ``uniforms`` are two numbers in [0, 1)."""
-    there, log_hastings = rung_proposal(uniforms[0], rung, path.size)
-    accepted = is_below(uniforms[1], log_rung_ratio(path, rung, there, energy) + log_hastings)
+    there, log_hastings = rung_proposal(uniforms[0], rung, line.size)
+    accepted = is_below(uniforms[1], log_rung_ratio(line, rung, there, terms) + log_hastings)
     return jnp.where(accepted, there, rung), direction, there
 
 
-def move_lifted(uniforms: Any, rung: Any, direction: Any, energy: Any, path: Path) -> tuple[Any, Any, Any]:
+def move_lifted(uniforms: Any, rung: Any, direction: Any, terms: Any, line: Line) -> tuple[Any, Any, Any]:
     """Go on in the same direction until a proposal is rejected, then turn round."""
     wanted = rung + direction
-    there = jnp.clip(wanted, 0, path.size - 1)
-    accepted = (there == wanted) & is_below(uniforms[1], log_rung_ratio(path, rung, there, energy))
+    there = jnp.clip(wanted, 0, line.size - 1)
+    accepted = (there == wanted) & is_below(uniforms[1], log_rung_ratio(line, rung, there, terms))
     return jnp.where(accepted, there, rung), jnp.where(accepted, direction, -direction), there
 
 
 RUNG_MOVES = {"neighbour": move_to_neighbour, "lifted": move_lifted}
 
 
-def build_simulated_step(move: Any, energy_of: Any, record: Any, rung_moves: str) -> Any:
-    """Build ``step(key, chain, iteration, path, moving) -> (chain, outputs)``."""
+def build_simulated_step(move: Any, terms_of: Any, record: Any, rung_moves: str) -> Any:
+    """Build ``step(key, chain, iteration, line, moving) -> (chain, outputs)``."""
     move_rung = _named(RUNG_MOVES, rung_moves)
 
-    def step(key: Any, chain: Chain, iteration: Any, path: Path, moving: Any) -> tuple[Chain, Any]:
+    def step(key: Any, chain: Chain, iteration: Any, line: Line, moving: Any) -> tuple[Chain, Any]:
         del iteration
         key_move, uniforms = key_and_uniforms(key)
-        setting = jax.tree.map(lambda a: a[chain.rung], path.settings)
-        particle, acceptance = path.bound(move)(key_move, chain.particle, path.k[chain.rung], setting)
-        energy = energy_of(particle)
-        rung, direction, proposed = move_rung(uniforms, chain.rung, chain.direction, energy, path)
+        setting = jax.tree.map(lambda a: a[chain.rung], line.settings)
+        particle, acceptance = move(key_move, chain.particle, line.at(chain.rung), setting, line.references)
+        terms = terms_of(particle)
+        rung, direction, proposed = move_rung(uniforms, chain.rung, chain.direction, terms, line)
         rung = jnp.where(moving, rung, chain.rung)
         proposed = jnp.where(moving, proposed, chain.rung)
-        outputs = (record(particle), energy, rung, proposed, acceptance.astype(jnp.float32))
+        outputs = (record(particle), terms, rung, proposed, acceptance.astype(jnp.float32))
         return Chain(particle, rung, jnp.where(moving, direction, chain.direction)), outputs
 
     return step
 
 
-def swapped(uniforms: Any, parity_or_pair: Any, rung: Any, energy: Any, k: Any, *, single: bool) -> tuple[Any, Any]:
+def swapped(
+    uniforms: Any, parity_or_pair: Any, rung: Any, terms: Any, coefficients: Any, *, single: bool
+) -> tuple[Any, Any]:
     """Exchange the rungs of pairs (i, i + 1): all of one parity, or the single pair i.
 
     Returns the new rung and the proposed rung of every replica. ``uniforms`` has one number a rung; pair (i, i + 1)
     uses the i-th.
     """
-    m = k.shape[0]
+    m = coefficients.shape[0]
     replica = jnp.argsort(rung)  # who sits on rung i
-    by_rung = energy[replica]
+    by_rung = terms[replica]
     lower = jnp.arange(m - 1)
     tried = (lower == parity_or_pair) if single else (lower % 2 == parity_or_pair)
-    log_ratio = (k[:-1] - k[1:]) * (by_rung[1:] - by_rung[:-1])
+    change = coefficients[:-1] - coefficients[1:]
+    log_ratio = jax.vmap(masked_product)(change, by_rung[1:]) - jax.vmap(masked_product)(change, by_rung[:-1])
     accepted = tried & is_below(uniforms[:-1], log_ratio)
 
     def shift(pairs: Any) -> Any:
@@ -134,39 +140,40 @@ def swapped(uniforms: Any, parity_or_pair: Any, rung: Any, energy: Any, k: Any, 
     return shift(accepted)[rung].astype(rung.dtype), shift(tried)[rung].astype(rung.dtype)
 
 
-def _swap_random(key: Any, iteration: Any, rung: Any, energy: Any, k: Any) -> tuple[Any, Any]:
+def _swap_random(key: Any, iteration: Any, rung: Any, terms: Any, c: Any) -> tuple[Any, Any]:
     key_pair, key_accept = jax.random.split(key)
-    pair = jax.random.randint(key_pair, (), 0, max(k.shape[0] - 1, 1))
-    return swapped(jax.random.uniform(key_accept, k.shape), pair, rung, energy, k, single=True)
+    pair = jax.random.randint(key_pair, (), 0, max(c.shape[0] - 1, 1))
+    return swapped(jax.random.uniform(key_accept, c.shape[:1]), pair, rung, terms, c, single=True)
 
 
-def _swap_even_odd(key: Any, iteration: Any, rung: Any, energy: Any, k: Any) -> tuple[Any, Any]:
+def _swap_even_odd(key: Any, iteration: Any, rung: Any, terms: Any, c: Any) -> tuple[Any, Any]:
     key_parity, key_accept = jax.random.split(key)
     parity = jax.random.randint(key_parity, (), 0, 2)
-    return swapped(jax.random.uniform(key_accept, k.shape), parity, rung, energy, k, single=False)
+    return swapped(jax.random.uniform(key_accept, c.shape[:1]), parity, rung, terms, c, single=False)
 
 
-def _swap_non_reversible(key: Any, iteration: Any, rung: Any, energy: Any, k: Any) -> tuple[Any, Any]:
-    return swapped(jax.random.uniform(key, k.shape), iteration % 2, rung, energy, k, single=False)
+def _swap_non_reversible(key: Any, iteration: Any, rung: Any, terms: Any, c: Any) -> tuple[Any, Any]:
+    return swapped(jax.random.uniform(key, c.shape[:1]), iteration % 2, rung, terms, c, single=False)
 
 
 SWAPS = {"random": _swap_random, "even_odd": _swap_even_odd, "non_reversible": _swap_non_reversible}
 
 
-def build_parallel_step(move: Any, energy_of: Any, record: Any, rung_moves: str) -> Any:
-    """Build ``step(key, ensemble, iteration, path, moving) -> (ensemble, outputs)``; outputs lead with the replica."""
+def build_parallel_step(move: Any, terms_of: Any, record: Any, rung_moves: str) -> Any:
+    """Build ``step(key, ensemble, iteration, line, moving) -> (ensemble, outputs)``; outputs lead with the replica."""
     swap = _named(SWAPS, rung_moves)
 
-    def step(key: Any, ensemble: Ensemble, iteration: Any, path: Path, moving: Any) -> tuple[Ensemble, Any]:
+    def step(key: Any, ensemble: Ensemble, iteration: Any, line: Line, moving: Any) -> tuple[Ensemble, Any]:
         key_move, key_swap = jax.random.split(key)
         rung = ensemble.rung
-        settings = jax.tree.map(lambda a: a[rung], path.settings)
+        settings = jax.tree.map(lambda a: a[rung], line.settings)
         keys = jax.random.split(key_move, rung.shape[0])
-        particles, acceptance = jax.vmap(path.bound(move))(keys, ensemble.particles, path.k[rung], settings)
-        energy = jax.vmap(energy_of)(particles)
-        after, proposed = swap(key_swap, iteration, rung, energy, path.k)
+        moves = jax.vmap(move, in_axes=(0, 0, 0, 0, None))
+        particles, acceptance = moves(keys, ensemble.particles, line.at(rung), settings, line.references)
+        terms = jax.vmap(terms_of)(particles)
+        after, proposed = swap(key_swap, iteration, rung, terms, line.coefficients)
         after, proposed = jnp.where(moving, after, rung), jnp.where(moving, proposed, rung)
-        outputs = (jax.vmap(record)(particles), energy, after, proposed, acceptance.astype(jnp.float32))
+        outputs = (jax.vmap(record)(particles), terms, after, proposed, acceptance.astype(jnp.float32))
         return Ensemble(particles, after), outputs
 
     return step

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
-from tempering.estimators import Combination, Estimate, mbar, weighted_hdi, weighted_mean, weighted_quantile
-from tempering.estimators.arrays import temper_by_rung
+from tempering.estimators import Combination, Estimate, weighted_hdi, weighted_mean, weighted_quantile
 from tempering.estimators.combine import Weighting, combine_rungs, estimate_rungs, weigh_rungs
 from tempering.estimators.rung_draws import RungDraws
-from tempering.path.ladder import Ladder
+from tempering.learning.rounds import rung_draws_of
+from tempering.path import Ladder, Path
 from tempering.recorders.quantities import apply
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
 from tempering.runs.evidence import Evidence, evidence_of
@@ -49,22 +49,23 @@ class RunInfo:
     seconds: float
     rounds: tuple[Round, ...] = ()
     n_iterations: int = 0  # of each chain, tuning included
-    redraws: bool = False  # at k = 0 the state is drawn afresh: runs split into tours
+    redraws: bool = False  # at the ends of the path the state is drawn afresh: runs split into tours
+    n_invalid: int = 0  # evaluations that gave NaN or +inf, and were taken as outside the support
 
 
 @dataclass(frozen=True, eq=False)
 class TemperedDraws:
-    """Draws of every rung, with their energies.
+    """Draws of every rung, with their terms.
 
     Attributes
     ----------
     values : mapping of str to ndarray, shape (chain, draw, ...)
         Positions by name; a position that is one array is called ``x``.
     rung : ndarray of int, shape (chain, draw)
-        0 is the cold rung.
-    energy : ndarray, shape (chain, draw)
-        What is tempered: log pi_k = base + k * energy.
-    ladder : Ladder
+        Where on the path; ``path.target`` is the target's, 0 on a path of one leg.
+    terms : ndarray, shape (chain, draw, term)
+        The log densities that the path is made of; every rung is coefficients . terms.
+    path : Path
     log_pseudo_prior : ndarray, shape (rung,)
         Used by simulated tempering while these draws were made.
     chains_per_ensemble : int
@@ -75,18 +76,45 @@ class TemperedDraws:
 
     values: Mapping[str, NDArray[Any]]
     rung: NDArray[np.int32]
-    energy: Floats
-    ladder: Ladder
+    terms: Floats
+    path: Path
     log_pseudo_prior: Floats
     proposed: NDArray[np.int32]
     acceptance: NDArray[np.float32]
     chains_per_ensemble: int = 1
     layout: Layout | None = None
     settings: tuple[Any, ...] = ()
-    is_powered: bool = True
     info: RunInfo | None = None
     rounds: tuple[TemperedDraws, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of_energies(
+        cls, values: Mapping[str, NDArray[Any]], rung: NDArray[np.int32], energy: Floats, ladder: Ladder, **others: Any
+    ) -> TemperedDraws:
+        """Take draws of powers of one density, whose energies and ladder are all that is known of them."""
+        known: dict[str, Any] = {
+            "log_pseudo_prior": np.zeros(len(ladder)),
+            "proposed": rung,
+            "acceptance": np.full((*rung.shape, 1), np.nan, np.float32),
+        }
+        path = Path.of_energy(ladder, is_powered=others.pop("is_powered", True))
+        return cls(values, rung, np.asarray(energy, dtype=float)[..., np.newaxis], path, **(known | others))
+
+    @property
+    def ladder(self) -> Ladder:
+        """The ladder of the path's first leg: the only one, or the safe one."""
+        return self.path.ladder
+
+    @cached_property
+    def energy(self) -> Floats:
+        """What is tempered along the path's first leg, (chain, draw): log pi_k = base + k * energy."""
+        return self.path.energy(self.terms)
+
+    @property
+    def is_powered(self) -> bool:
+        """Whether the whole density was raised to powers."""
+        return self.path.is_powered
 
     @property
     def n_chains(self) -> int:
@@ -101,14 +129,14 @@ class TemperedDraws:
     @cached_property
     def visits(self) -> NDArray[np.int64]:
         """Number of draws on each rung, T_i."""
-        visits = np.bincount(self.rung.ravel("K"), minlength=len(self.ladder))
+        visits = np.bincount(self.rung.ravel("K"), minlength=len(self.path))
         visits.setflags(write=False)
         return visits
 
     @cached_property
     def log_weights(self) -> Floats:
-        """Log importance weight of every draw towards the cold distribution, (1 - k) * energy."""
-        return temper_by_rung(1.0 - self.ladder.inverse_temperatures, self.rung, self.energy)
+        """Log importance weight of every draw towards the target, (c_target - c_rung) . t."""
+        return self.path.log_weights(self.terms, self.rung)
 
     def combination(self, values: Any, rule: str = DEFAULT_RULE) -> Combination:
         """Combine given values, with leading axes (chain, draw), by a rule."""
@@ -122,8 +150,7 @@ class TemperedDraws:
         units: Any = {"chains_per_ensemble": self.chains_per_ensemble}
         if self._is_population:  # they share ancestors for ever: one replicate is one unit, however long
             units = {"chains_per_ensemble": self.n_draws, "batch_length": 1}
-        rung, energy, k = self._in_units(self.rung), self._in_units(self.energy), self.ladder.inverse_temperatures
-        return RungDraws.of(None, rung, energy=energy, inverse_temperatures=k, **units)
+        return rung_draws_of(self.path, self._in_units(self.terms), self._in_units(self.rung), **units)
 
     @property
     def _is_population(self) -> bool:
@@ -185,7 +212,7 @@ class TemperedDraws:
         if looks and values is not None:
             return weigh_rungs(self.in_units_of_error, rule, np.asarray(values, dtype=float))
         if rule not in self._kept:
-            energy = self._in_units(self.energy)
+            energy = self._in_units(self.path.log_target(self.terms))
             series = np.where(np.isfinite(energy), energy, 0.0) if looks else None
             self._kept[rule] = weigh_rungs(self.in_units_of_error, rule, series)
         return self._kept[rule]  # type: ignore[no-any-return]
@@ -216,7 +243,7 @@ class TemperedDraws:
     def mbar(self) -> Mbar:
         """The mixture of all rungs, with the normalisers estimated."""
         if self._is_population:
-            return mbar(self.energy, self.ladder.inverse_temperatures, self.rung)
+            return rung_draws_of(self.path, self.terms, self.rung).fit
         return self.in_units_of_error.fit
 
     def log_evidence(self) -> Evidence:
@@ -261,14 +288,16 @@ class TemperedDraws:
         from tempering.learning.kernel_settings import acceptance_by_rung
         from tempering.learning.rounds import swap_acceptance
 
-        trace = Trace(None, self.energy, self.rung, self.proposed, self.acceptance)
-        m = len(self.ladder)
+        trace = Trace(None, self.terms, self.rung, self.proposed, self.acceptance)
+        m = len(self.path)
         later = trace._replace(acceptance=self.acceptance[:, 1:])  # nobody knows on which rung the first was made
         moves, _ = acceptance_by_rung(later, self.rung[:, :-1], m)
         units = self.in_units_of_error
+        legs = {"leg": self._leg_names()} if self.path.has_two_legs else {}
         return pd.DataFrame(
             {
-                "k": self.ladder.inverse_temperatures,
+                **legs,
+                "k": self.path.inverse_temperatures,
                 "visits": self.visits,
                 "move_acceptance": _mean_of_known(moves),
                 "exchange_acceptance": np.append(swap_acceptance(trace, m), np.nan),
@@ -280,10 +309,14 @@ class TemperedDraws:
 
     @cached_property
     def n_round_trips(self) -> int:
-        """Journeys from the cold rung to the hottest and back."""
+        """Journeys from the target to the far end of the first leg, the hottest rung, and back."""
         from tempering.learning.rounds import n_round_trips
 
-        return n_round_trips(self.rung, len(self.ladder))
+        return n_round_trips(self.rung, self.path.target, len(self.path))
+
+    def _leg_names(self) -> list[str]:
+        t = self.path.target
+        return ["quick" if r < t else "target" if r == t else "safe" for r in range(len(self.path))]
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of a draw of each value."""
@@ -292,7 +325,7 @@ class TemperedDraws:
     def __repr__(self) -> str:
         names = ", ".join(f"{name}{list(shape)}" for name, shape in self._shapes().items())
         how = f", {self.info.method} on the {self.info.engine} engine" if self.info else ""
-        return f"TemperedDraws({self.n_chains} chains x {self.n_draws} draws of {names}; {self.ladder}{how})"
+        return f"TemperedDraws({self.n_chains} chains x {self.n_draws} draws of {names}; {self.path}{how})"
 
 
 def _mean_of_known(moves: Floats) -> Floats:

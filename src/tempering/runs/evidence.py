@@ -46,8 +46,10 @@ class Evidence:
 def evidence_of(draws: TemperedDraws) -> Evidence:
     """Estimate the evidence by every method, and say where they disagree."""
     k = draws.ladder.inverse_temperatures
-    if len(k) == 1:
+    if len(draws.path) == 1:
         raise EstimatorError("An evidence needs two rungs at least, but the ladder has one. Run with a ladder.")
+    if draws.path.has_two_legs:
+        return _evidence_of_two_legs(draws)
     seen = draws.in_units_of_error
     assert seen.energy is not None
     units = seen.units
@@ -68,6 +70,47 @@ def evidence_of(draws: TemperedDraws) -> Evidence:
         by_method[INTEGRATION] = Estimate(found.value, wide)
     is_absolute = not draws.is_powered and draws.ladder.hottest == 0.0
     return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, disagreement)
+
+
+def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
+    """Estimate log Z of the target relative to both ends, which are normalised unless the prior is not.
+
+    The safe end is what the evidence is defined by; where both agree, the more precise one is taken.
+    """
+    path, seen = draws.path, draws.in_units_of_error
+    last = len(path) - 1
+    safe = seen.fit.log_normaliser_ratio(path.target, last, **seen.units)
+    by_method = {"mbar, safe leg": safe}
+    best, name = safe, "safe"
+    if path.target > 0:
+        quick = seen.fit.log_normaliser_ratio(path.target, 0, **seen.units)
+        by_method["mbar, quick leg"] = quick
+        gap = abs(float(quick.value) - float(safe.value))
+        error = float(np.hypot(float(safe.standard_error), float(quick.standard_error)))
+        if gap < DISAGREEMENT * error + 1e-9 and float(quick.standard_error) < float(safe.standard_error):
+            best, name = quick, "quick"
+    if draws.info is not None and draws.info.method == "simulated" and np.all(draws.visits > 0):
+        end = last if name == "safe" else 0
+        log_p = draws.log_pseudo_prior
+        by_visits = np.log(draws.visits[path.target] / draws.visits[end]) - (log_p[path.target] - log_p[end])
+        by_method["visits"] = Estimate(float(by_visits), float("nan"))
+    disagreement = _between_legs(path.legs[0].end.size > 0 and "log prior" in path.terms, by_method)
+    return Evidence(float(best.value), float(best.standard_error), by_method, True, disagreement)
+
+
+def _between_legs(has_prior: bool, by_method: dict[str, Estimate]) -> str:
+    """Say where two legs from normalised densities disagree; a prior may not be normalised, which is no fault."""
+    if has_prior or "mbar, quick leg" not in by_method:
+        return ""
+    safe, quick = by_method["mbar, safe leg"], by_method["mbar, quick leg"]
+    error = float(np.hypot(float(safe.standard_error), float(quick.standard_error)))
+    gap = abs(float(safe.value) - float(quick.value))
+    if gap <= DISAGREEMENT * error + 1e-9:
+        return ""
+    return (
+        f"the two legs disagree about the evidence: {float(safe.value):.2f} by the safe leg, {float(quick.value):.2f} "
+        f"by the quick one, {gap / max(error, 1e-300):.0f} standard errors apart; draw more."
+    )
 
 
 def _disagreement(draws: TemperedDraws, by_method: dict[str, Estimate], correction: float) -> str:

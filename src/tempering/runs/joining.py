@@ -14,7 +14,7 @@ import numpy as np
 
 from tempering.errors import EstimatorError
 from tempering.learning.kernel_settings import carried_over
-from tempering.path.ladder import Ladder
+from tempering.path import Ladder, Path
 from tempering.runs.draws import TemperedDraws
 
 AXES = {"draws": 1, "chains": 0}
@@ -44,6 +44,11 @@ def join(runs: Sequence[TemperedDraws], along: str = "draws") -> TemperedDraws:
     True
     """
     axis = _checked(runs, along)
+    if any(run.path.has_two_legs for run in runs):
+        raise EstimatorError(
+            "Runs along two legs each have references of their own, and cannot be joined as they are. Combine their "
+            "estimates, or run with a ladder of your own."
+        )
     ladder = Ladder(np.unique(np.concatenate([run.ladder.inverse_temperatures for run in runs]))[::-1])
     last = runs[-1]
 
@@ -55,14 +60,15 @@ def join(runs: Sequence[TemperedDraws], along: str = "draws") -> TemperedDraws:
         return np.searchsorted(-ladder.inverse_temperatures, -run.ladder.inverse_temperatures).astype(np.int32)
 
     k = last.ladder.inverse_temperatures[::-1]
+    leg = replace(last.path.legs[0], ladder=ladder)
     return replace(
         last,
         values={name: joined(partial(_value, name)) for name in last.values},
         rung=joined(lambda run: on_union(run)[run.rung]),
         proposed=joined(lambda run: on_union(run)[run.proposed]),
-        energy=joined(lambda run: run.energy),
+        terms=joined(lambda run: run.terms),
         acceptance=joined(lambda run: run.acceptance),
-        ladder=ladder,
+        path=Path(last.path.target_coefficients, [leg], last.path.terms, last.path.references),
         log_pseudo_prior=np.interp(ladder.inverse_temperatures, k, last.log_pseudo_prior[::-1]),
         settings=carried_over(last.settings, last.ladder, ladder),
         rounds=(),

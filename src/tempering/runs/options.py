@@ -29,7 +29,7 @@ class Options(TypedDict, total=False):
     rung_moves: str | None
     pseudo_prior: str | NDArray[np.float64]
     objective: str
-    reference: Any
+    path: Any
     executor: Executor | None
     checkpoint: str | Path | Checkpoint | None
     sum_every: int | None

@@ -14,9 +14,9 @@ from tempering.kernels.composite import checked, leaves
 from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.random_walk import RandomWalk
 from tempering.learning.pseudo_prior import check_method
-from tempering.path.ladder import Ladder
+from tempering.path import Ladder, Leg, Path
 from tempering.randomness import seed_of
-from tempering.runs.path_choice import draw_from_base, inside_or_prior, with_reference
+from tempering.runs.starts import draw_from_base, inside_or_prior, with_reference
 from tempering.target import Target
 from tempering.target.checks import check_target
 from tempering.target.gradients import gradient_of
@@ -34,9 +34,9 @@ CHAINS = {
 }
 GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
 LEAPFROG_STEPS = 4
-_HAMILTONIAN = Hamiltonian(LEAPFROG_STEPS)  # one object, so that a kernel taken by default is known from a user's
-LARGEST_FITTED = 64  # dimensions: beyond, no mixture of t distributions is near enough a density
-CALLS_OF_A_FIT = 10_000  # of the log density: tuning must have as many to spend before a fit is tried unasked
+
+
+PATHS = ("two_legs", "powers", "prior", "reference")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Plan:
     layout: Layout | None  # None: a model object, which records what it likes
     kernel: Any
     ladder: Ladder | None  # None: to be tuned
+    path: str  # one of `PATHS`; "reference": the target has one at k = 0
     method: str
     rung_moves: str
     engine: str
@@ -54,10 +55,6 @@ class Plan:
     seed: int
     starts: tuple[Any, ...]  # empty: drawn from the prior
     example: Any = None  # a position, for its shape
-    fitted: Any = None  # the reference at k = 0, if one was fitted and is good
-    may_fit: bool = False  # whether a reference is to be fitted once there are points to climb from
-    plain: Any = None  # the target without its fitted reference
-    plain_kernel: Any = None  # and the kernel
     keep_rounds: bool = False  # whether the draws of the tuning rounds are kept
     execution: Any = None  # by whom it is carried out: `tempering.execution.context.Execution`
 
@@ -74,14 +71,14 @@ class Plan:
 
     @property
     def is_powered(self) -> bool:
-        """Whether the whole density is raised to the power k."""
-        return isinstance(self.target, Target) and self.target.is_powered
+        """Whether the whole density is raised to powers on one leg."""
+        return isinstance(self.target, Target) and self.path == "powers"
 
     @property
     def has_base(self) -> bool:
-        """Whether k = 0 can be reached: a base under a likelihood, or a model that can sample its reference."""
+        """Whether one leg can reach k = 0: a base under a likelihood, or a model that can sample its reference."""
         if isinstance(self.target, Target):
-            return not self.target.is_powered
+            return self.path in ("prior", "reference")
         return callable(getattr(self.target, "sample_reference", None))
 
     @property
@@ -91,19 +88,28 @@ class Plan:
             return self.target.sample_base is not None
         return self.has_base
 
+    def path_of(self, ladder: Ladder) -> Path:
+        """Return the path of one leg with a ladder."""
+        if not isinstance(self.target, Target) or self.target.base is None:
+            return Path.powers(ladder)
+        if self.path == "powers":
+            return Path([1.0, 1.0], [Leg("powers", np.zeros(2), ladder)], ("log likelihood", "log prior"))
+        return Path.from_base(ladder, can_draw=self.can_redraw)
+
 
 def make_plan(
     target: Any,
     *,
     initial: Any,
     ladder: Ladder | Sequence[float] | None,
+    path: Any,
     method: str,
     kernel: Any,
     chains: int | None,
     rng: np.random.Generator | int | None,
     engine: str,
     rung_moves: str | None,
-    reference: Any,
+    keep: str,
 ) -> Plan:
     """Check the arguments of `tempering.sample` and fill in the defaults."""
     moves = _rung_moves(method, rung_moves)
@@ -113,42 +119,46 @@ def make_plan(
         _check_model(target)
         name = _engine_of_model(target, engine)
         n_chains = chains if chains is not None else CHAINS[name][method]
-        return Plan(target, None, None, steps, method, moves, name, n_chains, seed, ())
+        return Plan(target, None, None, steps, "powers", method, moves, name, n_chains, seed, ())
     starts = starting_points(initial, target)
     check_target(target, starts)
     example = starts[0] if starts else draw_from_base(target, seed)
     layout = Layout.of(example)
     starts = inside_or_prior(target, layout, starts)
-    plain, fitted, is_auto = target, None, isinstance(reference, str) and reference == "auto"
-    if reference is not None and not is_auto:
-        target, fitted = with_reference(target, reference, layout, starts or (example,), seed)
+    given = path
+    path = _path_named(path, target, has_ladder=steps is not None, keep=keep)
+    if path == "reference":
+        target, path = with_reference(target, given, layout, starts or (example,), seed)
     if steps is not None:
         target.check_ladder(steps)
     name = _engine_of_target(target, layout, example, engine)
     kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
+    if path == "two_legs" and any(getattr(leaf, "checks_base", False) for leaf in leaves(kernel)):
+        path = "prior"  # a kernel made for one prior can only be run along it
     n_chains = chains if chains is not None else CHAINS[name][method]
-    may_fit = is_auto and steps is None and method != "sequential" and layout.size <= LARGEST_FITTED
-    if may_fit and name == "vector":
-        from tempering.learning.reference.path import open_to_reference
+    return Plan(target, layout, kernel, steps, path, method, moves, name, n_chains, seed, starts, example)
 
-        target = open_to_reference(target)
-    return Plan(
-        target,
-        layout,
-        kernel,
-        steps,
-        method,
-        moves,
-        name,
-        n_chains,
-        seed,
-        starts,
-        example,
-        fitted,
-        may_fit,
-        plain=plain,
-        plain_kernel=kernel,
-    )
+
+def _path_named(path: Any, target: Target, *, has_ladder: bool, keep: str) -> str:
+    """Return which path is meant; by default two legs where the ladder is ours to choose, else the target's own."""
+    own = "powers" if target.base is None else "prior"
+    if path is None:
+        return own if has_ladder or keep == "sums" else "two_legs"
+    if not isinstance(path, str):
+        return "reference"
+    if path not in PATHS:
+        raise SamplerError(f"path must be one of {PATHS}, or an object with log_density and sample, but got {path!r}.")
+    if path == "prior" and target.base is None:
+        raise SamplerError(
+            "path='prior' needs a prior, but this target is one log density. Write Target.from_likelihood, or leave "
+            "path out."
+        )
+    if path == "two_legs" and (has_ladder or keep == "sums"):
+        raise SamplerError(
+            "path='two_legs' chooses its own ladders and keeps draws, but a ladder or keep='sums' was given. Leave "
+            "path out, or leave those out."
+        )
+    return path
 
 
 def default_kernel(target: Target, layout: Layout, example: Any, engine: str) -> Any:
@@ -158,12 +168,7 @@ def default_kernel(target: Target, layout: Layout, example: Any, engine: str) ->
     if engine == "scalar":
         functions = [f for f in (target.base, target.energy) if f is not None]
         return Hamiltonian() if all(gradient_of(f) for f in functions) else RandomWalk()
-    return _HAMILTONIAN if _has_gradient(target, layout, example) else RandomWalk()
-
-
-def along_a_good_reference(kernel: Any) -> Any:
-    """Return the kernel for a path whose fresh draws do the work: gradients taken by default would only cost."""
-    return RandomWalk() if kernel is _HAMILTONIAN else kernel
+    return Hamiltonian(LEAPFROG_STEPS) if _has_gradient(target, layout, example) else RandomWalk()
 
 
 def calls_of_a_move(kernel: Any) -> int:
@@ -205,14 +210,11 @@ def check_counts(**counts: int | None) -> None:
     """Refuse numbers of draws or chains that are not whole and positive; tuning may be left out."""
     for name, count in counts.items():
         least = 0 if name == "tune" else 1
-        if count is not None and not (_is_whole(count) and count >= least):
+        is_whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+        if count is not None and not (is_whole and count >= least):
             raise SamplerError(
                 f"{name} must be a whole number of at least {least}, but got {count!r}. Leave it out for the default."
             )
-
-
-def _is_whole(count: Any) -> bool:
-    return isinstance(count, int | np.integer) and not isinstance(count, bool)
 
 
 def _rung_moves(method: str, rung_moves: str | None) -> str:

@@ -9,138 +9,141 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.trace import Engine, Schedule
+from tempering.engines.trace import Engine, Schedule, Trace
+from tempering.execution.context import Execution
+from tempering.execution.journal import JournalEngine
+from tempering.execution.recipe import Recipe
+from tempering.learning import kernel_settings
 from tempering.learning.kernel_settings import with_fresh
-from tempering.learning.ladder_choice import choose_ladder
-from tempering.learning.pilot import Pilot, coldest_that_mixes, explore
+from tempering.learning.ladder_choice import check_objective, choose_ladder
+from tempering.learning.loop import Learner
+from tempering.learning.pilot import Heating, coldest_that_mixes, heated, settled
 from tempering.learning.rounds import Tuned, Tuner
-from tempering.path.ladder import Ladder
+from tempering.learning.two_legs import Frame
+from tempering.path import Ladder, Path
+from tempering.randomness import stream
 from tempering.runs.draws import RunInfo
-from tempering.runs.path_choice import with_seen
-from tempering.runs.planning import CALLS_OF_A_FIT, Plan, along_a_good_reference, first_log_pseudo_prior
-from tempering.runs.refitting import (
-    Drawing,
-    as_iterations,
-    build_engine,
-    calls_of_an_iteration,
-    first_settings,
-    joined_rounds,
-    plan_along,
-    plan_along_draws,
-    tune_from_reference,
-    with_moves_for_it,
-    with_spent,
-)
+from tempering.runs.planning import Plan, first_log_pseudo_prior
+from tempering.runs.starts import cold_density
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
-SHARE_OF_A_FIT = 0.5  # of the calls that tuning has, spent on climbing at the most
-SHARE_OF_SCOUTING = 0.25  # of tuning, spent on hot rungs to see the modes before a reference is fitted to them
-CALLS_OF_SCOUTING = 60_000  # at the most
+LEARNING_STREAM = 6
+BURN_IN = 256  # iterations of coupled chains that start from draws of single ones
 
 
 def prepare(
     plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Any
 ) -> tuple[Plan, Engine, Tuned]:
-    """Tune what is open, along a fitted reference if it is as good as it must be."""
-    if plan.fitted is not None and plan.ladder is None:
-        return tune_from_reference(with_moves_for_it(plan), objective, tune, report, 0)
+    """Tune what is open."""
+    check_objective(objective)
+    if plan.path == "two_legs" and tune > 0:
+        return _tune_two_legs(plan, objective, tune, report)
+    if plan.path == "two_legs":  # nothing may be learnt: the paper's ladder
+        plan = replace(plan, path="powers" if plan.target.base is None else "prior")
     if plan.ladder is not None or tune == 0:
         return plan, *_tune(plan, pseudo_prior, tune, report)
-    may_fit = plan.may_fit and tune * calls_of_an_iteration(plan) >= CALLS_OF_A_FIT
-    if not may_fit:
-        explorer, pilot = _explored(plan, 0, report)
-        return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, 0)
-    scouting = replace(plan, kernel=along_a_good_reference(plan.kernel))  # its moves need only see places
-    explorer, pilot = _explored(scouting, _scouting(scouting, tune), report)
-    scouted = as_iterations(plan, pilot.n_iterations * calls_of_an_iteration(scouting))
-    most_calls = int(SHARE_OF_A_FIT * tune * calls_of_an_iteration(plan))
-    along, of_fit, climbed = _along_fitted(plan, pilot, most_calls, report)
-    if along is not None:
-        return tune_from_reference(along, objective, tune, report, scouted + of_fit)
-    plan, before = replace(plan, may_fit=False), of_fit
-    if scouting.kernel is not plan.kernel:  # a ladder needs the settings of its own moves
-        plan, before = replace(plan, target=plan.plain), scouted + of_fit
-        explorer, pilot = _explored(plan, 0, report)
-    return _tune_ladder_too(plan, explorer, pilot, pseudo_prior, objective, tune, report, before, Drawing(climbed))
+    return _tune_ladder_too(plan, pseudo_prior, objective, tune, report)
 
 
-def _explored(plan: Plan, scouting: int, report: Any) -> tuple[Engine, Pilot]:
-    """Run a pilot by simulated tempering's engine."""
-    explorer = build_engine(replace(plan, method="simulated", rung_moves="lifted"), 1)
-    settings = first_settings(plan, Ladder([1.0]))
-    return explorer, explore(
-        explorer, plan.leaves, explorer.start(1), settings, has_base=plan.has_base, report=report, scouting=scouting
-    )
-
-
-def _along_fitted(plan: Plan, pilot: Pilot, most_calls: int, report: Any) -> tuple[Plan | None, int, Any]:
-    """Take the path from a fitted reference, if it is good; its calls are counted as iterations of all chains.
-
-    The fit is returned too, good or not: it knows modes.
-    """
+def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Any) -> tuple[Plan, Engine, Tuned]:
+    """Tune two legs by simulated tempering, whichever method then runs along them."""
     assert plan.layout is not None
-    seen = (pilot.seen, pilot.seen_energy)
-    tried = with_seen(plan.target, plan.layout, plan.starts, seen, pilot.cold, plan.seed, most_calls)
-    along, iterations = plan_along(replace(plan, may_fit=False), tried)
-    report(iterations, "")
-    return along, iterations, tried.fitted
+    target = plan.target
+    frame = Frame(target.base is not None, target.sample_base is not None)
+    start = plan.layout.flatten(plan.example)
+    single = replace(plan, method="simulated", rung_moves="lifted" if plan.method == "parallel" else plan.rung_moves)
+    engine = build_engine(single, frame.example_path(start))
+    learner = Learner(
+        engine, plan.leaves, frame, cold_density(target, plan.layout), objective,
+        stream(plan.seed, LEARNING_STREAM), report, keeps=plan.keep_rounds or plan.method == "parallel",
+    )  # fmt: skip
+    tuned = learner.run(start, first_settings(plan, Ladder([1.0])), tune)
+    if plan.method == "parallel":
+        return _coupled(plan, tuned, report)
+    return plan, engine, tuned
+
+
+def _coupled(plan: Plan, tuned: Tuned, report: Any) -> tuple[Plan, Engine, Tuned]:
+    """Go on with coupled chains, one a rung, each started from a draw of its own rung."""
+    assert plan.layout is not None
+    path, (trace, last) = tuned.schedule.path, tuned.kept[-1]
+    starts = tuple(plan.layout.unflatten(x) for x in _draws_by_rung(trace, last.path, path, plan.n_chains))
+    plan = replace(plan, starts=starts)
+    engine = build_engine(plan, path)
+    schedule = replace(tuned.schedule, log_pseudo_prior=np.zeros(len(path)))
+    states, _ = engine.run(engine.start(path), schedule, BURN_IN)
+    report(BURN_IN, "")
+    kept = tuned.kept if plan.keep_rounds else ()
+    return plan, engine, replace(tuned, states=states, schedule=schedule, kept=kept)
+
+
+def _draws_by_rung(trace: Trace, old: Path, path: Path, n_ensembles: int) -> Any:
+    """Return draws of the last round for every rung of every ensemble, from the rung nearest to it."""
+    from tempering.learning.two_legs import nearest_rungs
+
+    rung = nearest_rungs(old, path, trace.rung.ravel())
+    values = trace.values.reshape(rung.size, -1)
+    by_rung = [np.flatnonzero(rung == r) for r in range(len(path))]
+    anywhere = np.arange(rung.size)
+    for ensemble in range(n_ensembles):
+        for mine in by_rung:
+            rows = mine if mine.size else anywhere
+            yield values[rows[int((ensemble + 0.5) / n_ensembles * rows.size)]]
 
 
 def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Any) -> tuple[Engine, Tuned]:
     """Tune the pseudo-prior and the kernels for a given ladder."""
     ladder = plan.ladder if plan.ladder is not None else Ladder.geometric(*PAPER_LADDER)
-    engine = build_engine(plan, len(ladder))
+    path = plan.path_of(ladder)
+    engine = build_engine(plan, path)
     learnt = pseudo_prior if isinstance(pseudo_prior, str) and plan.method == "simulated" and len(ladder) > 1 else None
-    tuner = Tuner(engine, plan.leaves, learnt, report, is_powered=plan.is_powered, keeps=plan.keep_rounds)
-    schedule = Schedule(ladder, first_log_pseudo_prior(pseudo_prior, ladder), first_settings(plan, ladder))
-    return engine, tuner.run(engine.start(len(ladder)), schedule, tune)
+    tuner = Tuner(engine, plan.leaves, learnt, report, plan.path_of, is_powered=plan.is_powered, keeps=plan.keep_rounds)
+    schedule = Schedule(path, first_log_pseudo_prior(pseudo_prior, ladder), first_settings(plan, ladder))
+    return engine, tuner.run(engine.start(path), schedule, tune)
 
 
 def _tune_ladder_too(
-    plan: Plan, explorer: Engine, pilot: Pilot, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int,
-    report: Any, spent: int, drawing: Drawing | None = None,
-) -> tuple[Plan, Engine, Tuned]:  # fmt: skip
-    """Tune the ladder too: from what a pilot has seen, in rounds; ``spent`` are iterations before the pilot's.
-
-    The rounds' draws tell the target's shape: where a reference fitted to them is good, it becomes the path.
-    """
+    plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Any
+) -> tuple[Plan, Engine, Tuned]:
+    """Tune the ladder of one leg too: from what a pilot has seen, in rounds."""
+    single = replace(plan, method="simulated", rung_moves="lifted" if plan.method == "parallel" else plan.rung_moves)
+    cold = plan.path_of(Ladder([1.0]))
+    explorer = build_engine(single, cold)
+    run = Heating(explorer, plan.leaves, explorer.start(cold), plan.path_of, report)
+    pilot = heated(run, settled(run, first_settings(plan, Ladder([1.0]))), has_base=plan.has_base)
     hottest = pilot.rungs[-1].k
     if not plan.has_base:
-        hottest, pilot = coldest_that_mixes(explorer, plan.leaves, pilot, report)
-    spent += pilot.n_iterations
+        hottest, pilot = coldest_that_mixes(run, pilot)
     known = pilot.energies.density_of_states()
     ladder = choose_ladder(known, hottest, objective, plan.method)
+    path = plan.path_of(ladder)
     settings = with_fresh(pilot.settings_for(ladder), known, ladder)
-    schedule = Schedule(ladder, known.log_pseudo_prior(ladder), settings)
-    left = max(tune - spent, tune // 3)
-    engine: Engine
+    schedule = Schedule(path, known.log_pseudo_prior(ladder), settings)
+    left = max(tune - pilot.n_iterations, tune // 3)
+    how: Any = {"is_powered": plan.is_powered, "keeps": plan.keep_rounds}
     if plan.method == "parallel":
-        engine = build_engine(plan, len(ladder))
-        tuner = Tuner(engine, plan.leaves, None, report, is_powered=plan.is_powered, keeps=plan.keep_rounds)
-        return plan, engine, with_spent(spent, tuner.run(engine.start(len(ladder)), schedule, left))
-    learnt = pseudo_prior if isinstance(pseudo_prior, str) else "mbar"
-    keeps = plan.keep_rounds or drawing is not None
-    tuner = Tuner(explorer, plan.leaves, learnt, report, is_powered=plan.is_powered, objective=objective, keeps=keeps)
-    states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
-    if drawing is None:
-        return plan, explorer, with_spent(spent, tuner.run(states, schedule, left, pilot.energies))
-    tuned, calls = tuner.run(states, schedule, left // 2, pilot.energies), 0
-    if drawing.has_been_round(tuned):  # else a fit has to wait for more draws
-        along, calls = plan_along_draws(plan, tuned, objective, drawing)
-        if along is not None:
-            return tune_from_reference(along, objective, tune, report, spent + calls + tuned.n_iterations)
-    rest = max(left - tuned.n_iterations - calls, left // 3)
-    tuned = joined_rounds(tuned, tuner.run(tuned.states, tuned.schedule, rest, tuned.known))
-    along, more_calls = plan_along_draws(plan, tuned, objective, drawing)
-    spent += calls + more_calls
-    if along is not None:
-        return tune_from_reference(along, objective, tune, report, spent + tuned.n_iterations)
-    return plan, explorer, with_spent(spent, tuned if plan.keep_rounds else replace(tuned, kept=()))
+        engine = build_engine(plan, path)
+        tuner = Tuner(engine, plan.leaves, None, report, plan.path_of, **how)
+        tuned = tuner.run(engine.start(path), schedule, left)
+    else:
+        engine, learnt = explorer, pseudo_prior if isinstance(pseudo_prior, str) else "mbar"
+        tuner = Tuner(explorer, plan.leaves, learnt, report, plan.path_of, objective=objective, **how)
+        states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
+        tuned = tuner.run(states, schedule, left, pilot.energies)
+    return plan, engine, replace(tuned, n_iterations=tuned.n_iterations + pilot.n_iterations)
 
 
-def _scouting(plan: Plan, tune: int) -> int:
-    """Return how many iterations are spent on looking for modes."""
-    return min(int(SHARE_OF_SCOUTING * tune), CALLS_OF_SCOUTING // calls_of_an_iteration(plan))
+def first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:
+    """Return the settings that the plan's moves start from; none for a model object."""
+    if plan.layout is None:
+        return ()
+    return kernel_settings.start(plan.leaves, ladder, plan.layout.flatten(plan.example))
+
+
+def build_engine(plan: Plan, path: Path) -> JournalEngine:
+    """Build the engine of a plan along a path."""
+    run_by: Execution = plan.execution
+    return run_by.engine(Recipe.of(plan, path), plan.n_chains)
 
 
 def info_of(plan: Plan, engine: Engine, tuned: Tuned, started: float, n_draws: int) -> RunInfo:
@@ -154,5 +157,9 @@ def info_of(plan: Plan, engine: Engine, tuned: Tuned, started: float, n_draws: i
         seconds=time.perf_counter() - started,
         rounds=tuned.rounds,
         n_iterations=tuned.n_iterations + n_draws,
-        redraws=plan.can_redraw and plan.method == "simulated" and tuned.schedule.ladder.hottest == 0.0,
+        redraws=plan.method == "simulated" and (bool(tuned.schedule.path.ends) or _model_redraws(plan, tuned)),
     )
+
+
+def _model_redraws(plan: Plan, tuned: Tuned) -> bool:
+    return plan.layout is None and plan.has_base and tuned.schedule.ladder.hottest == 0.0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tempering.estimators import RungSums, combined_ess
 from tempering.estimators.rules import MINIMUM_ESS_PER_DRAW
+from tempering.path import Path
 
 Report = Callable[[int, str], None]
 
@@ -62,26 +63,25 @@ class Watch:
     Does nothing where nobody looks.
     """
 
-    def __init__(self, report: Report, engine: str, inverse_temperatures: NDArray[np.float64], n_chains: int) -> None:
+    def __init__(self, report: Report, engine: str, path: Path, n_chains: int) -> None:
         self._show = getattr(report, "show", None)
-        self._engine, self._k = engine, np.asarray(inverse_temperatures)
-        self._sums = RungSums.empty(len(self._k))
-        self._trips = RoundTrips(len(self._k), n_chains)
+        self._engine, self._path = engine, path
+        self._sums = RungSums.empty(len(path))
+        self._trips = RoundTrips(path.target, len(path), n_chains)
 
-    def see(self, rung: NDArray[np.int32], energy: NDArray[np.float64]) -> None:
+    def see(self, rung: NDArray[np.int32], terms: NDArray[np.float64]) -> None:
         """Count another block of draws, (chain, draw)."""
         if self._show is None:
             return
-        one_minus_k = 1.0 - self._k[rung]
-        log_weights = np.where(one_minus_k > 0, one_minus_k * np.where(one_minus_k > 0, energy, 0.0), 0.0)
-        self._sums = self._sums.merge(RungSums.from_log_weights(log_weights, rung, len(self._k)))
+        log_weights = self._path.log_weights(terms, rung)
+        self._sums = self._sums.merge(RungSums.from_log_weights(log_weights, rung, len(self._path)))
         self._trips.see(rung)
         self._show(self.status)
 
     @property
     def status(self) -> str:
         """One line: the engine, rungs, round trips and ESS so far."""
-        parts = [self._engine, f"{len(self._k)} rungs", f"{self._trips.total:,} round trips", f"ESS {self.ess:,.0f}"]
+        parts = [self._engine, f"{len(self._path)} rungs", f"{self._trips.total:,} round trips", f"ESS {self.ess:,.0f}"]
         return ", ".join(parts)
 
     @property
@@ -93,19 +93,19 @@ class Watch:
 
 
 class RoundTrips:
-    """Count journeys from the cold rung to the hottest and back, block by block."""
+    """Count journeys from the target to the hottest rung and back, block by block."""
 
-    def __init__(self, n_rungs: int, n_chains: int) -> None:
+    def __init__(self, target: int, n_rungs: int, n_chains: int) -> None:
         self.total = 0
-        self._hottest = n_rungs - 1
+        self._target, self._hottest = target, n_rungs - 1
         self._last = np.full((n_chains, 1), -1)  # the end each chain was at last: 0 cold, 1 hot, -1 neither yet
         self._was_cold = np.zeros(n_chains, bool)
 
     def see(self, rung: NDArray[np.int32]) -> None:
         """Count another block, (chain, draw)."""
-        if self._hottest == 0:
+        if self._hottest == self._target:
             return
-        end = np.where(rung == 0, 0, np.where(rung == self._hottest, 1, -1))
+        end = np.where(rung == self._target, 0, np.where(rung == self._hottest, 1, -1))
         end = np.concatenate([self._last, end], axis=1)
         place = np.maximum.accumulate(np.where(end >= 0, np.arange(end.shape[1]), 0), axis=1)
         end = np.take_along_axis(end, place, axis=1)  # every draw knows the end before it

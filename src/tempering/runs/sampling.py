@@ -22,7 +22,8 @@ from tempering.execution.journal import JournalEngine
 from tempering.execution.keeping import Keeper
 from tempering.io.run_store import draws_in_chunk
 from tempering.learning.rounds import Tuned, check_spread
-from tempering.path.ladder import Ladder
+from tempering.path import Ladder
+from tempering.path import Path as TemperingPath
 from tempering.recorders.quantities import Functions
 from tempering.runs import progress as progress_bars
 from tempering.runs.draws import RunInfo, TemperedDraws
@@ -54,6 +55,7 @@ def sample(
     *,
     initial: Any = None,
     ladder: Ladder | Sequence[float] | None = None,
+    path: Any = None,
     method: str = "simulated",
     kernel: Any = None,
     draws: int = 10_000,
@@ -64,7 +66,6 @@ def sample(
     rung_moves: str | None = None,
     pseudo_prior: str | NDArray[np.float64] = "mbar",
     objective: str = "hybrid",
-    reference: Any = "auto",
     executor: Executor | None = None,
     checkpoint: str | Path | Checkpoint | None = None,
     keep: str = "draws",
@@ -84,6 +85,11 @@ def sample(
         Where chains start: one position for all, or a list taken in turn. Not needed when the prior can be sampled.
     ladder : Ladder or sequence of float, optional
         Inverse temperatures; by default they are tuned, their number too.
+    path : {"two_legs", "powers", "prior", "reference"} or object with ``log_density`` and ``sample``, optional
+        What leads to the target. By default two legs, one from a density that reaches everywhere (the prior, or a
+        wide Student distribution) and one from a mixture fitted to all that is found; with a ladder, the powers of the
+        density or the path from its prior. "reference" puts a mixture fitted to the modes that the starting points
+        climb to at k = 0, an object its own density.
     method : {"simulated", "parallel", "sequential"}
         One chain that moves between rungs; coupled chains, one a rung, that exchange theirs; or populations carried
         from hot to cold.
@@ -105,10 +111,6 @@ def sample(
         How the weights of the rungs are learnt (`tempering.learning.pseudo_prior`), or their logs.
     objective : {"hybrid", "barrier", "ess"}
         What a tuned ladder is best at (`tempering.learning.ladder_choice`).
-    reference : {"auto", "fit", None} or object with ``log_density`` and ``sample``
-        Another path, which keeps the masses of narrow modes: k = 0 is a reference density, the user's or one fitted
-        to the modes reached from the starting points ("fit"). "auto" climbs from hot draws too, where the ladder is
-        tuned, and keeps the plain path where the fit is poor; None is always the plain path.
     executor : concurrent.futures.Executor, optional
         Who runs the chains: threads, spawned processes, Dask's ``Client(...).get_executor()``, mpi4py's
         ``MPIPoolExecutor``. Chains are cut into blocks whose size does not depend on the workers: the draws are the
@@ -151,12 +153,12 @@ def sample(
     started = time.perf_counter()
     with carrying_out(executor, checkpoint) as execution:
         plan = make_plan(
-            target, initial=initial, ladder=ladder, method=method, kernel=kernel, chains=chains,
-            rng=execution.seed(rng), engine=engine, rung_moves=rung_moves, reference=reference,
+            target, initial=initial, ladder=ladder, path=path, method=method, kernel=kernel, chains=chains,
+            rng=execution.seed(rng), engine=engine, rung_moves=rung_moves, keep=keep,
         )  # fmt: skip
         n_chains, stride = plan.n_chains, check_sum_every(sum_every, keep, plan.engine, draws)
         plan = check_devices(replace(plan, execution=execution, keep_rounds=keep == "rounds"), functions, devices)
-        arguments: dict[str, Any] = {"pseudo_prior": pseudo_prior, "objective": objective, "reference": reference}
+        arguments: dict[str, Any] = {"pseudo_prior": pseudo_prior, "objective": objective, "path": path}
         wanted = Wanted(functions, draws, n_chains, stride, devices)
         if functions:
             arguments |= wanted.identity
@@ -183,7 +185,7 @@ def draw(
     """Run with everything frozen, block by block, and keep ``n`` draws of every chain."""
     block = LONG_BLOCK if n >= LONG_RUN else QUANTUM * max(1, n // (REPORTS * QUANTUM))
     schedule = tuned.schedule
-    watch = progress_bars.Watch(report, engine.name, schedule.ladder.inverse_temperatures, engine.n_chains)
+    watch = progress_bars.Watch(report, engine.name, schedule.path, engine.n_chains)
     states = tuned.states if keeper.states is None else keeper.states
     report(min(keeper.n_done, n), "")
     for done in range(keeper.n_done, n, block):
@@ -193,7 +195,7 @@ def draw(
                 check_spread(trace, schedule)
             keeper.add(trace, states)
         report(min(block, n - done), "")
-        watch.see(trace.rung, trace.energy)
+        watch.see(trace.rung, trace.terms)
         if execution.interruption.requested and done + block < n:
             return execution.stopped(keeper, states, n)
     return keeper.finish(states)
@@ -238,14 +240,13 @@ def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) ->
         if constrain is None
         else constrain(plan.layout.unflatten(result.values)),
         rung=result.rung,
-        energy=result.energy,
-        ladder=result.ladder,
+        terms=result.energy[..., np.newaxis],
+        path=TemperingPath.of_energy(result.ladder, is_powered=False),
         log_pseudo_prior=np.zeros(len(result.ladder)),
         proposed=result.rung,
         acceptance=result.acceptance,
         layout=plan.layout,
         settings=result.settings,
-        is_powered=plan.is_powered,
         info=info,
     )
 
@@ -255,15 +256,14 @@ def _package(plan: Plan, engine: Engine, tuned: Tuned, started: float, trace: Tr
     return TemperedDraws(
         values=_named_values(plan, engine, trace),
         rung=trace.rung,
-        energy=trace.energy,
-        ladder=tuned.schedule.ladder,
+        terms=trace.terms,
+        path=tuned.schedule.path,
         log_pseudo_prior=tuned.schedule.log_pseudo_prior,
         proposed=trace.proposed,
         acceptance=trace.acceptance,
         chains_per_ensemble=engine.chains_per_ensemble,
         layout=plan.layout,
         settings=tuned.schedule.settings,
-        is_powered=plan.is_powered,
         info=info,
     )
 

@@ -64,7 +64,7 @@ def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: A
         "info": info_of(plan, whole, tuned, started, 0),
     }
     keeper = execution.sum_keeper(about, started)
-    recipe = Recipe.of(plan, len(tuned.schedule.ladder))
+    recipe = Recipe.of(plan, tuned.schedule.path)
     kept = keeper.read()
     begun, first = _begin(plan, engine, tuned, wanted, recipe, whole, states) if kept is None else (kept[0], ())
     functions = tuple(wanted.functions.items())

@@ -1,4 +1,4 @@
-"""Tours: the independent pieces between visits to k = 0, where the state is drawn afresh."""
+"""Tours: the independent pieces between visits to the ends of a path, where the state is drawn afresh."""
 
 from __future__ import annotations
 
@@ -64,14 +64,16 @@ def tours_of(draws: TemperedDraws) -> Tours:
     """
     if draws.info is None or not draws.info.redraws:
         raise EstimatorError(
-            "Tours need a run that draws from its base at k = 0, but this one does not. Give sample_prior (or "
-            "reference='fit') and a ladder that ends at 0."
+            "Tours need a run whose path ends where it can be drawn from, but this one does not. Leave path and ladder "
+            "out, or give sample_prior and a ladder that ends at 0."
         )
-    hottest = len(draws.ladder) - 1
-    ends = draws.rung == hottest
-    if draws.info.rung_moves == "lifted":
-        before = np.concatenate([np.full((draws.n_chains, 1), -1), draws.rung[:, :-1]], axis=1)
-        ends &= (before == hottest) & (draws.proposed == hottest)
+    before = np.concatenate([np.full((draws.n_chains, 1), -1), draws.rung[:, :-1]], axis=1)
+    ends = np.zeros(draws.rung.shape, dtype=bool)
+    for end in draws.path.ends or (len(draws.path) - 1,):
+        at_end = draws.rung == end
+        if draws.info.rung_moves == "lifted":
+            at_end &= (before == end) & (draws.proposed == end)
+        ends |= at_end
     completed = np.cumsum(ends, axis=1) - ends  # ends before this draw: which piece of its chain it is in
     per_chain = ends.sum(axis=1)
     whole = (completed >= 1) & (completed < per_chain[:, None])

@@ -17,6 +17,7 @@ from tempering.target.target import Target
 FAR = 1e30  # where a density with a finite integral must have fallen by more than 1 / x
 LEAST_FALL = 40.0  # nats, of the 69 that 1 / x falls by
 N_DRAWS, N_STEPS = 256, 12  # of a prior's sampler, and Metropolis steps that must leave their law alone
+N_STARTS = 32  # draws of the prior that are looked at before chains start from them
 CUT = 7.0  # standard errors, of some ten quantities: a false alarm in about 1e10 runs if they were normal
 
 
@@ -29,6 +30,26 @@ def check_target(target: Target, points: tuple[Any, ...]) -> None:
         check_prior(target, points[0])
     elif target.sample_base is not None and not target.is_checked:
         check_prior(target, _drawn(target.sample_base))
+
+
+def possible_draws(target: Target) -> tuple[Any, ...]:
+    """Return draws of the prior with a likelihood above 0, to start from; none where all draws have one.
+
+    Data on part of the prior only, as under Uniform(0, theta), leave most draws of theta impossible.
+    """
+    assert target.sample_base is not None
+    layout = Layout.of(_drawn(target.sample_base))
+    draws = _draws(target.sample_base, layout)
+    if draws is None:
+        return ()
+    log_likelihood = _many(layout.on_flat(target.energy))
+    values = log_likelihood(draws[:N_STARTS])
+    if not np.any(values == -np.inf):
+        return ()
+    if np.all(values == -np.inf):
+        values = log_likelihood(draws)
+    possible = draws[: len(values)][values > -np.inf]
+    return tuple(layout.unflatten(x) for x in possible[:N_STARTS])
 
 
 def check_density(function: Callable[[Any], Any], position: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tempering.errors import TargetError
 from tempering.target import Target
+from tempering.target.checks import possible_draws
 
 
 def starting_points(initial: Any, target: Target) -> tuple[Any, ...]:
@@ -21,6 +22,8 @@ def starting_points(initial: Any, target: Target) -> tuple[Any, ...]:
     points = _points(initial, target)
     if target.unconstrain is not None:
         points = tuple(target.unconstrain(point) for point in points)
+    if not points and target.sample_base is not None:
+        return possible_draws(target)
     return points
 
 

@@ -3,10 +3,10 @@
 from tempering.learning.reference.fitted import FittedReference
 from tempering.learning.reference.fitting import fit_reference
 from tempering.learning.reference.from_draws import fit_to_draws, improved_reference
-from tempering.learning.reference.mixture import Reference
 from tempering.learning.reference.path import along_reference
 from tempering.learning.reference.refit import refit_reference
 from tempering.learning.reference.surface import TooManyCalls
+from tempering.path.reference import Reference
 
 __all__ = [
     "FittedReference",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.learning.reference.mixture import Reference
+from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
 

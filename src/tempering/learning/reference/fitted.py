@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from tempering.estimators.pareto import pareto_k
-from tempering.learning.reference.mixture import Reference
 from tempering.learning.reference.surface import Surface
+from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
 

@@ -15,31 +15,19 @@ from scipy.special import logsumexp
 
 from tempering.errors import TargetError
 from tempering.learning.reference.fitted import FittedReference, judged
-from tempering.learning.reference.mixture import Reference
-from tempering.learning.reference.modes import Box, Mode, find_modes, is_parted, is_unexplained
-from tempering.learning.reference.refit import BROAD_WEIGHT, assemble, refit_reference, split_reference
+from tempering.learning.reference.modes import Box, find_modes
+from tempering.learning.reference.refit import BROAD_WEIGHT, refit_reference, split_reference
+from tempering.learning.reference.search import MAX_MODES, assembled, heaviest, roughly_climbed, scouted, searched
 from tempering.learning.reference.surface import Surface
+from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
 
-FIRST_FREEDOM = 5
 ROUNDS = 4
 ENOUGH_GAIN = 1.05  # a round that raises the effective sample size by less is the last, if it is
 ENOUGH_SHARE = 0.5  # above this already
-FEW_POINTS = 8  # are climbed from one by one
-FIRST_STEP = 0.01  # of a rough climb, relative to the spread of the points
 SPLIT_GAIN = 1.2  # in effective sample size, that splitting the components must bring
 DRAWS_PER_DIMENSION = 40  # of a round and a mode, at the least
-FAR_DRAWS = 1000  # of a search around the modes
-MAX_MODES = 64
-NEGLIGIBLE = 30.0  # nats below the heaviest: a mode (or a climb that ran off) that nobody will miss
-SEARCHES = 8  # rounds of climbing from far draws, as long as each finds a mode
-SEARCH_FREEDOM = 1  # of the draws climbed from: nobody knows how far the next mode is
-WORTH = 8.0  # nats: a mode lighter than this, found by scouts that nobody sent, is neither sought further nor kept
-LOOKED_AT = 1024  # scouts from which the way to the nearest mode is tried at once
-SUSPECTS = 128  # scouts climbed from at once, where there are gradients
-IN_VAIN = 3  # rounds of few climbs that find nothing new, where there are none
-CLIMBS = 4  # of a round from its heaviest draws, and as many from any
 
 
 @dataclass(frozen=True)
@@ -111,86 +99,20 @@ def fit_reference(
     edges = None if box is None else _checked_box(box, points.shape[1])
     if edges is not None:
         points = np.concatenate([points, generator.uniform(*edges, size=(scattered, points.shape[1]))])
-    modes = find_modes(surface, _roughly_climbed(surface, points, edges), edges)
+    modes = find_modes(surface, roughly_climbed(surface, points, edges), edges)
     if not modes:
         raise TargetError(
             "A reference needs a starting point inside the support, but the log density is -inf at all "
             f"{len(points)} that were given. Pass other starting points."
         )
     if scouts is None:
-        modes = _searched(surface, modes, edges, generator)
+        modes = searched(surface, modes, edges, generator)
     else:
         places = np.asarray(scouts, dtype=float)
         heights = surface.values(places) if scout_heights is None else np.asarray(scout_heights, dtype=float)
-        modes = _scouted(surface, _heaviest(modes), edges, (places, heights), generator)
-    reference = _refined(surface, _assembled(modes), draws, splits, generator)
+        modes = scouted(surface, heaviest(modes), edges, (places, heights), generator)
+    reference = _refined(surface, assembled(modes), draws, splits, generator)
     return judged(surface, reference, len(modes), 4 * draws, generator)
-
-
-def _roughly_climbed(surface: Surface, points: Floats, box: Box | None) -> Floats:
-    """Climb from many points at once where there are gradients; exact climbs begin from where these end."""
-    if len(points) <= FEW_POINTS or not surface.is_differentiable:
-        return points
-    spread = np.std(points, axis=0)
-    ends = surface.ascend(points, FIRST_STEP * np.where(spread > 0, spread, 1.0))
-    return ends if box is None else np.clip(ends, *box)
-
-
-def _assembled(modes: Sequence[Mode]) -> Reference:
-    return assemble(
-        np.array([mode.log_mass for mode in modes]),
-        np.array([mode.position for mode in modes]),
-        np.array([mode.factor for mode in modes]),
-        FIRST_FREEDOM,
-    )
-
-
-def _searched(surface: Surface, modes: tuple[Mode, ...], box: Box | None, rng: np.random.Generator) -> tuple[Mode, ...]:
-    """Climb from points spread widely around the modes until a round finds nothing new."""
-    modes = _heaviest(modes)
-    for _ in range(SEARCHES):
-        found = _heaviest(find_modes(surface, _far_draws(surface, _assembled(modes), rng), box, modes))
-        if len(found) <= len(modes):
-            break
-        modes = found
-    return modes
-
-
-def _scouted(
-    surface: Surface, modes: tuple[Mode, ...], box: Box | None, scouts: tuple[Floats, Floats], rng: np.random.Generator
-) -> tuple[Mode, ...]:
-    """Climb from scouts that may belong to no known mode, some at a time, until they lead to nothing new."""
-    places, heights = scouts
-    in_vain = 0
-    while in_vain < IN_VAIN:
-        suspects = is_unexplained(modes, places, heights)
-        looked_at = rng.permutation(len(places))[:LOOKED_AT]
-        suspects[looked_at] |= is_parted(surface, modes, places[looked_at], heights[looked_at])
-        if not np.any(suspects):
-            break
-        chosen = rng.permutation(np.flatnonzero(suspects))[: SUSPECTS if surface.is_differentiable else CLIMBS]
-        found = _heaviest(find_modes(surface, _roughly_climbed(surface, places[chosen], box), box, modes))
-        is_news = len(_heaviest(found, WORTH)) > len(_heaviest(modes, WORTH))
-        in_vain = 0 if is_news else in_vain + (IN_VAIN if surface.is_differentiable else 1)
-        modes = found
-    return _heaviest(modes, WORTH)
-
-
-def _heaviest(modes: Sequence[Mode], within: float = NEGLIGIBLE) -> tuple[Mode, ...]:
-    ordered = sorted(modes, key=lambda mode: -mode.log_mass)[:MAX_MODES]
-    return tuple(mode for mode in ordered if mode.log_mass > ordered[0].log_mass - within)
-
-
-def _far_draws(surface: Surface, reference: Reference, rng: np.random.Generator) -> Floats:
-    """Return draws from far around the modes that belong to none: the heaviest, and some of the others."""
-    wide = Reference([1.0], reference.means[-1:], reference.factors[-1:], [SEARCH_FREEDOM])
-    values = wide.sample_many(rng, FAR_DRAWS)
-    log_w = surface.values(values) - reference.log_density(values)
-    far = np.argmax(reference.log_parts(values), axis=1) == reference.n_components - 1
-    candidates = np.flatnonzero(far & (log_w > -np.inf))
-    order = candidates[np.argsort(-log_w[candidates], kind="stable")]
-    chosen = np.concatenate([order[:CLIMBS], rng.permutation(order[CLIMBS:])[:CLIMBS]])
-    return np.asarray(values[chosen])
 
 
 def _refined(surface: Surface, reference: Reference, draws: int, splits: int, rng: np.random.Generator) -> Reference:

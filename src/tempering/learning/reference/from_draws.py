@@ -19,9 +19,9 @@ from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
 from tempering.learning.reference.fitted import GOOD_PARETO_K, MISSED, FittedReference, judged, missed_share
-from tempering.learning.reference.mixture import Reference
-from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, fitted_to, refit_reference
+from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, fitted_to, lower_factor, refit_reference
 from tempering.learning.reference.surface import Surface
+from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ STEPS = 12  # of EM for the components begun from clusters
 
 
 @dataclass(frozen=True)
-class _Split:
+class Split:
     """Draws of which one half fits and the other, of other chains, judges what was fitted: neighbours are alike."""
 
     values: Floats
@@ -99,8 +99,8 @@ def fit_to_draws(
     >>> fitted.ess_fraction > 0.6
     True
     """
-    generator, split = np.random.default_rng(rng), _Split(values, log_weights)
-    best = _best_of_clusters(split, generator)
+    generator, split = np.random.default_rng(rng), Split(values, log_weights)
+    best = best_of_clusters(split, generator)
     surface = Surface(log_density, best.dimension)
     fitted = _judged(surface, best, best.n_components - 1, split, draws, generator)
     more = None if modes is None else _with_missed(surface, fitted, modes)
@@ -155,8 +155,8 @@ def improved_reference(
     rng : int, Generator or None
     """
     generator, old = np.random.default_rng(rng), fitted.reference
-    split = _Split(values, log_weights)
-    candidates = [refit_reference(old, *split.fitting), _best_of_clusters(split, generator)]
+    split = Split(values, log_weights)
+    candidates = [refit_reference(old, *split.fitting), best_of_clusters(split, generator)]
     best = max(candidates, key=split.log_likelihood)
     if split.log_likelihood(best) - split.log_likelihood(old) < ENOUGH_NATS:
         return replace(fitted, n_calls=0)
@@ -167,7 +167,7 @@ def improved_reference(
 
 
 def _judged(
-    surface: Surface, best: Reference, n_modes: int, split: _Split, draws: int, rng: np.random.Generator
+    surface: Surface, best: Reference, n_modes: int, split: Split, draws: int, rng: np.random.Generator
 ) -> FittedReference:
     """Refit to all draws what one half has led to, and judge that; ask the other half what the first has missed."""
     reference = refit_reference(best, split.values, split.log_weights)
@@ -176,7 +176,7 @@ def _judged(
     return replace(fitted, missed=missed, n_calls=surface.n_calls)
 
 
-def _best_of_clusters(split: _Split, rng: np.random.Generator) -> Reference:
+def best_of_clusters(split: Split, rng: np.random.Generator) -> Reference:
     """Take more and more components as long as the draws that judge are better described."""
     n, d = split.fitting[0].shape
     most = int(n / (DRAWS_PER_ENTRY * d * (d + 3) / 2))
@@ -193,7 +193,7 @@ def _best_of_clusters(split: _Split, rng: np.random.Generator) -> Reference:
     return best
 
 
-def _from_clusters(split: _Split, size: int, rng: np.random.Generator) -> Reference:
+def _from_clusters(split: Split, size: int, rng: np.random.Generator) -> Reference:
     """Begin a component from each cluster of the draws, and refit them together."""
     values, log_weights = split.fitting
     weights = np.exp(log_weights - logsumexp(log_weights))
@@ -218,7 +218,7 @@ def _factor(residual: Floats, spread: Floats) -> Floats:
     n, d = residual.shape
     trust = n / (n + 0.5 * d * (d + 1))
     covariance = trust * residual.T @ residual / n + 0.02 * (1.0 - trust) * np.diag(spread**2)
-    return np.linalg.cholesky(covariance + 1e-9 * np.diag(spread**2))
+    return lower_factor(covariance + 1e-9 * np.diag(spread**2))
 
 
 def _clusters(values: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import TargetError
-from tempering.learning.reference.mixture import Reference
+from tempering.path.reference import Reference
 from tempering.target import Bridge, Target
 from tempering.target.gradients import WithGradient, gradient_of
 from tempering.target.layout import Layout

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from tempering.learning.reference.em_sums import FewComponents, ManyComponents, prepared
-from tempering.learning.reference.mixture import Reference
+from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
 
@@ -22,6 +22,7 @@ BROAD_SCALE = 3.0  # times the spread of all modes together
 LEAST_WEIGHT = 0.01  # shared by the modes: even one that seems to weigh nothing is drawn now and then
 FREEDOMS = (1, 3, 5, 8, 16)  # to choose from; a Gaussian in 25 dimensions: ESS .43 (3) to .79 (16)
 ITERATIONS = 8  # of EM on one set of draws
+LEAST_VARIANCE = 1e-12  # of the largest of a covariance
 FEW = 3  # with other degrees of freedom, from where those have led
 
 
@@ -33,13 +34,32 @@ def assemble(log_masses: Floats, means: Floats, factors: Floats, freedom: int) -
     centre = means.mean(axis=0)  # every mode counts the same: which of them are heavy may not be known yet
     between = means - centre
     spread = (factors @ factors.transpose(0, 2, 1)).mean(axis=0) + between.T @ between / len(means)
-    broad = np.linalg.cholesky(BROAD_SCALE**2 * spread)
+    broad = lower_factor(BROAD_SCALE**2 * spread)
     return Reference(
         weights / weights.sum(),
         np.vstack([means, centre]),
         np.concatenate([factors, broad[None]]),
         np.append(np.full(len(means), freedom), BROAD_FREEDOM),
     )
+
+
+def lower_factor(covariance: Floats) -> Floats:
+    """Return a lower Cholesky factor; a matrix that is not positive definite gets a small variance where it lacks one.
+
+    Examples
+    --------
+    >>> lower_factor(np.array([[4.0, 0.0], [0.0, 0.0]]))[0, 0]
+    np.float64(2.0)
+    """
+    symmetric = 0.5 * (covariance + covariance.T)
+    try:
+        return np.asarray(np.linalg.cholesky(symmetric))
+    except np.linalg.LinAlgError:
+        variances, axes = np.linalg.eigh(np.nan_to_num(symmetric))
+        floor = max(LEAST_VARIANCE * float(variances.max()), 1e-280)
+        root = (axes * np.sqrt(np.maximum(variances, floor))).T
+        triangle = np.asarray(np.linalg.qr(root, mode="r")).T
+        return np.asarray(triangle * np.where(np.diagonal(triangle) < 0, -1.0, 1.0))
 
 
 def split_reference(reference: Reference) -> Reference:
@@ -52,7 +72,7 @@ def split_reference(reference: Reference) -> Reference:
         covariance = factor @ factor.T
         variances, axes = np.linalg.eigh(covariance)
         step = np.sqrt(1.2 * variances[-1]) * axes[:, -1]  # 2/3 of 1.2 between them, 1/5 within: 1 in all
-        within = np.linalg.cholesky(covariance - 0.8 * variances[-1] * np.outer(axes[:, -1], axes[:, -1]))
+        within = lower_factor(covariance - 0.8 * variances[-1] * np.outer(axes[:, -1], axes[:, -1]))
         weights += [weight / 3.0] * 3
         means += [mean - step, mean, mean + step]
         factors += [within] * 3

@@ -20,7 +20,7 @@ from tempering.learning.ladder_choice import choose_ladder
 from tempering.learning.rounds import doubling_lengths, flat_schedule
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, TreedGPEngine
-from tempering.path.ladder import Ladder
+from tempering.path import Ladder, Path
 from tempering.runs.progress import Report
 
 Floats = NDArray[np.float64]
@@ -118,7 +118,7 @@ def relearnt(schedule: Schedule, known: Energies, *, is_ours: bool) -> tuple[Sch
     except (EstimatorError, SamplerError):  # rungs that do not overlap yet: the next round knows more
         return schedule, None
     log_z = states.log_normaliser(ladder.inverse_temperatures)
-    return replace(schedule, ladder=ladder, log_pseudo_prior=log_z[0] - log_z), states
+    return replace(schedule, path=Path.powers(ladder), log_pseudo_prior=log_z[0] - log_z), states
 
 
 def put_on_nearest(chains: list[Chain], old: Ladder, new: Ladder) -> None:

@@ -1,7 +1,6 @@
 """A reference as arrays of one shape, for code that is compiled once and run with any.
 
-Components are padded with ones that weigh nothing, up to a number at which a refit finds the same shapes. The array
-``is_on`` says whether the reference counts at all: so the plain path is run by the same code.
+Components are padded with ones that weigh nothing, up to a number at which a refit finds the same shapes.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tempering.kernels.vector import Draw, normal_of
-from tempering.learning.reference.mixture import Reference
+from tempering.path.reference import Reference
 
 FEWEST, FEWEST_ENTRIES = 16, 512  # components, as long as their factors have no more entries than that together
 PAIRS = 8  # of degrees of freedom: a fit has up to 16
@@ -22,7 +21,6 @@ PAIRS = 8  # of degrees of freedom: a fit has up to 16
 class ReferenceArrays(NamedTuple):
     """What `Reference` computes with, the component in the leading axis."""
 
-    is_on: Any  # None: always
     origin: Any  # (d,)
     whitening: Any  # (d, component x d): all inverse factors side by side
     shift: Any
@@ -32,14 +30,6 @@ class ReferenceArrays(NamedTuple):
     means: Any
     factors: Any
     pairs: Any  # (pair,): counts pairs of degrees of freedom
-
-
-def arrays_of(reference: Reference | None, dimension: int) -> ReferenceArrays:
-    """Return the arrays of a reference; of none, arrays for the plain path that fit the code for one."""
-    if reference is None:
-        reference = Reference([1.0], np.zeros((1, dimension)), np.eye(dimension)[None], [1])
-        return _padded(reference)._replace(is_on=np.array(False))
-    return _padded(reference)
 
 
 def n_padded(n_components: int, dimension: int) -> int:
@@ -54,9 +44,10 @@ def n_padded(n_components: int, dimension: int) -> int:
     return 1 << (max(n_components, least) - 1).bit_length()
 
 
-def _padded(reference: Reference) -> ReferenceArrays:
+def arrays_of(reference: Reference) -> ReferenceArrays:
+    """Return the arrays of a reference; one component alone is not padded."""
     n, d = reference.means.shape
-    more = n_padded(n, d) - n
+    more = 0 if n == 1 else n_padded(n, d) - n
 
     def filled(rows: Any, value: float) -> Any:
         return np.concatenate([rows, np.full((more, *rows.shape[1:]), value)])
@@ -65,7 +56,6 @@ def _padded(reference: Reference) -> ReferenceArrays:
     means = filled(reference.means, 0.0)
     cumulative = np.append(np.cumsum(reference.weights)[:-1], np.inf)
     return ReferenceArrays(
-        is_on=np.array(True),
         origin=reference.means[0],
         whitening=inverse.reshape(-1, d).T,
         shift=np.einsum("cij,cj->ci", inverse, means - reference.means[0]).ravel(),
@@ -87,7 +77,7 @@ def log_density(arrays: ReferenceArrays, x: Any) -> Any:
     return jnp.log(jnp.sum(jnp.exp(log_parts - largest))) + largest
 
 
-def draw_of(arrays: ReferenceArrays) -> Draw:
+def draw_of(arrays: ReferenceArrays, term: int) -> Draw:
     """Return the exact draw of a reference: one uniform number for the component, the rest for where in it."""
     d, n_pairs = arrays.origin.shape[0], arrays.pairs.shape[0]
 
@@ -101,4 +91,4 @@ def draw_of(arrays: ReferenceArrays) -> Draw:
         stretch = jnp.sqrt(freedom / chi_square)
         return arrays.means[component] + stretch * (arrays.factors[component] @ normals[:d])
 
-    return Draw(position, 1 + d + 1 + n_pairs)
+    return Draw(position, term, 1 + d + 1 + n_pairs)

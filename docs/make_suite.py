@@ -1,0 +1,79 @@
+"""Make the picture and the table of the page on the suite.
+
+    python docs/make_suite.py
+"""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tempering import problems
+from tempering.problems import KnownTarget
+
+DOCS = Path(__file__).parent
+DEPTH = 12.0  # nats below the highest point that are shown
+COLUMNS = 6
+
+
+def planar() -> list[KnownTarget]:
+    """Return the targets that can be drawn whole."""
+    suite = problems.suite()
+    names = (
+        "four-modes", "ring", "eight-gaussians", "gmm-9", "grid-25", "gmm-40", "challenging", "two-in-cube-2", "eggbox",
+        "shells-2", "rings-4", "log-gamma-2", "rosenbrock-2", "banana", "walled-modes",
+    )  # fmt: skip
+    return [*(suite[name] for name in names), problems.many_well(2), problems.funnel(2), problems.thin_shell(2)]
+
+
+def draw_planar(path: Path) -> None:
+    """Draw the log densities of the targets in the plane."""
+    targets = planar()
+    rows = -(-len(targets) // COLUMNS)
+    figure = Figure(figsize=(2.05 * COLUMNS, 2.2 * rows), layout="constrained")
+    for target, ax in zip(targets, figure.subplots(rows, COLUMNS).flat, strict=False):
+        left, right, bottom, top = WINDOWS.get(target.name) or target.window or (-5.0, 5.0, -5.0, 5.0)
+        x, y = np.meshgrid(np.linspace(left, right, 240), np.linspace(bottom, top, 240))
+        with np.errstate(all="ignore"):
+            height = np.nan_to_num(target.log_density(np.stack([x, y], axis=-1)), nan=-np.inf)
+        depth = 60.0 if target.name == "eggbox" else DEPTH
+        ax.imshow(
+            np.maximum(height - height.max(), -depth), origin="lower", extent=(left, right, bottom, top),
+            aspect="auto", cmap="magma", interpolation="bilinear",
+        )  # fmt: skip
+        ax.set_title(target.name, fontsize=9)
+        ax.tick_params(labelsize=6)
+    figure.savefig(path, dpi=100)
+    shrink(path)
+
+
+WINDOWS = {"two-in-cube-2": (0.3, 0.7, 0.3, 0.7), "funnel-2": (-9.0, 9.0, -15.0, 15.0)}
+
+
+def shrink(path: Path) -> None:
+    """Reduce a picture to 128 colours."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(128)
+    small.save(path, optimize=True)
+
+
+def write_table(path: Path) -> None:
+    """Write what there is as a table in Markdown."""
+    table = problems.suite().table().reset_index()
+    head = "| name | what it is | modes | log evidence | known to | by | from |"
+    lines = [head, "| --- | --- | ---: | ---: | ---: | --- | --- |"]
+    for row in table.itertuples():
+        modes = "" if np.isnan(row.modes) else f"{row.modes:.0f}"
+        value = "" if np.isnan(row.log_evidence) else f"{row.log_evidence:.6g}"
+        accuracy = "" if np.isnan(row.accuracy) else "exact" if row.accuracy == 0 else f"{row.accuracy:.0e}"
+        lines.append(
+            f"| `{row.name}` | {row.title} | {modes} | {value} | {accuracy} | {row.provenance} | {row.source} |"
+        )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    draw_planar(DOCS / "images" / "suite.png")
+    write_table(DOCS / "measured" / "suite.md")

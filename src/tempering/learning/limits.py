@@ -1,0 +1,35 @@
+"""The numbers that steer a tuned run, each with what it was measured on or where it comes from.
+
+Problems used to choose a number are those of the tuning half of ``benchmarks/calibration``; the other half judges.
+"""
+
+# Draws kept of one round for what is learnt from it: as many as a mixture of 63 components in few dimensions, or a
+# dense covariance in a hundred, can be fitted to; more cost seconds and change nothing that can be seen.
+DRAWS_OF_A_ROUND = 16_000
+# Rounds double in length: the last three hold seven eighths of all draws, and those before were out of equilibrium.
+ROUNDS_REMEMBERED = 3
+# The first round's share of the tuning, and so how often it can double.
+FIRST_ROUND = 1 / 16
+# Iterations run along the final path, and forgotten, before draws are kept.
+SETTLING = 128
+
+# The safe end of a bare density: a Student distribution, wide enough to meet other modes, with tails that reach
+# further still. Its width costs little: the barrier grows with the log of it.
+SAFE_FREEDOM = 3
+SAFE_REACH_OF_A_MODE = 10.0  # standard deviations of what chains saw around their start, or of one component
+SAFE_REACH_OF_ALL = 3.0  # standard deviations of all that is known of the target
+# What is known of the target is inflated so towards the safe end when a mixture is fitted to it: a mixture fitted a
+# little too wide covers tails for a tenth of the draws.
+WARMER = 0.5  # over the root of the dimension
+
+# Share of the visits on the safe leg: never less, so that what the mixture does not know is found and counted.
+LEAST_SAFE, MOST_SAFE = 0.25, 0.75
+# Times the even share of a leg, before shares are made to add up: no rung is nearly left out.
+OCCUPANCIES = (0.7, 1.5)
+# Of a rung's proposals, at the most, that are drawn from its source: a mode that the source does not know is left by
+# local moves alone.
+MOST_FRESH = 0.9
+
+# Round trips between the target and the safe end, all chains together, below which a run is gone on with; the error
+# of an error bar is then a fifth.
+ENOUGH_TRIPS = 24

@@ -1,0 +1,179 @@
+"""The loop of a run with two legs: run with everything frozen, learn from all rounds, run twice as long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
+from tempering.errors import EstimatorError
+from tempering.kernels.settings import Settings
+from tempering.learning import kernel_settings
+from tempering.learning.limits import ENOUGH_TRIPS, FIRST_ROUND, SETTLING, WARMER
+from tempering.learning.pilot import Heating, Pilot, heated, settled
+from tempering.learning.pool import Pool, Stage
+from tempering.learning.reference.learnt import learnt_reference
+from tempering.learning.reference.modes import Mode, find_modes
+from tempering.learning.reference.refit import assemble, lower_factor
+from tempering.learning.reference.search import heaviest, scouted
+from tempering.learning.reference.surface import Surface, TooManyCalls
+from tempering.learning.rounds import Round, Tuned, describe, line_of, rung_before
+from tempering.learning.two_legs import (
+    SAFE,
+    Frame,
+    nearest_rungs,
+    next_schedule,
+    reshaped,
+    safe_end_around,
+    wide_around,
+)
+from tempering.path import Ladder, Path
+from tempering.path.reference import Reference
+
+Floats = NDArray[np.float64]
+Report = Callable[[int, str], None]
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is known of the target: the mixture of all that was found, and the summits that were climbed to."""
+
+    quick_end: Reference
+    safe_end: Reference
+    modes: tuple[Mode, ...] = ()
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What the loop is made of: an engine of simulated tempering, the simple kernels, and how to look for modes."""
+
+    engine: Engine
+    leaves: Sequence[Any]
+    frame: Frame
+    log_density: Callable[[Any], Any]  # of the target, at flat vectors
+    objective: str
+    rng: np.random.Generator
+    report: Report
+    keeps: bool = False  # the draws of the rounds
+
+    def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
+        """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while chains are stuck."""
+        pilot, schedule, belief = self._pilot(start, settings)
+        pool = Pool((_stage_of(pilot, schedule.path),))
+        belief, schedule = self._learn(pool, belief, schedule)
+        states = self.engine.on_rung(pilot.states, int(schedule.path.rungs_of(SAFE)[-1]), schedule.path)
+        spent, length = pilot.n_iterations, _rounded(FIRST_ROUND * n_iterations)
+        rounds: list[Round] = []
+        kept: list[tuple[Trace, Schedule]] = []
+        while True:
+            states, trace = self.engine.run(states, schedule, length)
+            rounds.append(describe(trace, schedule))
+            self.report(length, line_of(rounds[-1], len(rounds) - 1))
+            spent += length
+            if self.keeps:
+                kept.append((trace, schedule))
+            pool, before = pool.with_round(trace, schedule), schedule
+            belief, schedule = self._learn(pool, belief, self._rescaled(schedule, trace, len(rounds)))
+            rung = nearest_rungs(before.path, schedule.path, trace.rung[:, -1])
+            states = self.engine.on_rung(states, rung, schedule.path)
+            length *= 2
+            if spent + length > n_iterations and not _is_stuck(rounds[-1], spent, n_iterations):
+                break
+        states, _ = self.engine.run(states, schedule, SETTLING)
+        return Tuned(states, schedule, tuple(rounds), spent + SETTLING, tuple(kept))
+
+    def _pilot(self, start: Floats, settings: tuple[Settings, ...]) -> tuple[Pilot, Schedule, Belief]:
+        """Settle at the target, put the safe end around what is seen there, and heat to it."""
+        d = len(start)
+        first = Reference([1.0], start[None], np.eye(d)[None], [1])
+        belief = Belief(first, first)
+
+        def path_of(ladder: Ladder) -> Path:
+            return self.frame.path(ladder, Ladder([1.0]), self.frame.references(belief.safe_end, belief.quick_end))
+
+        run = Heating(self.engine, self.leaves, self.engine.start(path_of(Ladder([1.0]))), path_of, self.report)
+        cold = settled(run, settings)
+        values = cold.trace.values.reshape(-1, d)
+        centre, spread = values.mean(axis=0), np.cov(values.T).reshape(d, d)
+        scale = np.diag(np.maximum(np.diag(spread), (1e-6 * (1.0 + np.abs(centre))) ** 2))
+        safe_end = wide_around(centre, scale, np.zeros((d, d)))
+        quick_end = assemble(np.zeros(1), centre[None], lower_factor(scale)[None], 5)
+        belief = Belief(quick_end, safe_end)
+        run.states = self.engine.on_rung(run.states, 0, path_of(Ladder([1.0])))
+        pilot = heated(run, cold, has_base=True)
+        path = path_of(pilot.ladder)
+        return pilot, Schedule(path, np.zeros(len(path)), pilot.settings), belief
+
+    def _learn(self, pool: Pool, belief: Belief, before: Schedule) -> tuple[Belief, Schedule]:
+        """Learn the mixture, the safe end, both ladders, the pseudo-prior and the shapes of moves from all rounds."""
+        try:
+            belief = self._believed(pool, belief)
+            references = self.frame.references(belief.safe_end, belief.quick_end)
+            known = pool.along(self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references))
+            schedule = next_schedule(known, self.frame, before, self.objective, "simulated")
+            return belief, reshaped(schedule, self.leaves, known)
+        except EstimatorError:  # rounds that do not overlap: keep what there is, the next one knows more
+            return belief, before
+
+    def _believed(self, pool: Pool, belief: Belief) -> Belief:
+        """Look for modes from where chains have been, and fit the mixture to all draws and modes."""
+        references = self.frame.references(belief.safe_end, belief.quick_end)
+        known = pool.along(self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references))
+        path = known.path
+        log_target = path.log_target(known.terms)
+        modes = self._modes(known.values, log_target, belief.modes)
+        log_z = known.log_normalisers(path)  # quick end, target, safe end
+        log_normaliser = log_z[path.target] - log_z[0 if pool.stages[-1].path.target else -1]
+        k = 1.0 - WARMER / np.sqrt(known.values.shape[1])
+        warm = k * path.target_coefficients + (1.0 - k) * path.legs[SAFE].end
+        order = pool.by_halves_of_chains
+        log_w = known.log_weights(warm)
+        quick = learnt_reference(
+            known.values[order], log_w[order], belief.quick_end, modes, float(log_normaliser), self.rng
+        )
+        return Belief(quick, safe_end_around(quick), modes)
+
+    def _modes(self, values: Floats, heights: Floats, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
+        """Climb from draws that no known mode explains; as many calls as the draws took, at the most a quarter."""
+        inside = heights > -np.inf
+        places, heights = values[inside], heights[inside]
+        if not len(places):
+            return modes
+        surface = Surface(self.log_density, values.shape[1], most_calls=max(len(values), 4096))
+        try:
+            if not modes:
+                modes = find_modes(surface, [places[np.argmax(heights)]])
+            return heaviest(scouted(surface, modes, None, (places, heights), self.rng))
+        except TooManyCalls:  # a surface too rough to climb
+            return modes
+
+    def _rescaled(self, schedule: Schedule, trace: Trace, number: int) -> Schedule:
+        if not schedule.settings:
+            return schedule
+        mean, count = kernel_settings.acceptance_by_rung(trace, rung_before(trace), len(schedule.path))
+        gain = 1.0 / (1 + number) ** 0.6
+        return replace(schedule, settings=kernel_settings.rescaled(schedule.settings, self.leaves, mean, count, gain))
+
+
+def _is_stuck(last: Round, spent: int, n_iterations: int) -> bool:
+    """Whether chains came round too seldom, and there is something left of as much time again."""
+    return last.n_round_trips < ENOUGH_TRIPS and spent < 2 * n_iterations
+
+
+def _rounded(n: float) -> int:
+    return max(1, round(n / QUANTUM)) * QUANTUM
+
+
+def _stage_of(pilot: Pilot, path: Path) -> Stage:
+    """Put the rungs of a pilot together, as if they were one round."""
+    lengths = [rung.energy.size for rung in pilot.rungs]
+    line = path.rungs_of(SAFE)
+    values = np.concatenate([rung.trace.values.reshape(n, -1) for rung, n in zip(pilot.rungs, lengths, strict=True)])
+    terms = np.concatenate([rung.trace.terms.reshape(n, -1) for rung, n in zip(pilot.rungs, lengths, strict=True)])
+    terms = path.with_reference_terms(values, terms)
+    rung = np.repeat(line, lengths)
+    return Stage.unweighted(path, values, terms, rung)

@@ -1,0 +1,167 @@
+"""The draws of all rounds put together, each round with the path it was run along, and weighed by MBAR.
+
+Every term can be evaluated on every draw, references of later rounds too: no log density of the user's is called again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from tempering.engines.trace import Schedule, Trace
+from tempering.errors import EstimatorError
+from tempering.estimators.mbar import mbar_from_terms
+from tempering.learning.density_of_states import DensityOfStates
+from tempering.learning.limits import DRAWS_OF_A_ROUND, ROUNDS_REMEMBERED
+from tempering.path import Path, weighted_terms
+from tempering.path.reference import Reference
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Some draws of one round, evenly thinned, and what they were made with."""
+
+    path: Path
+    log_pseudo_prior: Floats
+    values: Floats  # (draw, coordinate); no coordinates for a model object, whose states are its own
+    terms: Floats  # (draw, term), of this round's path
+    rung: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, trace: Trace, schedule: Schedule) -> Stage:
+        """Take a round's draws, chain after chain."""
+        n = trace.rung.size
+        rows = np.linspace(0, n - 1, min(n, DRAWS_OF_A_ROUND)).astype(int)
+        chain, draw = np.unravel_index(rows, trace.rung.shape)
+        has_values = isinstance(trace.values, np.ndarray) and schedule.settings
+        values = trace.values[chain, draw] if has_values else np.empty((rows.size, 0))
+        terms, rung = trace.terms[chain, draw], trace.rung[chain, draw].astype(np.int64)
+        return cls(schedule.path, np.asarray(schedule.log_pseudo_prior), np.asarray(values, float), terms, rung)
+
+    @classmethod
+    def unweighted(cls, path: Path, values: Floats, terms: Floats, rung: NDArray[np.int64]) -> Stage:
+        """Take draws of fixed rungs, whose normalisers are not known yet: neighbours are bridged to neighbours."""
+        fit = mbar_from_terms(terms, path.coefficients, rung, path.target_coefficients)
+        visits = np.maximum(np.bincount(rung, minlength=len(path)), 0.5)
+        return cls(path, np.log(visits) - fit.log_normalisers, values, terms, rung)
+
+    @property
+    def log_normalisers(self) -> Floats:
+        """Log Z of each rung relative to the target, from how often rungs were visited."""
+        visits = np.bincount(self.rung, minlength=len(self.path))
+        log_z = np.log(np.maximum(visits, 0.5)) - self.log_pseudo_prior
+        return np.asarray(log_z - log_z[self.path.target])
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The last rounds."""
+
+    stages: tuple[Stage, ...] = ()
+
+    def with_round(self, trace: Trace, schedule: Schedule) -> Pool:
+        """Add a round; of those before only the last few are remembered, for they were further from equilibrium."""
+        return Pool((*self.stages, Stage.of(trace, schedule))[-ROUNDS_REMEMBERED:])
+
+    @cached_property
+    def values(self) -> Floats:
+        """Positions of all draws."""
+        return np.concatenate([stage.values for stage in self.stages])
+
+    @property
+    def by_halves_of_chains(self) -> NDArray[np.intp]:
+        """All draws, those of the first half of every round's chains first: neighbours in a chain are alike."""
+        starts = np.cumsum([0, *(len(stage.rung) for stage in self.stages)])
+        middles = [(a + b) // 2 for a, b in pairwise(starts)]
+        first = [np.arange(a, b) for a, b in zip(starts, middles, strict=False)]
+        second = [np.arange(a, b) for a, b in zip(middles, starts[1:], strict=True)]
+        return np.concatenate([*first, *second])
+
+    @cached_property
+    def own_terms(self) -> Floats:
+        """The terms that do not depend on a reference."""
+        return np.concatenate([stage.terms[:, : _n_own(stage.path)] for stage in self.stages])
+
+    @cached_property
+    def log_mixture(self) -> Floats:
+        """Log of the density that all draws together are drawn from, up to a constant."""
+        references = list(dict.fromkeys(q for stage in self.stages for q in stage.path.references))
+        columns = [self.own_terms, *(q.log_density(self.values)[:, None] for q in references)]
+        rows, rung, start, first = [], [], [], 0
+        for stage in self.stages:
+            rows.append(_embedded(stage.path, self.own_terms.shape[1], references))
+            rung.append(stage.rung + first)
+            start.append(stage.log_normalisers)
+            first += len(stage.path)
+        target = np.zeros(self.own_terms.shape[1] + len(references))
+        fit = mbar_from_terms(
+            np.concatenate(columns, axis=1), np.concatenate(rows), np.concatenate(rung), target,
+            log_normalisers=np.concatenate(start),
+        )  # fmt: skip
+        return np.where(fit.possible, fit.log_mixture, np.inf)
+
+    def along(self, path: Path) -> Known:
+        """Say what the draws know of a path, whichever references it has."""
+        return Known(path, self.values, path.with_reference_terms(self.values, self._room_for(path)), self.log_mixture)
+
+    def _room_for(self, path: Path) -> Floats:
+        return np.concatenate([self.own_terms, np.zeros((len(self.own_terms), len(path.references)))], axis=1)
+
+
+def _n_own(path: Path) -> int:
+    return path.target_coefficients.size - len(path.references)
+
+
+def _embedded(path: Path, n_own: int, references: list[Reference]) -> Floats:
+    """Return the coefficients of a path's rungs for the own terms and all references of all rounds."""
+    rows = np.zeros((len(path), n_own + len(references)))
+    rows[:, :n_own] = path.coefficients[:, :n_own]
+    for i, reference in enumerate(path.references):
+        rows[:, n_own + references.index(reference)] += path.coefficients[:, n_own + i]
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """All draws with their terms along a path, and the log of the density they are drawn from."""
+
+    path: Path
+    values: Floats
+    terms: Floats
+    log_mixture: Floats
+
+    def log_weights(self, coefficients: Floats) -> Floats:
+        """Return the log weight of every draw towards the density with these coefficients."""
+        return weighted_terms(coefficients, self.terms) - self.log_mixture
+
+    def log_normalisers(self, path: Path) -> Floats:
+        """Return log Z of every rung of a path with the same terms, up to one constant."""
+        return np.array([logsumexp(self.log_weights(c)) for c in path.coefficients])
+
+    def density_of_states(self, leg: int) -> DensityOfStates:
+        """Return what is tempered along a leg, as the draws know it."""
+        energy = self.path.energy(self.terms, leg)
+        log_share = self.log_weights(self.path.legs[leg].end)
+        kept = (energy > -np.inf) & (log_share > -np.inf)
+        if not kept.any():
+            raise EstimatorError("No draw lies where the target has mass: sample for longer.")
+        return DensityOfStates.weighted(energy[kept], log_share[kept])
+
+    def share_inside(self, leg: int) -> float:
+        """Return the share of the density at a leg's end that lies where the target has mass."""
+        energy = self.path.energy(self.terms, leg)
+        log_share = self.log_weights(self.path.legs[leg].end)
+        inside = logsumexp(log_share[energy > -np.inf])
+        return float(np.exp(inside - logsumexp(log_share)))
+
+    def effective(self, coefficients: Floats) -> float:
+        """Return the effective number of draws towards a density, by their weights alone."""
+        log_w = self.log_weights(coefficients)
+        return float(np.exp(2 * logsumexp(log_w) - logsumexp(2 * log_w)))

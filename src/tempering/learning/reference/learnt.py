@@ -1,0 +1,78 @@
+"""What a round teaches about the quick leg's mixture: refit it, or begin anew, and never lose a known mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.errors import EstimatorError
+from tempering.learning.reference.fitted import MISSED
+from tempering.learning.reference.from_draws import SIZES, Split, best_of_clusters
+from tempering.learning.reference.modes import Mode
+from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, refit_reference
+from tempering.path.reference import Reference
+
+Floats = NDArray[np.float64]
+
+
+def learnt_reference(
+    values: Floats,
+    log_weights: Floats,
+    old: Reference,
+    modes: Sequence[Mode],
+    log_normaliser: float,
+    rng: np.random.Generator,
+) -> Reference:
+    """Return the mixture under which draws that were not fitted to are most likely.
+
+    Parameters
+    ----------
+    values : ndarray, shape (draw, d)
+        Ordered so that the first half of them comes from other chains than the second.
+    log_weights : ndarray, shape (draw,)
+        Log weight of every draw towards what is to be described.
+    old : Reference
+        The last one, to be refitted.
+    modes : sequence of Mode
+        Summits that were climbed to. Those that a mixture misses get a component of their own.
+    log_normaliser : float
+        Log of the integral of the density that the modes' heights are of.
+    rng : Generator
+    """
+    begun = with_missed(old, modes, log_normaliser)
+    used = np.isfinite(log_weights)
+    if used.sum() < 2 * values.shape[1] + 2:
+        return begun
+    split = Split(values[used], log_weights[used])
+    candidates = [begun]
+    try:
+        candidates += [refit_reference(begun, *split.fitting), best_of_clusters(split, rng)]
+    except (EstimatorError, np.linalg.LinAlgError):  # draws that hardly differ: what is known stays
+        return begun
+    best = max(candidates, key=split.log_likelihood)
+    refitted = refit_reference(best, split.values, split.log_weights)
+    return with_missed(refitted, modes, log_normaliser)
+
+
+def with_missed(reference: Reference, modes: Sequence[Mode], log_normaliser: float) -> Reference:
+    """Add components for the modes whose summits a reference misses, with their Laplace masses."""
+    if not modes:
+        return reference
+    summits = np.array([mode.position for mode in modes])
+    log_ratio = np.array([mode.log_height for mode in modes]) - reference.log_density(summits) - log_normaliser
+    missing = np.flatnonzero(log_ratio > np.log(MISSED))
+    if missing.size == 0:
+        return reference
+    log_masses = np.array([modes[i].log_mass for i in missing]) - log_normaliser
+    order = missing[np.argsort(-log_masses)][: SIZES[-1]]
+    masses = np.clip(np.exp(np.minimum(np.sort(log_masses)[::-1][: SIZES[-1]], 0.0)), LEAST_WEIGHT, 1.0)
+    room = max(SIZES[-1] - order.size, 0)
+    kept = np.sort(np.argsort(-reference.weights[:-1], kind="stable")[:room])  # the lightest make way
+    return assemble(
+        np.log(np.append(reference.weights[kept], masses)),
+        np.concatenate([reference.means[kept], summits[order]]),
+        np.concatenate([reference.factors[kept], np.array([modes[i].factor for i in order])]),
+        int(reference.degrees_of_freedom[0]),
+    )

@@ -1,0 +1,190 @@
+"""Two legs to one target: from known draws to the next path, its ladders, its pseudo-prior and its moves.
+
+The safe leg starts from a density that reaches everywhere, the quick leg from a mixture fitted to what is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempering.engines.trace import Schedule
+from tempering.kernels.settings import Settings
+from tempering.learning import kernel_settings
+from tempering.learning.density_of_states import DensityOfStates
+from tempering.learning.ladder_choice import choose_ladder, choose_quick_ladder, score_of
+from tempering.learning.limits import (
+    LEAST_SAFE,
+    MOST_FRESH,
+    MOST_SAFE,
+    OCCUPANCIES,
+    SAFE_FREEDOM,
+    SAFE_REACH_OF_A_MODE,
+    SAFE_REACH_OF_ALL,
+)
+from tempering.learning.pool import Known
+from tempering.learning.reference.refit import lower_factor
+from tempering.path import NO_SOURCE, Ladder, Leg, Path
+from tempering.path.reference import Reference
+
+Floats = NDArray[np.float64]
+
+SAFE, QUICK = 0, 1
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What all paths of two legs to one target have in common."""
+
+    has_prior: bool  # then it is the safe end; else a Student distribution is
+    can_draw: bool  # from the prior
+
+    @property
+    def terms(self) -> tuple[str, str, str]:
+        """Names of the terms."""
+        safe = "log prior" if self.has_prior else "log safe end"
+        return ("log likelihood" if self.has_prior else "log density"), safe, "log quick end"
+
+    def path(self, safe: Ladder, quick: Ladder, references: tuple[Reference, ...]) -> Path:
+        """Return the path with these ladders; references are the mixtures among the terms, the quick end's last."""
+        source = 1 if self.can_draw or not self.has_prior else NO_SOURCE
+        return Path(
+            [1.0, 1.0, 0.0] if self.has_prior else [1.0, 0.0, 0.0],
+            [
+                Leg("safe", np.array([0.0, 1.0, 0.0]), safe, source),
+                Leg("quick", np.array([0.0, 0.0, 1.0]), quick, 2),
+            ],
+            self.terms,
+            references,
+        )
+
+    def example_path(self, start: Floats) -> Path:
+        """Return a path with the terms of all others, for its shape."""
+        dummy = Reference([1.0], start[None], np.eye(len(start))[None], [1])
+        return self.path(Ladder([1.0]), Ladder([1.0]), self.references(dummy, dummy))
+
+    def references(self, safe_end: Reference, quick_end: Reference) -> tuple[Reference, ...]:
+        """Return the references of a path."""
+        return (quick_end,) if self.has_prior else (safe_end, quick_end)
+
+
+def wide_around(centre: Floats, of_a_mode: Floats, of_all: Floats) -> Reference:
+    """Return a Student distribution that reaches far beyond what is known.
+
+    Parameters
+    ----------
+    centre : ndarray, shape (d,)
+    of_a_mode, of_all : ndarray, shape (d, d)
+        Covariances: of what is around one summit, and of all that is known.
+    """
+    scale = SAFE_REACH_OF_A_MODE**2 * of_a_mode + SAFE_REACH_OF_ALL**2 * of_all
+    return Reference([1.0], centre[None], lower_factor(scale)[None], [SAFE_FREEDOM])
+
+
+def safe_end_around(quick: Reference) -> Reference:
+    """Return the safe end of a bare density around what the mixture of all that is known describes."""
+    weights = quick.weights[:-1] / quick.weights[:-1].sum()
+    means, factors = quick.means[:-1], quick.factors[:-1]
+    centre = means.mean(axis=0)  # every component counts the same: which of them are heavy may not be known yet
+    spread = quick.degrees_of_freedom[:-1] / np.maximum(quick.degrees_of_freedom[:-1] - 2.0, 0.5)
+    within = np.einsum("c,cij,ckj->ik", weights * np.minimum(spread, 3.0), factors, factors)
+    between = (means - centre).T @ (means - centre) / len(means)
+    return wide_around(centre, within, within + between)
+
+
+def next_schedule(known: Known, frame: Frame, before: Schedule, objective: str, method: str) -> Schedule:
+    """Choose both ladders for what they will do, and all that belongs to them.
+
+    ``known`` is along a path with the references of the next round; its ladders do not matter.
+    """
+    states = [known.density_of_states(leg) for leg in (SAFE, QUICK)]
+    safe = choose_ladder(states[SAFE], 0.0, objective, method)
+    quick = choose_quick_ladder(states[QUICK], objective, method)
+    path = frame.path(safe, quick, known.path.references)
+    log_z = known.log_normalisers(path)
+    aim = aimed_visits(path, states, objective, method)
+    log_p = np.log(aim) - log_z
+    settings = carried_over(before.settings, before.path, path)
+    fresh = fresh_shares(path, states, [known.share_inside(leg) for leg in (SAFE, QUICK)])
+    settings = tuple(s._replace(fresh=fresh) for s in settings)
+    return Schedule(path, log_p - log_p[path.target], settings)
+
+
+def aimed_visits(path: Path, states: list[DensityOfStates], objective: str, method: str) -> Floats:
+    """Return the share of the visits that each rung is to have: by usefulness, and the safe leg never too few.
+
+    Within a leg as the root of what a draw is worth; between legs by what each brings per model call.
+    """
+    shares = np.zeros(len(path))
+    scores = []
+    for leg in (SAFE, QUICK):
+        ladder = path.legs[leg].ladder
+        useful = states[leg].ess_fraction(ladder.inverse_temperatures)
+        aim = np.clip(np.sqrt(useful / np.mean(useful)), *OCCUPANCIES)
+        rungs = path.rungs_of(leg)
+        scores.append(max(score_of(states[leg], ladder, objective, method), 1e-12))
+        shares[rungs[1:]] = aim[1:] / max(aim[1:].sum(), 1e-300)
+    safe = float(np.clip(scores[SAFE] / (scores[SAFE] + scores[QUICK]), LEAST_SAFE, MOST_SAFE))
+    others = 1.0 - 1.0 / len(path) * 1.5
+    shares[path.rungs_of(SAFE)[1:]] *= safe * others
+    shares[path.rungs_of(QUICK)[1:]] *= (1.0 - safe) * others
+    shares[path.target] = 1.0 - others
+    return shares / shares.sum()
+
+
+def fresh_shares(path: Path, states: list[DensityOfStates], inside: list[float]) -> Floats:
+    """Let each rung propose draws of its source, the more often the more of them it accepts.
+
+    By the root: where one in a hundred is accepted, every tenth proposal is spent on it, for it may cross to a mode.
+    """
+    fresh = np.zeros(len(path))
+    for leg in (SAFE, QUICK):
+        if path.legs[leg].source != NO_SOURCE:
+            accepted = states[leg].acceptance_of_fresh(path.legs[leg].ladder) * inside[leg]
+            fresh[path.rungs_of(leg)] = np.minimum(np.sqrt(accepted), MOST_FRESH)
+    return fresh
+
+
+def carried_over(settings: tuple[Settings, ...], old: Path, new: Path) -> tuple[Settings, ...]:
+    """Carry settings from one path to another, leg by leg; a leg that is new begins with those of the target."""
+    parts = []
+    for leg in (SAFE, QUICK):
+        rungs = old.rungs_of(leg)
+        rows = tuple(Settings(*(None if part is None else part[rungs] for part in s)) for s in settings)
+        parts.append(kernel_settings.carried_over(rows, old.legs[leg].ladder, new.legs[leg].ladder))
+
+    def on_line(safe: Any, quick: Any) -> Any:
+        return None if safe is None else np.concatenate([quick[:0:-1], safe])
+
+    return tuple(
+        Settings(*(on_line(a, b) for a, b in zip(safe, quick, strict=True)))
+        for safe, quick in zip(parts[SAFE], parts[QUICK], strict=True)
+    )
+
+
+def nearest_rungs(old: Path, new: Path, rung: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the rungs of a new path nearest to where chains were on the old one: the same leg, the nearest k."""
+    k = old.inverse_temperatures[rung]
+    is_quick = rung < old.target
+    found = np.empty(rung.shape, dtype=np.int64)
+    for leg, mine in ((SAFE, ~is_quick), (QUICK, is_quick)):
+        rungs = new.rungs_of(leg)
+        gaps = np.abs(np.subtract.outer(k[mine], new.legs[leg].ladder.inverse_temperatures))
+        found[mine] = rungs[np.argmin(gaps, axis=-1)]
+    return found
+
+
+def reshaped(schedule: Schedule, leaves: Any, known: Known) -> Schedule:
+    """Learn the shapes of all rungs from all draws, weighted towards each."""
+    if not schedule.settings:
+        return schedule
+    inside = np.flatnonzero(np.isfinite(known.log_mixture))
+    rows = inside[:: max(1, len(inside) // kernel_settings.DRAWS_FOR_SHAPE)]
+    some = replace(known, values=known.values[rows], terms=known.terms[rows], log_mixture=known.log_mixture[rows])
+    log_weights = np.stack([some.log_weights(c) for c in schedule.path.coefficients])
+    reached = np.isfinite(log_weights).any(axis=1)
+    log_weights[~reached] = log_weights[schedule.path.target] if reached[schedule.path.target] else 0.0
+    return replace(schedule, settings=kernel_settings.reshaped(schedule.settings, leaves, some.values, log_weights))
