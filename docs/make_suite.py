@@ -1,6 +1,6 @@
 """Make the picture and the table of the page on the suite.
 
-    python docs/make_suite.py
+python docs/make_suite.py
 """
 
 from pathlib import Path

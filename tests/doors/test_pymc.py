@@ -114,7 +114,7 @@ def test_pytensors_functions_serve_where_jax_cannot(monkeypatch):
     def fail(*_):
         raise NotImplementedError
 
-    monkeypatch.setattr(front_door._PyMCModel, "_jax_target", fail)
+    monkeypatch.setattr(front_door.PyMCModel, "_jax_target", fail)
     target = target_from_pymc(constrained())
     position = target.sample_base(np.random.default_rng(5))
     assert float(target.energy(position)) == pytest.approx(float(by_jax.energy(position)), rel=1e-10)

@@ -225,7 +225,7 @@ def _module(name: str) -> ModuleType:
             raise InputError(
                 f"The module {name!r} must be imported without an error, but: {type(error).__name__}: {error}."
             ) from error
-        _USER_FILES.update({module.__file__} if getattr(module, "__file__", None) else ())
+        _USER_FILES.add(str(getattr(module, "__file__", None)))
         return module
     if not path.is_file():
         raise InputError(f"{name} must be a file, but there is none. Check the path.")

@@ -149,8 +149,8 @@ class UnitCube:
     def __post_init__(self) -> None:
         if not callable(self.transform):
             raise TargetError(
-                f"transform must be a function of a point of the unit cube, but got {type(self.transform).__name__}. Pass "
-                "the function itself."
+                f"transform must be a function of a point of the unit cube, but got {type(self.transform).__name__}. "
+                "Pass the function itself."
             )
         if not isinstance(self.size, int | np.integer) or self.size < 1:
             raise TargetError(f"size must be a whole number of dimensions, at least 1, but got {self.size!r}. Pass it.")

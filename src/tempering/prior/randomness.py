@@ -47,9 +47,8 @@ class FromKey:
     def uniform(self, shape: tuple[int, ...]) -> Any:
         """Draw uniform numbers of (0, 1), neither end among them."""
         import jax
-        import jax.numpy as jnp
 
-        return jax.random.uniform(self._next(), shape, minval=jnp.finfo(float).tiny)
+        return jax.random.uniform(self._next(), shape, minval=float(np.finfo(np.float32).tiny))
 
     def normal(self, shape: tuple[int, ...]) -> Any:
         """Draw standard normal numbers."""

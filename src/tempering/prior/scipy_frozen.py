@@ -41,7 +41,7 @@ _ALIKE: dict[str, Callable[..., ours.Distribution | None]] = {
     "t": lambda shapes, location, scale: ours.StudentT(shapes[0], location, scale),
     "cauchy": lambda _, location, scale: ours.Cauchy(location, scale),
     "uniform": lambda _, location, scale: ours.Uniform(location, location + scale),
-    "beta": lambda shapes, location, scale: ours.Beta(*shapes, location, location + scale),
+    "beta": lambda shapes, location, scale: ours.Beta(shapes[0], shapes[1], location, location + scale),
     "halfnorm": _at_zero(lambda _, scale: ours.HalfNormal(scale)),
     "halfcauchy": _at_zero(lambda _, scale: ours.HalfCauchy(scale)),
     "expon": _at_zero(lambda _, scale: ours.Exponential(1.0 / scale)),
@@ -64,7 +64,7 @@ class FromSciPy(ours.Distribution):
             raise TargetError(f"The parameters of {self.frozen.dist.name} make no distribution: {self.frozen.args}.")
 
     @property
-    def value_shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def value_shape(self) -> tuple[int, ...]:
         """The shape of a value: that of the parameters."""
         return np.shape(self.frozen.median())
 

@@ -1,7 +1,7 @@
 """Densities that take many positions in one call: emulators, simulators, functions on another framework's GPU.
 
-The chains of the vector engine move in lockstep; what JAX cannot trace it calls back, once for all chains. Extra outputs
-(blobs) are kept by the position they belong to, and come back beside the values.
+The chains of the vector engine move in lockstep; what JAX cannot trace it calls back, once for all chains. Extra
+outputs (blobs) are kept by the position they belong to, and come back beside the values.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class Batched:
             )
         if array.shape != (n,):
             raise TargetError(
-                f"A batched {self.name} must return one number for each of {n} positions, shape ({n},), but it returned "
-                f"shape {array.shape}. Sum over all axes but the first."
+                f"A batched {self.name} must return one number for each of {n} positions, shape ({n},), but it "
+                f"returned shape {array.shape}. Sum over all axes but the first."
             )
         return np.asarray(array, dtype=float)
 

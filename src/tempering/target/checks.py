@@ -136,8 +136,8 @@ def _check_proper(log_prior: Callable[[Any], NDArray[np.float64]], here: NDArray
     if flat.size:
         raise TargetError(
             f"A prior must have a finite integral, but log_prior does not fall along coordinate {flat[0] % here.size}: "
-            f"it is {values[0]:.4g} at the start and {values[1 + flat[0]]:.4g} at a distance of {FAR:g}, so that k = 0 is "
-            "no distribution. Give a proper prior, however wide (tempering.prior.Normal(0, 1e3)), or temper the whole "
+            f"it is {values[0]:.4g} at the start and {values[1 + flat[0]]:.4g} at a distance of {FAR:g}, so that k = 0 "
+            "is no distribution. Give a proper prior, however wide (tempering.prior.Normal(0, 1e3)), or temper the whole "
             "density: Target(lambda x: log_likelihood(x) + log_prior(x))."
         )
 
@@ -170,8 +170,8 @@ def _compare(log_prior: Callable[[Any], NDArray[np.float64]], x: NDArray[np.floa
             before, after = float(np.std(x[:, i])), float(np.std(here[:, i]))
     if worst > CUT:
         _warn(
-            f"steps that keep log_prior change the law of its draws, that of {name} most (by {worst:.0f} standard errors;"
-            f" the deviation goes from {before:.3g} to {after:.3g} in {N_STEPS} steps)"
+            f"steps that keep log_prior change the law of its draws, that of {name} most (by {worst:.0f} standard "
+            f"errors; the deviation goes from {before:.3g} to {after:.3g} in {N_STEPS} steps)"
         )
 
 

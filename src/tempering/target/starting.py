@@ -32,8 +32,8 @@ def _points(initial: Any, target: Target) -> tuple[Any, ...]:
         return ()
     if isinstance(initial, str | bytes | bool) or callable(initial):
         raise TargetError(
-            f"initial must be a position, numbers or a dictionary of them, but got {type(initial).__name__}. Pass where "
-            "chains start, or leave it out to start from the prior."
+            f"initial must be a position, numbers or a dictionary of them, but got {type(initial).__name__}. Pass "
+            "where chains start, or leave it out to start from the prior."
         )
     if not isinstance(initial, list):
         return _rows(initial, target)
