@@ -231,7 +231,7 @@ def test_the_options_of_sample_are_those_of_the_function():
     of_python = {"keep", "quantities", "sum_every", "devices"}  # functions, and objects of JAX
     for name in inspect.signature(tp.sample).parameters:
         assert otherwise.get(name, name) in options or name in of_python, name
-    assert {"output", "report", "kernel", "reference", "checkpoint"} <= options
+    assert {"output", "report", "kernel", "path", "checkpoint"} <= options
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_the_options_of_sample_are_those_of_the_function():
         (["sample", "FILE:log_density", "--initial", "here"], "in JSON, but got 'here'"),
         (["sample", "FILE:log_density", "--initial", "0", "--method", "boiled"], "method must be one of"),
         (["sample", "FILE:log_density", "--initial", "0", "--kernel", "best"], "but got 'best'. Choose one"),
-        (["sample", "FILE:log_density", "--initial", "0", "--reference", "best"], "but got 'best'. Choose one"),
+        (["sample", "FILE:log_density", "--initial", "0", "--path", "best"], "but got 'best'. Choose one"),
         (["report", "nothing.zarr"], "must be a run written by save"),
     ],
 )

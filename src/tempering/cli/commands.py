@@ -170,9 +170,9 @@ def sample(
     rung_moves: Annotated[str | None, typer.Option(help="How chains move between rungs.")] = None,
     pseudo_prior: Annotated[str, typer.Option(help="How the weights of the rungs are learnt, or their logs.")] = "mbar",
     objective: Annotated[str, typer.Option(help="What a tuned ladder is best at: hybrid, barrier or ess.")] = "hybrid",
-    reference: Annotated[
-        str, typer.Option(help="What is at k = 0: auto, fit, none, or MODULE:NAME of your own.")
-    ] = "auto",
+    path: Annotated[
+        str | None, typer.Option(help="two_legs, powers, prior, reference, or MODULE:NAME of your own reference.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that share the chains.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
     quiet: Quiet = False,
@@ -189,7 +189,7 @@ def sample(
             ladder=files.parse_ladder(ladder), method=method, kernel=files.parse_kernel(kernel), draws=draws, tune=tune,
             chains=chains, rng=seed, engine=engine, rung_moves=rung_moves,
             pseudo_prior=files.parse_pseudo_prior(pseudo_prior), objective=objective,
-            reference=files.parse_reference(reference), checkpoint=checkpoint, progress=not quiet,
+            path=files.parse_path(path), checkpoint=checkpoint, progress=not quiet,
         )  # fmt: skip
     except KeyboardInterrupt as stop:  # while tuning; later the run returns what there is
         typer.echo(f"tempering: {stop or 'Stopped.'}", err=True)

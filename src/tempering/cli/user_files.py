@@ -28,6 +28,7 @@ KERNELS = {
     "independence": "Independence",
     "hamiltonian": "Hamiltonian",
 }
+PATHS = ("two_legs", "powers", "prior", "reference")
 BLACKJAX_KERNELS = ("mala", "barker", "nuts")
 
 
@@ -186,15 +187,13 @@ def parse_kernel(text: str | None) -> Any:
     raise InputError(f"A kernel must be one of {known}, or MODULE:NAME of your own, but got {text!r}. Choose one.")
 
 
-def parse_reference(text: str) -> Any:
-    """Read a reference: auto, fit, none, or ``MODULE:NAME`` of an object with log_density and sample."""
-    if text in ("auto", "fit"):
+def parse_path(text: str | None) -> Any:
+    """Read a path by its name, or ``MODULE:NAME`` of a reference of the user's: an object with log_density and sample."""
+    if text is None or text in PATHS:
         return text
-    if text == "none":
-        return None
     if ":" in text:
         return _object(text)
-    raise InputError(f"A reference must be auto, fit, none or MODULE:NAME of your own, but got {text!r}. Choose one.")
+    raise InputError(f"A path must be {', '.join(PATHS)} or MODULE:NAME of your own, but got {text!r}. Choose one.")
 
 
 def parse_pseudo_prior(text: str) -> Any:

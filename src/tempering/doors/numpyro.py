@@ -26,8 +26,8 @@ def target_from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) ->
     Parameters
     ----------
     model : callable
-        With continuous latent sites and proper priors. Observed sites and ``numpyro.factor`` are the likelihood. Values that
-        ``obs_mask`` leaves open are drawn with the rest, discrete ones are summed out.
+        With continuous latent sites and proper priors. Observed sites and ``numpyro.factor`` are the likelihood. Values
+        that ``obs_mask`` leaves open are drawn with the rest, discrete ones are summed out.
     *args, **kwargs
         What the model is called with, the data among them.
 
@@ -141,7 +141,7 @@ class NumPyroModel:
         for name, free in position.items():
             if not np.all(np.isfinite(free)):
                 raise TargetError(
-                    f"A chain must start inside the support, but {name!r} is {values.get(name)}. Pass a value inside it."
+                    f"A chain must start inside the support, but {name!r} is {values.get(name)}. Pass another value."
                 )
         return position
 
@@ -282,8 +282,8 @@ def _is_idle_discrete(name: str, site: dict[str, Any]) -> bool:
 def _log_prob(name: str, site: dict[str, Any], *, whole: bool = True) -> Any:
     """Return the log density of a site; in whole, or one for each observation.
 
-    Of what obs_mask leaves open NumPyro masks the entries that are observed, and their numbers would have no law at all:
-    they keep the one of the others, which integrates to one and touches nothing else.
+    Of what obs_mask leaves open NumPyro masks the entries that are observed, and their numbers would have no law at
+    all: they keep the one of the others, which integrates to one and touches nothing else.
     """
     import jax.numpy as jnp
 
@@ -303,7 +303,7 @@ def _dims(site: dict[str, Any]) -> tuple[str, ...]:
     shape = np.shape(site["value"])
     if not frames or any(-f.dim > len(shape) for f in frames):
         return ()
-    n_event = len(shape) - len(frames) if site["type"] == "sample" else len(shape) - len(frames)
+    n_event = len(shape) - len(frames)
     if n_event < 0 or shape[: len(frames)] != tuple(f.size for f in frames):
         return ()
     return (*(f.name for f in frames), *(f"{site['name']}_dim_{i}" for i in range(n_event)))

@@ -328,14 +328,14 @@ def _check_data(model: Any) -> None:
         kinds = {c.__name__ for c in type(rv.owner.op).__mro__}
         if "SimulatorRV" in kinds:
             raise TargetError(
-                f"A likelihood must be a density, but {rv.name!r} is a Simulator, which has none. Use pymc.sample_smc, or "
-                "write the density with pymc.CustomDist or pymc.Potential."
+                f"A likelihood must be a density, but {rv.name!r} is a Simulator, which has none. Use pymc.sample_smc, "
+                "or write the density with pymc.CustomDist or pymc.Potential."
             )
         graph = ancestors([model.rvs_to_values[rv]])
         inside = {c.__name__ for v in graph if v.owner is not None for c in type(v.owner.op).__mro__}
         if "MinibatchRandomVariable" in kinds or "MinibatchIndexRV" in inside:
             raise TargetError(
-                f"A likelihood must take in all data, but {rv.name!r} takes a Minibatch at each call. Pass the whole data."
+                f"A likelihood must take in all data, but {rv.name!r} takes a Minibatch. Pass the whole data."
             )
 
 
@@ -353,8 +353,8 @@ def _check(free: list[Any], transforms: Mapping[Any, Any]) -> None:
             )
         if "LKJCorr" in type(rv.owner.op).__name__:
             raise TargetError(
-                f"Free variables must be mapped to all real numbers, but PyMC maps those of the LKJCorr {rv.name!r} to a "
-                "cube of which only a part are correlations. Use LKJCholeskyCov, which gives correlations too."
+                f"Free variables must be mapped to all real numbers, but PyMC maps those of the LKJCorr {rv.name!r} to "
+                "a cube of which only a part are correlations. Use LKJCholeskyCov, which gives correlations too."
             )
         if "ordered" in str(getattr(transforms[rv], "name", "")):
             raise TargetError(

@@ -51,7 +51,7 @@ class JointPrior:
         if not self.is_vector:
             return position[name]
         place, shape = self._places[name]
-        return position[..., place].reshape(*position.shape[:-1], *shape)
+        return position[..., place].reshape((*position.shape[:-1], *shape))
 
     def _joined(self, free: dict[str, Any], n_lead: int = 0) -> Any:
         if not self.is_vector:

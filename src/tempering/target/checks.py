@@ -137,8 +137,8 @@ def _check_proper(log_prior: Callable[[Any], NDArray[np.float64]], here: NDArray
         raise TargetError(
             f"A prior must have a finite integral, but log_prior does not fall along coordinate {flat[0] % here.size}: "
             f"it is {values[0]:.4g} at the start and {values[1 + flat[0]]:.4g} at a distance of {FAR:g}, so that k = 0 "
-            "is no distribution. Give a proper prior, however wide (tempering.prior.Normal(0, 1e3)), or temper the whole "
-            "density: Target(lambda x: log_likelihood(x) + log_prior(x))."
+            "is no distribution. Give a proper prior, however wide (tempering.prior.Normal(0, 1e3)), or temper the "
+            "whole density: Target(lambda x: log_likelihood(x) + log_prior(x))."
         )
 
 

@@ -161,6 +161,13 @@ class Target:
         return target_from_numpyro(model, *args, **kwargs)
 
     @classmethod
+    def from_stan(cls, posterior: Any, prior: Any) -> Target:
+        """Temper the likelihood of a Stan program; see `tempering.doors.bridgestan.target_of_stan`."""
+        from tempering.doors.bridgestan import target_of_stan
+
+        return target_of_stan(posterior, prior)  # type: ignore[no-any-return]
+
+    @classmethod
     def from_pymc(cls, model: Any) -> Target:
         """Temper the likelihood of a PyMC model; see `tempering.doors.pymc.target_from_pymc`."""
         from tempering.doors.pymc import target_from_pymc
