@@ -11,6 +11,7 @@ from statistical import FALSE_ALARM_RATE, seeded_rng
 from tempering.errors import TargetError
 from tempering.prior import joint_prior
 from tempering.prior.bijections import Circle
+from tempering.target.starting import starting_points
 
 PRIORS = {
     "normal": (tp.prior.Normal(1.0, 2.0), stats.norm(1.0, 2.0)),
@@ -156,6 +157,7 @@ def check_box(run):
     assert abs(side.value - i1(3.0) / i0(3.0)) < 6 * side.standard_error < 0.3
 
 
+@pytest.mark.long
 def test_a_likelihood_and_a_dictionary_are_enough():
     target = tp.Target.from_likelihood(
         lambda a, phi: -0.5 * ((a - 0.3) / 0.1) ** 2 + 3 * jnp.cos(phi),
@@ -167,6 +169,7 @@ def test_a_likelihood_and_a_dictionary_are_enough():
     check_box(run)
 
 
+@pytest.mark.long
 def test_control_a_prior_of_twice_the_width_is_seen():
     target = tp.Target.from_likelihood(
         lambda a, phi: -0.5 * ((a - 0.3) / 0.1) ** 2 + 3 * jnp.cos(phi),
@@ -192,9 +195,21 @@ def test_numpy_likelihoods_and_unit_cubes_give_the_same_evidence():
 
 def test_starting_points_are_values():
     target = tp.Target.from_likelihood(lambda a: -a, {"a": tp.prior.HalfNormal(1.0)})
-    run = tp.sample(target, initial={"a": 0.5}, **SETTINGS)
-    assert run.values["a"].min() > 0
+    (start,) = starting_points({"a": 0.5}, target)
+    assert float(start["a"]) == pytest.approx(np.log(0.5))
     with pytest.raises(TargetError, match="'a' is -1 and its prior is HalfNormal"):
-        tp.sample(target, initial={"a": -1.0}, **SETTINGS)
+        starting_points({"a": -1.0}, target)
     with pytest.raises(TargetError, match=r"names of the priors, \['a'\], but got \['b'\]"):
-        tp.sample(target, initial={"b": 1.0}, **SETTINGS)
+        starting_points({"b": 1.0}, target)
+
+
+def test_chains_start_where_the_data_are_possible():
+    """Under Uniform(0, theta) most draws of the prior have no likelihood."""
+    target = tp.Target.from_likelihood(
+        lambda theta: jnp.where(theta > 12.0, -3 * jnp.log(theta), -jnp.inf), {"theta": tp.prior.Exponential(0.1)}
+    )
+    starts = starting_points(None, target)
+    assert starts
+    assert all(float(target.energy(start)) > -np.inf for start in starts)
+    everywhere = tp.Target.from_likelihood(lambda theta: -theta, {"theta": tp.prior.Exponential(0.1)})
+    assert starting_points(None, everywhere) == ()

@@ -57,7 +57,7 @@ class JointPrior:
         if not self.is_vector:
             return free
         xp, _ = namespace(next(iter(free.values())))
-        flat = [xp.reshape(a, (*np.shape(a)[:n_lead], -1)) for a in free.values()]
+        flat = [xp.reshape(a, (*np.shape(a)[:n_lead], int(np.prod(np.shape(a)[n_lead:])))) for a in free.values()]
         return xp.concatenate(flat, axis=-1)
 
     def log_density(self, position: Any) -> Any:
@@ -182,8 +182,9 @@ class UnitCube:
         """Return the parameters by name, one point of the cube after another."""
         x = np.asarray(positions)
         cube = Interval(0.0, 1.0).forward(x.reshape(-1, self.size))
-        found = np.stack([np.asarray(self.transform(row), dtype=float) for row in cube])
-        found = found.reshape(*x.shape[:-1], -1)
+        rows = [np.asarray(self.transform(row), dtype=float) for row in cube]
+        width = len(rows[0]) if rows else len(np.asarray(self.transform(np.full(self.size, 0.5))))
+        found = np.reshape(rows, (*x.shape[:-1], width))
         return {"x": found} if self._is_vector else {name: found[..., i] for i, name in enumerate(self.names)}
 
     def unconstrain(self, values: Any) -> Any:

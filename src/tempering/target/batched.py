@@ -70,7 +70,11 @@ class Batched:
         leaves, treedef = jax.tree_util.tree_flatten(positions)
         lead = np.shape(leaves[0])[:2]
         shapes = tuple(np.shape(leaf)[2:] for leaf in leaves)
-        rows = [np.asarray(leaf, dtype=float).reshape(-1, *s) for leaf, s in zip(leaves, shapes, strict=True)]
+        n = lead[0] * lead[1]
+        rows = [np.asarray(leaf, dtype=float).reshape(n, *s) for leaf, s in zip(leaves, shapes, strict=True)]
+        if n == 0:
+            empty = self._evaluate([np.ones((1, *s)) for s in shapes], treedef, shapes)[1]
+            return {name: np.empty((*lead, *column.shape[1:]), column.dtype) for name, column in empty.items()}
         found = self._kept.of(_keys(rows), lambda new: self._evaluate([r[new] for r in rows], treedef, shapes)[1])
         return {name: np.stack(list(column)).reshape(*lead, *np.shape(column[0])) for name, column in found.items()}
 
