@@ -171,7 +171,7 @@ def test_still_older_arviz_takes_groups_and_attributes_alone(monkeypatch):
     ("versions", "older"),
     [
         ({"arviz": "0.23.4"}, True),
-        ({"arviz": "0.23.4", "arviz-base": "0.8"}, False),
+        ({"arviz": "0.23.4", "arviz-base": "0.8"}, True),
         ({"arviz": "1.2"}, False),
         ({}, False),
     ],

@@ -137,8 +137,12 @@ TARGETS = {
     "names the function has not": lambda: start({"a": 0.0}, tp.Target(lambda p: p["b"])),
     "a vector for named ones": lambda: start(np.zeros(2), tp.Target(lambda p: -(p["a"] ** 2))),
     "a flat prior": lambda: start(np.zeros(2), tp.Target.from_likelihood(normal, lambda x: 0.0 * x[0])),
-    "a flat prior of NumPy": lambda: start(np.zeros(2), tp.Target.from_likelihood(normal, lambda x: float(np.float64(0)))),
-    "a half flat prior": lambda: start(np.ones(2), tp.Target.from_likelihood(normal, lambda x: jnp.where(x[0] > 0, 0.0, -jnp.inf))),
+    "a flat prior of NumPy": lambda: start(
+        np.zeros(2), tp.Target.from_likelihood(normal, lambda x: float(np.float64(0)))
+    ),
+    "a half flat prior": lambda: start(
+        np.ones(2), tp.Target.from_likelihood(normal, lambda x: jnp.where(x[0] > 0, 0.0, -jnp.inf))
+    ),
     "k = 0 without a base": lambda: sample(ladder=[1.0, 0.0]),
     "a batch of one number": lambda: Batched(lambda x: 0.0)(np.zeros(2)),
     "a batch of vectors": lambda: Batched(lambda x: x)(np.zeros(2)),
@@ -233,14 +237,18 @@ DOORS = {
     "ptemcee: dimensions": lambda: ptemcee.Sampler(4, 1.5, normal, normal, ntemps=2),
     "ptemcee: no ladder": lambda: ptemcee.Sampler(4, 2, normal, normal),
     "ptemcee: no start": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run_mcmc(iterations=3),
-    "ptemcee: start of a shape": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run_mcmc(np.zeros((2, 3, 2)), 3),
+    "ptemcee: start of a shape": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run_mcmc(
+        np.zeros((2, 3, 2)), 3
+    ),
     "ptemcee: no draws": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).log_evidence_estimate(),
     "ptemcee: no run": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run,
     "ptemcee: Tmax alone": lambda: ptemcee.default_beta_ladder(2, None, np.inf),
     "emcee: no function": lambda: emcee.EnsembleSampler(4, 2, None),
     "emcee: start": lambda: emcee.EnsembleSampler(4, 2, normal).run_mcmc(np.zeros(2), 3),
     "emcee: not run": lambda: emcee.EnsembleSampler(4, 2, normal).get_chain(),
-    "emcee: names of blobs": lambda: emcee.EnsembleSampler(4, 2, normal, blob_names=["a"]).run_mcmc(np.zeros((4, 2)), 3),
+    "emcee: names of blobs": lambda: emcee.EnsembleSampler(4, 2, normal, blob_names=["a"]).run_mcmc(
+        np.zeros((4, 2)), 3
+    ),
     "stan: parameters": lambda: target_of_stan(Named(["a"]), Named(["a", "b"])),
     "file: no colon": lambda: find_target("model.py"),
     "file: not there": lambda: find_target("no.py:f"),

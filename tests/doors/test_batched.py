@@ -77,8 +77,8 @@ def test_priors_of_numpy_are_drawn_from_by_generators():
         (lambda x: np.sum(x**2), (), r"one number for each of 1 positions, shape \(1,\), but it returned shape \(\)"),
         (lambda x: x, (), r"but it returned shape \(1, 2\)"),
         (lambda x: 1j * x[:, 0], (), "complex"),
-        (lambda x: (-x[:, 0] ** 2, x[:, 0]), ("a", "b"), "2 blobs .a, b., but it returned 1 blobs"),
-        (lambda x: (-x[:, 0] ** 2, np.ones(7)), ("a",), "'a' must have one entry for each of 1 positions"),
+        (lambda x: (-(x[:, 0] ** 2), x[:, 0]), ("a", "b"), "2 blobs .a, b., but it returned 1 blobs"),
+        (lambda x: (-(x[:, 0] ** 2), np.ones(7)), ("a",), "'a' must have one entry for each of 1 positions"),
     ],
 )
 def test_what_is_no_batch_of_numbers_is_refused(function, blobs, message):

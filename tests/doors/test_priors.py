@@ -43,7 +43,9 @@ def test_densities_are_those_of_scipy(name):
 def test_free_numbers_have_a_density_that_integrates_to_one(name):
     prior, _ = PRIORS[name]
     with np.errstate(all="ignore"):
-        mass, _ = integrate.quad(lambda u: np.exp(prior.log_density_free(np.asarray(u))), -300, 300, limit=500, points=[0])
+        mass, _ = integrate.quad(
+            lambda u: np.exp(prior.log_density_free(np.asarray(u))), -300, 300, limit=500, points=[0]
+        )
     heavy = {"student", "cauchy"}  # which have something beyond 300
     assert mass == pytest.approx(1.0, abs=1e-6 if name not in heavy else 0.01)
 
@@ -61,7 +63,9 @@ def test_draws_have_the_law(name):
     draws = [float(prior.bijection.forward(np.asarray(prior.sample_free(rng)))) for _ in range(2000)]
     assert stats.kstest(draws, exact.cdf).pvalue > FALSE_ALARM_RATE / 2
     assert stats.kstest([float(prior.sample(rng)) for _ in range(1000)], exact.cdf).pvalue > FALSE_ALARM_RATE / 2
-    assert stats.kstest(draws, lambda x: exact.cdf(x + 0.3 * (exact.ppf(0.75) - exact.ppf(0.25)))).pvalue < 1e-6  # control
+    assert (
+        stats.kstest(draws, lambda x: exact.cdf(x + 0.3 * (exact.ppf(0.75) - exact.ppf(0.25)))).pvalue < 1e-6
+    )  # control
 
 
 @pytest.mark.parametrize("name", OF_JAX)
@@ -85,9 +89,9 @@ def test_a_simplex_has_the_law_of_dirichlet():
     x = np.array([0.2, 0.5, 0.3])
     assert float(prior.log_density(x)) == pytest.approx(stats.dirichlet([0.5, 2.0, 3.0]).logpdf(x), rel=1e-12)
     free = prior.bijection.inverse(x)
-    jacobian = np.array([
-        (prior.bijection.forward(free + e) - prior.bijection.forward(free - e))[:2] / 2e-6 for e in 1e-6 * np.eye(2)
-    ])
+    jacobian = np.array(
+        [(prior.bijection.forward(free + e) - prior.bijection.forward(free - e))[:2] / 2e-6 for e in 1e-6 * np.eye(2)]
+    )
     assert float(prior.bijection.log_jacobian(free)) == pytest.approx(np.linalg.slogdet(jacobian)[1], abs=1e-6)
 
 
@@ -97,6 +101,7 @@ def test_a_circle_has_no_edge_and_a_density_of_one():
     assert np.max(np.abs(below - above)) < 1e-7
     np.testing.assert_allclose(circle.forward(circle.inverse(np.array([0.1, 0.6, 0.9]))), [0.1, 0.6, 0.9], rtol=1e-12)
     for prior in (tp.prior.Uniform(0.0, 5.0, periodic=True), tp.prior.VonMises(1.0, 2.0)):
+
         def density(r, angle, prior=prior):
             return r * np.exp(prior.log_density_free(r * np.array([np.cos(angle), np.sin(angle)])))
 
@@ -125,7 +130,9 @@ def test_a_normal_vector_has_its_covariance():
 
 
 def test_values_go_to_free_numbers_and_back():
-    prior = joint_prior({"a": tp.prior.Uniform(0, 2), "b": tp.prior.Normal(0, 1, shape=3), "w": tp.prior.Dirichlet([1, 1])})
+    prior = joint_prior(
+        {"a": tp.prior.Uniform(0, 2), "b": tp.prior.Normal(0, 1, shape=3), "w": tp.prior.Dirichlet([1, 1])}
+    )
     values = {"a": 0.5, "b": np.array([1.0, 2.0, 3.0]), "w": np.array([0.3, 0.7])}
     again = prior.values(prior.unconstrain(values))
     for name, value in values.items():

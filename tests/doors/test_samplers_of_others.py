@@ -75,7 +75,13 @@ def test_a_pool_is_used():
                 return list(executor.map(function, items))
 
     made = ptemcee.Sampler(
-        2, 1, lambda x: -0.5 * float(x[0] ** 2), lambda x: -0.5 * float(x[0] ** 2), betas=[1.0, 0.0], pool=Pool(), random=1
+        2,
+        1,
+        lambda x: -0.5 * float(x[0] ** 2),
+        lambda x: -0.5 * float(x[0] ** 2),
+        betas=[1.0, 0.0],
+        pool=Pool(),
+        random=1,
     )
     made.run_mcmc(np.zeros((2, 2, 1)), 16)
     assert Pool.calls > 16
@@ -94,7 +100,8 @@ def test_ladders_go_from_one_to_the_hottest(options, ends):
 
 def two_modes(x, distance):
     log_density = np.logaddexp(
-        np.log(0.8) - 0.5 * np.sum((x - distance) ** 2, axis=-1), np.log(0.2) - 0.5 * np.sum((x + distance) ** 2, axis=-1)
+        np.log(0.8) - 0.5 * np.sum((x - distance) ** 2, axis=-1),
+        np.log(0.2) - 0.5 * np.sum((x + distance) ** 2, axis=-1),
     )
     return log_density, x[..., 0] - x[..., 1]
 

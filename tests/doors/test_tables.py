@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from exact_runs import exact_run
 
+from exact_runs import exact_run
 from tempering.doors import tables
 from tempering.errors import InputError
 from tempering.report.notebook import diagnosis_html, evidence_html, run_html

@@ -8,9 +8,9 @@ from tempering.cli.user_files import (
     find_target,
     parse_kernel,
     parse_ladder,
+    parse_path,
     parse_position,
     parse_pseudo_prior,
-    parse_path,
     sample_file,
 )
 from tempering.errors import InputError, SamplerError

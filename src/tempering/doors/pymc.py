@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,14 @@ def _import_pymc() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # ArviZ, which PyMC imports, announces its successor
         return imported("pymc", what="A PyMC model", install="tempering[pymc]")
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Compile by PyTensor without its advice on how it should have been installed."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
+        yield
 
 
 def _import_jaxifier() -> Any:
@@ -152,7 +161,8 @@ class PyMCModel:
         import pytensor
 
         rngs, drawn = self._prior_graph()
-        draw = pytensor.function(rngs, drawn, on_unused_input="ignore")
+        with _without_advice():
+            draw = pytensor.function(rngs, drawn, on_unused_input="ignore")
         return lambda rng: dict(zip(self.names, draw(*rng.spawn(len(rngs))), strict=True))
 
     def _compiled_target(self, log_likelihood: Any, log_prior: Any, shown: Sequence[Any]) -> Target:
@@ -206,7 +216,8 @@ class PyMCModel:
         inputs = [plain.rvs_to_values[rv] for rv in plain.free_RVs]
         terms = plain.logp(vars=list(plain.observed_RVs), sum=False)
         names = [rv.name for rv in plain.observed_RVs]
-        function = plain.compile_fn(terms, inputs=inputs, point_fn=False, on_unused_input="ignore")
+        with _without_advice():
+            function = plain.compile_fn(terms, inputs=inputs, point_fn=False, on_unused_input="ignore")
         idle = plain.initial_point(0)  # of discrete variables that nothing depends on
         lead = next(iter(values.values())).shape[:2]
         given = {
@@ -228,7 +239,8 @@ class PyMCModel:
         shared = [v for v in ancestors(new) if v.owner is None and isinstance(v.type, RandomType)]
         rngs = [v.type(name=f"rng_{i}") for i, v in enumerate(shared)]
         new = clone_replace(new, dict(zip(shared, rngs, strict=True)))
-        draw = pytensor.function([*inputs.values(), *rngs], new, on_unused_input="ignore")
+        with _without_advice():
+            draw = pytensor.function([*inputs.values(), *rngs], new, on_unused_input="ignore")
         generator = np.random.default_rng(rng)
         rows = _rows(values, [rv.name for rv in self.free])
         drawn = [draw(*row, *generator.spawn(len(rngs))) for row in rows]
