@@ -130,8 +130,8 @@ class PyMCModel:
         import jax
 
         get_jaxified_graph = _import_jaxifier()
-        energy = _on_positions(self.names, get_jaxified_graph(self.inputs, [log_likelihood]))
-        base = _on_positions(self.names, get_jaxified_graph(self.inputs, [log_prior]))
+        energy = _on_jax_positions(self.names, get_jaxified_graph(self.inputs, [log_likelihood]))
+        base = _on_jax_positions(self.names, get_jaxified_graph(self.inputs, [log_prior]))
         sample_prior = self._drawn_by_jax(get_jaxified_graph)
         with jax.enable_x64(True):
             position = jax.eval_shape(sample_prior, jax.random.key(0))
@@ -311,6 +311,17 @@ def _stacked(rows: list[Any], names: list[str], values: Mapping[str, NDArray[Any
 
 def _on_positions(names: list[str], function: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
     return lambda position: function(*(position[name] for name in names))[0]
+
+
+def _on_jax_positions(names: list[str], function: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+    """Hand over JAX arrays always: some pieces of PyMC's graphs take no NumPy ones."""
+
+    def of_position(position: dict[str, Any]) -> Any:
+        import jax.numpy as jnp
+
+        return function(*(jnp.asarray(position[name]) for name in names))[0]
+
+    return of_position
 
 
 def _sum(terms: list[Any]) -> Any:
