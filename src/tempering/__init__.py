@@ -20,6 +20,7 @@ from tempering.runs.draws import TemperedDraws
 from tempering.runs.joining import join
 from tempering.runs.sampling import sample
 from tempering.runs.sums import TemperedSums
+from tempering.runs.until import Until
 from tempering.target import Target
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "TemperedDraws",
     "TemperedSums",
     "TemperingError",
+    "Until",
     "combine",
     "join",
     "kernels",

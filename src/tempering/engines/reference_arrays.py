@@ -5,6 +5,7 @@ Components are padded with ones that weigh nothing, up to a number at which a re
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -44,6 +45,7 @@ def n_padded(n_components: int, dimension: int) -> int:
     return 1 << (max(n_components, least) - 1).bit_length()
 
 
+@lru_cache(maxsize=16)
 def arrays_of(reference: Reference) -> ReferenceArrays:
     """Return the arrays of a reference; one component alone is not padded."""
     n, d = reference.means.shape

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tempering.compiling.functions import bind, compiled
 from tempering.engines import loops
 from tempering.engines.scalar_pieces import Pieces, quiet, raise_not_finite
-from tempering.engines.trace import Schedule, Trace
+from tempering.engines.trace import Places, Schedule, Trace
 from tempering.kernels.scalar import stacked_references
 from tempering.path import Path
 from tempering.randomness import stream
@@ -107,12 +107,12 @@ class ScalarEngine:
         run_all = map if self._threads is None else self._threads.map
         return list(run_all(advance, range(len(states)), states)), Trace(*outputs)
 
-    def on_rung(self, states: list[Chain], rung: Any, path: Path | None = None) -> list[Chain]:
-        """Put every chain on a rung: one for all, or one each; of a ``path`` with other references, perhaps."""
+    def on_rung(self, states: list[Chain], rung: Any, places: Places | None = None) -> list[Chain]:
+        """Put every chain on a rung: one for all, or one each; at other ``places``, perhaps."""
         rungs = np.broadcast_to(rung, len(states))
         return [
-            replace(state, rung=int(r), particle=_on_path(state.particle, path))
-            for state, r in zip(states, rungs, strict=True)
+            replace(state, rung=int(r), particle=_put_at(state.particle, places, i))
+            for i, (state, r) in enumerate(zip(states, rungs, strict=True))
         ]
 
     def n_invalid(self, states: list[Any]) -> int:
@@ -175,14 +175,12 @@ class ScalarEngine:
         return self._fast(*arguments)
 
 
-def _on_path(particle: Any, path: Path | None) -> Any:
-    """Return a particle with the terms of a path's references evaluated anew."""
-    if path is None or not path.references:
+def _put_at(particle: Any, places: Places | None, row: int) -> Any:
+    """Return a particle at one of some places."""
+    if places is None:
         return particle
-    x, proposal, here, there = particle
-    after = here.copy()
-    after[:-1] = path.with_reference_terms(x, here[:-1])
-    return x, proposal, after, there
+    _, proposal, here, there = particle
+    return np.array(places.values[row]), proposal, np.append(places.terms[row], here[-1]), there
 
 
 def _signature(arguments: tuple[Any, ...], pieces: Pieces) -> Any:

@@ -39,6 +39,21 @@ class Trace(NamedTuple):
     acceptance: NDArray[np.float32]  # (chain, draw, simple kernel); NaN where a kernel was not tried
 
 
+class Places(NamedTuple):
+    """Where chains are: flat positions and their terms, one row a chain."""
+
+    values: NDArray[np.float64]  # (chain, coordinate)
+    terms: NDArray[np.float64]  # (chain, term)
+
+    def along(self, path: Path) -> Places:
+        """Return the same places with the terms of a path's references."""
+        return Places(self.values, path.with_reference_terms(self.values, self.terms))
+
+    def of(self, rows: Any) -> Places:
+        """Return the places of some chains."""
+        return Places(self.values[rows], self.terms[rows])
+
+
 class Engine(Protocol):
     """How chains are executed. States are opaque; equal seeds give equal chains, whatever their number."""
 
@@ -52,8 +67,8 @@ class Engine(Protocol):
     def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
         """Advance all chains by ``n`` iterations; with ``moving=False`` every chain stays on its rung."""
 
-    def on_rung(self, states: Any, rung: Any, path: Path | None = None) -> Any:
-        """Put every chain on a rung, one for all or one each (simulated tempering only), perhaps of another path."""
+    def on_rung(self, states: Any, rung: Any, places: Places | None = None) -> Any:
+        """Put every chain on a rung, one for all or one each (simulated tempering only), perhaps at other places."""
 
     def n_invalid(self, states: Any) -> int:
         """Return how often a log density was NaN or +inf so far."""

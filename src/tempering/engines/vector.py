@@ -21,7 +21,7 @@ from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.reference_arrays import arrays_of
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.streams import keys_of
-from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace
+from tempering.engines.trace import LONG_BLOCK, QUANTUM, Places, Schedule, Trace
 from tempering.errors import SamplerError
 from tempering.kernels import vector
 from tempering.path import Path
@@ -127,22 +127,23 @@ class VectorEngine:
         m = len(path)
         padding = 0 if self._is_parallel else -m % PADDED_TO  # an ensemble's size is in its shape anyway
 
-        def padded(a: NDArray[Any]) -> Any:
-            return jnp.asarray(np.concatenate([a, np.repeat(a[-1:], padding, axis=0)]))
+        def padded(a: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([a, np.repeat(a[-1:], padding, axis=0)])
 
         parts = (path.coefficients, path.sources, schedule.log_pseudo_prior, schedule.settings)
-        return lockstep.Line(*jax.tree.map(padded, parts), None if self._is_parallel else m, _references(path))
+        coefficients, sources, log_p, settings = jax.tree.map(padded, parts)
+        n_rungs = None if self._is_parallel else m
+        return lockstep.Line(coefficients, sources, log_p, settings, n_rungs, _references(path))
 
-    def on_rung(self, states: States, rung: Any, path: Path | None = None) -> States:
-        """Put every chain on a rung: one for all, or one each; of a ``path`` with other references, perhaps."""
+    def on_rung(self, states: States, rung: Any, places: Places | None = None) -> States:
+        """Put every chain on a rung: one for all, or one each; at other ``places``, perhaps."""
         unit = states.unit
         with jax.enable_x64(True):
-            rungs = jnp.broadcast_to(jnp.asarray(rung, unit.rung.dtype), unit.rung.shape)
-            if path is not None and path.references:
-                particle = unit.particle
-                terms = path.with_reference_terms(np.asarray(particle.position), np.asarray(particle.terms))
-                unit = unit._replace(particle=particle._replace(terms=jnp.asarray(terms)))
-        return states._replace(unit=unit._replace(rung=rungs))
+            rungs = np.array(np.broadcast_to(np.asarray(rung, np.int32), unit.rung.shape))
+            if places is not None:
+                at, terms = jax.device_put((np.asarray(places.values, float), np.asarray(places.terms, float)))
+                unit = unit._replace(particle=unit.particle._replace(position=at, terms=terms))
+            return states._replace(unit=unit._replace(rung=jax.device_put(rungs)))
 
     def n_invalid(self, states: States) -> int:
         """Return how often a log density was NaN or +inf so far."""
@@ -162,7 +163,7 @@ class VectorEngine:
 
 
 def _references(path: Path) -> Any:
-    return jax.tree.map(jnp.asarray, tuple(arrays_of(reference) for reference in path.references))
+    return tuple(arrays_of(reference) for reference in path.references)
 
 
 def sharding_of(devices: Sequence[Any], n_units: int) -> Any:

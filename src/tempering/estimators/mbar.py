@@ -157,6 +157,7 @@ def mbar_from_terms(
     target: ArrayLike,
     *,
     log_normalisers: ArrayLike | None = None,
+    is_rough: bool = False,
 ) -> Mbar:
     """Do the same for draws along any path, whose rungs are log pi_r = c_r . t.
 
@@ -172,6 +173,8 @@ def mbar_from_terms(
         Coefficients of the target that `Mbar.log_weights` leads to.
     log_normalisers : array_like, shape (n_states,), optional
         To start from; by default states are bridged in the order in which they come, neighbours to neighbours.
+    is_rough : bool
+        Take what a few steps of Newton's method lead to.
 
     Returns
     -------
@@ -199,7 +202,7 @@ def mbar_from_terms(
 
     def difference(a: int, b: int, draws: Ints) -> Floats:
         found = flat[draws] @ (c[visited[b]] - c[visited[a]])
-        return np.where(np.abs(found) > -LOWEST * 1e-9, np.sign(found) * np.inf, found)
+        return np.asarray(np.where(np.abs(found) > -LOWEST * 1e-9, np.sign(found) * np.inf, found))
 
     if log_normalisers is None:
         some = _some_draws(state, possible, visited, n_draws)
@@ -208,7 +211,7 @@ def mbar_from_terms(
         start = np.log(n_draws[visited]) - np.asarray(log_normalisers, dtype=np.float64)[visited]
     start = _fit_thinned(densities, possible, n_draws[visited], start)
     counted = possible.astype(np.float64)
-    offsets = fit_offsets(densities, counted, n_draws[visited], start)
+    offsets = fit_offsets(densities, counted, n_draws[visited], start, is_rough=is_rough)
     return Mbar(
         rung=rung,
         state_of_rung=np.arange(len(c)),
@@ -232,10 +235,9 @@ def _fit_thinned(densities: TermDensities, possible: NDArray[np.bool_], n_draws:
     thinned = TermDensities(densities.coefficients, densities.terms[rows], densities.target)
     # each state's draws are about as many as its share: what is fitted are the offsets, whatever the thinning
     expected = n_draws * (rows.size / n_draws.sum())
+    shift = np.log(expected / n_draws)
     try:
-        return fit_offsets(thinned, np.ones(rows.size), expected, start + np.log(expected / n_draws)) - np.log(
-            expected / n_draws
-        )
+        return np.asarray(fit_offsets(thinned, np.ones(rows.size), expected, start + shift) - shift)
     except EstimatorError:
         return start
 

@@ -22,6 +22,7 @@ NULL = 1e-13  # scaled curvature below which two groups of states share no draw 
 ROUNDING = 1e-14  # of a sum of shares, relative to the number of draws
 SETTLED = 1e-9
 MAXIMUM_STEPS = 40  # from a fair start five suffice
+ROUGH_STEPS = 8
 FAR = 60.0  # nats: beyond, a share in a mixture of two is 0 or 1
 
 
@@ -159,7 +160,9 @@ def _newton_step(curvature: Floats, n_draws: Floats, missing: Floats) -> tuple[F
     return step, float(share.max())
 
 
-def fit_offsets(densities: LogDensities, node_weights: Floats, n_draws: Floats, start: Floats) -> Floats:
+def fit_offsets(
+    densities: LogDensities, node_weights: Floats, n_draws: Floats, start: Floats, *, is_rough: bool = False
+) -> Floats:
     """Solve sum p = n by Newton's method with step halving.
 
     Parameters
@@ -172,14 +175,16 @@ def fit_offsets(densities: LogDensities, node_weights: Floats, n_draws: Floats, 
         Number of draws of each state, all positive.
     start : ndarray, shape (n_states,)
         Offsets to start from.
+    is_rough : bool
+        Take what a few steps lead to: enough where the next round will know more.
 
     Returns
     -------
     ndarray, shape (n_states,)
         The offsets, of which only differences mean anything.
     """
-    offsets, missing = _newton(densities, node_weights, n_draws, start)
-    if missing < SETTLED:
+    offsets, missing = _newton(densities, node_weights, n_draws, start, ROUGH_STEPS if is_rough else MAXIMUM_STEPS)
+    if missing < SETTLED or is_rough:
         return offsets
     # states that hardly overlap, from a bad start: flatten all densities and sharpen them step by step
     offsets = np.log(n_draws)
@@ -194,11 +199,13 @@ def fit_offsets(densities: LogDensities, node_weights: Floats, n_draws: Floats, 
     )
 
 
-def _newton(densities: LogDensities, node_weights: Floats, n_draws: Floats, start: Floats) -> tuple[Floats, float]:
+def _newton(
+    densities: LogDensities, node_weights: Floats, n_draws: Floats, start: Floats, n_steps: int = 40
+) -> tuple[Floats, float]:
     """Return offsets after Newton's method, and what is still missing of the draws, between 0 and 1."""
     offsets = start
     first, second = _moments(densities, node_weights, offsets)
-    for _ in range(MAXIMUM_STEPS):
+    for _ in range(n_steps):
         step, missing = _newton_step(np.diag(first) - second, n_draws, n_draws - first)
         if np.ptp(step) < 1e-9:  # the error after this step is its square, or rounding
             return offsets + step, missing

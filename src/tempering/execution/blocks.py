@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from tempering.engines.trace import Engine, Schedule, Trace
+from tempering.engines.trace import Engine, Places, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, run_block
 from tempering.execution.workers import Workers
@@ -58,9 +58,9 @@ class WholeEngine:
         """Advance all chains by ``n`` iterations."""
         return self._engine.run(states, schedule, n, moving=moving)
 
-    def on_rung(self, states: Any, rung: Any, path: Path | None = None) -> Any:
+    def on_rung(self, states: Any, rung: Any, places: Places | None = None) -> Any:
         """Put every chain on a rung."""
-        return self._engine.on_rung(states, rung, path)
+        return self._engine.on_rung(states, rung, places)
 
     def n_invalid(self, states: Any) -> int:
         """Return how often a log density was NaN or +inf so far."""
@@ -99,11 +99,14 @@ class BlockEngine(WholeEngine):
         parts = [self._block.run(state, schedule, n, moving=moving) for state in states]
         return [state for state, _ in parts], self._side_by_side([trace for _, trace in parts])
 
-    def on_rung(self, states: list[Any], rung: Any, path: Path | None = None) -> list[Any]:
+    def on_rung(self, states: list[Any], rung: Any, places: Places | None = None) -> list[Any]:
         """Put every chain on a rung: one for all, or one each."""
         rungs = np.broadcast_to(rung, self._n_units)
         rows = rows_of_blocks(self._n_units, self._size, is_padded=True)
-        return [self._put_on(state, rungs[row], path) for state, row in zip(states, rows, strict=True)]
+        return [
+            self._put_on(state, rungs[row], None if places is None else places.of(row))
+            for state, row in zip(states, rows, strict=True)
+        ]
 
     def n_invalid(self, states: list[Any]) -> int:
         """Return how often a log density was NaN or +inf so far, chains that fill up the last block included."""
@@ -117,9 +120,9 @@ class BlockEngine(WholeEngine):
         """Return the states again."""
         return [unpack(part) for part in parts]
 
-    def _put_on(self, state: Any, rungs: Any, path: Path | None) -> Any:
+    def _put_on(self, state: Any, rungs: Any, places: Places | None) -> Any:
         n = len(state) if isinstance(state, list) else len(rungs)
-        return self._engine.on_rung(state, rungs[:n], path)
+        return self._engine.on_rung(state, rungs[:n], None if places is None else places.of(slice(0, n)))
 
     def _side_by_side(self, traces: list[Trace]) -> Trace:
         """Join the blocks' traces, and leave out the chains that filled up the last."""
@@ -164,8 +167,8 @@ class SpreadEngine(BlockEngine):
         """Return how often a log density was NaN or +inf so far."""
         return super().n_invalid([unpack(state) for state in states])
 
-    def _put_on(self, state: bytes, rungs: Any, path: Path | None) -> bytes:
-        return pack(super()._put_on(unpack(state), rungs, path))
+    def _put_on(self, state: bytes, rungs: Any, places: Places | None) -> bytes:
+        return pack(super()._put_on(unpack(state), rungs, places))
 
 
 def rows_of_blocks(n: int, size: int, *, is_padded: bool) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tempering.engines.trace import Schedule, Trace
+from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import CheckpointError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.checkpoint import Folder, writing
@@ -111,9 +111,9 @@ class JournalEngine:
         journal.record(call, trace, lambda: self.engine.packed(after))
         return after, trace
 
-    def on_rung(self, states: Any, rung: Any, path: Path | None = None) -> Any:
+    def on_rung(self, states: Any, rung: Any, places: Places | None = None) -> Any:
         """Put every chain on a rung."""
-        return states if isinstance(states, Past) else self.engine.on_rung(states, rung, path)
+        return states if isinstance(states, Past) else self.engine.on_rung(states, rung, places)
 
     def n_invalid(self, states: Any) -> int:
         """Return how often a log density was NaN or +inf so far."""

@@ -105,9 +105,9 @@ class DensityOfStates:
         gaps = np.diff(self.energy)
         return np.asarray(np.sum(below[..., :-1] * (1 - below[..., :-1]) * gaps, axis=-1))
 
-    def acceptance(self, ladder: Ladder, method: str = "simulated") -> Floats:
+    def acceptance(self, ladder: Ladder | Floats, method: str = "simulated") -> Floats:
         """Return the acceptance of moves between rungs i and i + 1, with the pseudo-prior at its best, 1 / Z."""
-        p = self.probabilities(ladder.inverse_temperatures)
+        p = self.probabilities(ladder.inverse_temperatures if isinstance(ladder, Ladder) else ladder)
         if method == "simulated":
             return np.asarray(np.sum(np.minimum(p[1:], p[:-1]), axis=1))
         return _acceptance_of_swaps(p[:-1], p[1:])
@@ -119,12 +119,24 @@ class DensityOfStates:
 
     def barrier(self, ladder: Ladder, method: str = "simulated") -> float:
         """Return the communication barrier, the sum of the rejections of a very fine ladder with the same ends."""
-        return float(self.cumulative_barrier(_fine_grid(ladder[0], ladder.hottest), method)[-1])
+        return float(self.cumulative_barrier(self.grid(ladder[0], ladder.hottest), method)[-1])
 
     def cumulative_barrier(self, k: Floats, method: str = "simulated") -> Floats:
-        """Integrate the local barrier from the first k downwards."""
+        """Add up the rejections of moves between neighbouring ks, from the first downwards.
+
+        Of a fine grid that is the integral of the local barrier; but a rejection is never more than 1, even where
+        energies have no mean, as those of a base with heavy tails may not.
+        """
         local = self.local_barrier(k, method)
-        return np.concatenate([[0.0], np.cumsum(-np.diff(k) * (local[1:] + local[:-1]) / 2)])
+        rejected = 1.0 - self.acceptance(k, method)
+        steps = np.minimum(-np.diff(k) * (local[1:] + local[:-1]) / 2, np.maximum(rejected, 0.0))
+        return np.concatenate([[0.0], np.cumsum(steps)])
+
+    def grid(self, cold: float, hot: float, n: int = 400) -> Floats:
+        """Return ks from cold to hot, even in k and even in log k, down to where the lowest energies matter no more."""
+        least = max(hot, min(1e-6, 0.1 / max(float(np.ptp(self.energy)), 1e-300)) * cold)
+        grid = np.concatenate([np.linspace(cold, hot, n // 2), np.geomspace(cold, least, n // 2)])
+        return np.unique(np.append(grid, hot))[::-1]
 
     def round_trip_rate(self, ladder: Ladder, method: str = "simulated") -> float:
         """Return round trips per model call of lifted ST, or of non-reversible MC3.
@@ -168,13 +180,6 @@ def _acceptance_of_swaps(cold: Floats, hot: Floats) -> Floats:
     """Return the acceptance of exchanging energies of two laws, those of the hotter one above half of the time."""
     below_cold = np.cumsum(cold, axis=1) - cold
     return np.asarray(2 * np.sum(hot * below_cold, axis=1) + np.sum(hot * cold, axis=1))
-
-
-def _fine_grid(cold: float, hot: float, n: int = 400) -> Floats:
-    """Return ks from cold to hot, dense at the hot end: even in k and even in log k, together."""
-    least = max(hot, 1e-6 * cold)
-    grid = np.concatenate([np.linspace(cold, hot, n // 2), np.geomspace(cold, least, n // 2)])
-    return np.unique(np.append(grid, hot))[::-1]
 
 
 def _merged(energy: Floats, log_share: Floats) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import SamplerError
-from tempering.learning.density_of_states import DensityOfStates, _fine_grid, round_trip_rate_of
+from tempering.learning.density_of_states import DensityOfStates, round_trip_rate_of
 from tempering.path.ladder import Ladder
 
 Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ def choose_ladder(
 
 def evenly_spaced(states: DensityOfStates, hottest: float, rungs: int, method: str = "simulated") -> Ladder:
     """Return a ladder whose moves between rungs are all accepted about as often, as far as the draws tell."""
-    k = _fine_grid(1.0, hottest)
+    k = states.grid(1.0, hottest)
     barrier = states.cumulative_barrier(k, method)
     steps = np.interp(np.linspace(0.0, barrier[-1], rungs), barrier, k)
     steps[0], steps[-1] = 1.0, hottest
@@ -98,12 +98,12 @@ def score_of(states: DensityOfStates, ladder: Ladder, objective: str, method: st
 
 
 def _candidates(states: DensityOfStates, hottest: float, objective: str, method: str) -> Iterator[Ladder]:
-    k = _fine_grid(1.0, hottest)
+    k = states.grid(1.0, hottest)
     barrier = states.cumulative_barrier(k, method)
     useful = states.ess_fraction(k)
     usefulness = np.concatenate([[0.0], np.cumsum(-np.diff(k) * (useful[1:] + useful[:-1]) / 2)])
     blends = (0.0,) if objective == "barrier" else (0.0, 0.2, 0.4, 0.6)
-    least = max(2, int(np.ceil(barrier[-1])))
+    least = max(2, min(int(np.ceil(barrier[-1])), MOST_RUNGS))
     for rungs in _sizes(least, int(min(MOST_RUNGS, 4 * barrier[-1] + 8))):
         for blend in blends:
             measure = (1 - blend) * barrier / barrier[-1] + blend * usefulness / usefulness[-1]

@@ -3,9 +3,10 @@
 Problems used to choose a number are those of the tuning half of ``benchmarks/calibration``; the other half judges.
 """
 
-# Draws kept of one round for what is learnt from it: as many as a mixture of 63 components in few dimensions, or a
-# dense covariance in a hundred, can be fitted to; more cost seconds and change nothing that can be seen.
-DRAWS_OF_A_ROUND = 16_000
+# Draws kept of one round for what is learnt from it: with those of two rounds before and of the pilot enough for a
+# mixture of 63 components in few dimensions, or a dense covariance in a hundred; three times as many took three times
+# as long to learn from, half a minute of processor time on the funnel in 10 dimensions.
+DRAWS_OF_A_ROUND = 5_000
 # Rounds double in length: the last three hold seven eighths of all draws, and those before were out of equilibrium.
 ROUNDS_REMEMBERED = 3
 # The first round's share of the tuning, and so how often it can double.
@@ -33,3 +34,7 @@ MOST_FRESH = 0.9
 # Round trips between the target and the safe end, all chains together, below which a run is gone on with; the error
 # of an error bar is then a fifth.
 ENOUGH_TRIPS = 24
+
+# Evaluations that a round's search for modes may take: one batch of climbs from 128 places, and some hundred climbs by
+# themselves. Where a surface has no summits, a funnel's say, the search ends there.
+CALLS_OF_A_SEARCH = 30_000

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
+from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
 from tempering.errors import EstimatorError
 from tempering.kernels.settings import Settings
 from tempering.learning import kernel_settings
-from tempering.learning.limits import ENOUGH_TRIPS, FIRST_ROUND, SETTLING, WARMER
+from tempering.learning.limits import CALLS_OF_A_SEARCH, DRAWS_OF_A_ROUND, ENOUGH_TRIPS, FIRST_ROUND, SETTLING, WARMER
 from tempering.learning.pilot import Heating, Pilot, heated, settled
-from tempering.learning.pool import Pool, Stage
+from tempering.learning.pool import Known, Pool, Stage
 from tempering.learning.reference.learnt import learnt_reference
 from tempering.learning.reference.modes import Mode, find_modes
 from tempering.learning.reference.refit import assemble, lower_factor
@@ -25,7 +25,6 @@ from tempering.learning.rounds import Round, Tuned, describe, line_of, rung_befo
 from tempering.learning.two_legs import (
     SAFE,
     Frame,
-    nearest_rungs,
     next_schedule,
     reshaped,
     safe_end_around,
@@ -64,27 +63,39 @@ class Learner:
         """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while chains are stuck."""
         pilot, schedule, belief = self._pilot(start, settings)
         pool = Pool((_stage_of(pilot, schedule.path),))
-        belief, schedule = self._learn(pool, belief, schedule)
-        states = self.engine.on_rung(pilot.states, int(schedule.path.rungs_of(SAFE)[-1]), schedule.path)
+        belief, schedule, known = self._learn(pool, belief, schedule)
+        states = pilot.states
         spent, length = pilot.n_iterations, _rounded(FIRST_ROUND * n_iterations)
         rounds: list[Round] = []
         kept: list[tuple[Trace, Schedule]] = []
         while True:
+            states = self._spread(states, schedule.path, known)
             states, trace = self.engine.run(states, schedule, length)
             rounds.append(describe(trace, schedule))
             self.report(length, line_of(rounds[-1], len(rounds) - 1))
             spent += length
             if self.keeps:
                 kept.append((trace, schedule))
-            pool, before = pool.with_round(trace, schedule), schedule
-            belief, schedule = self._learn(pool, belief, self._rescaled(schedule, trace, len(rounds)))
-            rung = nearest_rungs(before.path, schedule.path, trace.rung[:, -1])
-            states = self.engine.on_rung(states, rung, schedule.path)
+            pool = pool.with_round(trace, schedule)
+            belief, schedule, known = self._learn(pool, belief, self._rescaled(schedule, trace, len(rounds)))
             length *= 2
             if spent + length > n_iterations and not _is_stuck(rounds[-1], spent, n_iterations):
                 break
+        states = self._at_both_ends(states, schedule.path, known)
         states, _ = self.engine.run(states, schedule, SETTLING)
         return Tuned(states, schedule, tuple(rounds), spent + SETTLING, tuple(kept))
+
+    def _spread(self, states: Any, path: Path, known: Known) -> Any:
+        """Spread the chains over all rungs, each at a place drawn by its weight there: every round sees every rung."""
+        n = self.engine.n_chains
+        rung = (np.arange(n) * len(path) // n).astype(np.int64)
+        return self.engine.on_rung(states, rung, known.places_on(path, rung, self.rng).along(path))
+
+    def _at_both_ends(self, states: Any, path: Path, known: Known) -> Any:
+        """Put the chains on both ends in turn, where they are drawn afresh: whatever comes is independent."""
+        ends = path.ends or (path.target,)
+        rung = np.array([ends[i % len(ends)] for i in range(self.engine.n_chains)])
+        return self.engine.on_rung(states, rung, known.places_on(path, rung, self.rng).along(path))
 
     def _pilot(self, start: Floats, settings: tuple[Settings, ...]) -> tuple[Pilot, Schedule, Belief]:
         """Settle at the target, put the safe end around what is seen there, and heat to it."""
@@ -103,21 +114,22 @@ class Learner:
         safe_end = wide_around(centre, scale, np.zeros((d, d)))
         quick_end = assemble(np.zeros(1), centre[None], lower_factor(scale)[None], 5)
         belief = Belief(quick_end, safe_end)
-        run.states = self.engine.on_rung(run.states, 0, path_of(Ladder([1.0])))
+        last = Places(cold.trace.values[:, -1], cold.trace.terms[:, -1])
+        run.states = self.engine.on_rung(run.states, 0, last.along(path_of(Ladder([1.0]))))
         pilot = heated(run, cold, has_base=True)
         path = path_of(pilot.ladder)
         return pilot, Schedule(path, np.zeros(len(path)), pilot.settings), belief
 
-    def _learn(self, pool: Pool, belief: Belief, before: Schedule) -> tuple[Belief, Schedule]:
+    def _learn(self, pool: Pool, belief: Belief, before: Schedule) -> tuple[Belief, Schedule, Known]:
         """Learn the mixture, the safe end, both ladders, the pseudo-prior and the shapes of moves from all rounds."""
         try:
             belief = self._believed(pool, belief)
             references = self.frame.references(belief.safe_end, belief.quick_end)
             known = pool.along(self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references))
             schedule = next_schedule(known, self.frame, before, self.objective, "simulated")
-            return belief, reshaped(schedule, self.leaves, known)
+            return belief, reshaped(schedule, self.leaves, known), known
         except EstimatorError:  # rounds that do not overlap: keep what there is, the next one knows more
-            return belief, before
+            return belief, before, pool.along(before.path)
 
     def _believed(self, pool: Pool, belief: Belief) -> Belief:
         """Look for modes from where chains have been, and fit the mixture to all draws and modes."""
@@ -138,12 +150,12 @@ class Learner:
         return Belief(quick, safe_end_around(quick), modes)
 
     def _modes(self, values: Floats, heights: Floats, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
-        """Climb from draws that no known mode explains; as many calls as the draws took, at the most a quarter."""
+        """Climb from draws that no known mode explains, as long as there are calls to spend on it."""
         inside = heights > -np.inf
         places, heights = values[inside], heights[inside]
         if not len(places):
             return modes
-        surface = Surface(self.log_density, values.shape[1], most_calls=max(len(values), 4096))
+        surface = Surface(self.log_density, values.shape[1], most_calls=CALLS_OF_A_SEARCH)
         try:
             if not modes:
                 modes = find_modes(surface, [places[np.argmax(heights)]])
@@ -175,5 +187,5 @@ def _stage_of(pilot: Pilot, path: Path) -> Stage:
     values = np.concatenate([rung.trace.values.reshape(n, -1) for rung, n in zip(pilot.rungs, lengths, strict=True)])
     terms = np.concatenate([rung.trace.terms.reshape(n, -1) for rung, n in zip(pilot.rungs, lengths, strict=True)])
     terms = path.with_reference_terms(values, terms)
-    rung = np.repeat(line, lengths)
-    return Stage.unweighted(path, values, terms, rung)
+    rows = np.linspace(0, len(values) - 1, min(len(values), 2 * DRAWS_OF_A_ROUND)).astype(int)
+    return Stage.unweighted(path, values[rows], terms[rows], np.repeat(line, lengths)[rows])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tempering.engines.trace import Schedule, Trace
+from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import EstimatorError
 from tempering.estimators.mbar import mbar_from_terms
 from tempering.learning.density_of_states import DensityOfStates
@@ -48,7 +48,7 @@ class Stage:
     @classmethod
     def unweighted(cls, path: Path, values: Floats, terms: Floats, rung: NDArray[np.int64]) -> Stage:
         """Take draws of fixed rungs, whose normalisers are not known yet: neighbours are bridged to neighbours."""
-        fit = mbar_from_terms(terms, path.coefficients, rung, path.target_coefficients)
+        fit = mbar_from_terms(terms, path.coefficients, rung, path.target_coefficients, is_rough=True)
         visits = np.maximum(np.bincount(rung, minlength=len(path)), 0.5)
         return cls(path, np.log(visits) - fit.log_normalisers, values, terms, rung)
 
@@ -62,13 +62,17 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The last rounds."""
+    """The pilot, which has run all rungs, and the last rounds."""
 
     stages: tuple[Stage, ...] = ()
 
     def with_round(self, trace: Trace, schedule: Schedule) -> Pool:
-        """Add a round; of those before only the last few are remembered, for they were further from equilibrium."""
-        return Pool((*self.stages, Stage.of(trace, schedule))[-ROUNDS_REMEMBERED:])
+        """Add a round; of those before only the last few are remembered, for they were further from equilibrium.
+
+        The pilot stays: where chains have not come to since, it is all that is known.
+        """
+        pilot, *rounds = (*self.stages, Stage.of(trace, schedule))
+        return Pool((pilot, *rounds[-ROUNDS_REMEMBERED:]))
 
     @cached_property
     def values(self) -> Floats:
@@ -103,7 +107,7 @@ class Pool:
         target = np.zeros(self.own_terms.shape[1] + len(references))
         fit = mbar_from_terms(
             np.concatenate(columns, axis=1), np.concatenate(rows), np.concatenate(rung), target,
-            log_normalisers=np.concatenate(start),
+            log_normalisers=np.concatenate(start), is_rough=True,
         )  # fmt: skip
         return np.where(fit.possible, fit.log_mixture, np.inf)
 
@@ -160,6 +164,16 @@ class Known:
         log_share = self.log_weights(self.path.legs[leg].end)
         inside = logsumexp(log_share[energy > -np.inf])
         return float(np.exp(inside - logsumexp(log_share)))
+
+    def places_on(self, path: Path, rung: NDArray[np.int64], rng: np.random.Generator) -> Places:
+        """Draw one of the draws for each of some rungs of a path with the same terms, by its weight there."""
+        rows = np.empty(rung.size, dtype=np.intp)
+        for r in np.unique(rung):
+            log_w = self.log_weights(path.coefficients[r])
+            w = np.exp(log_w - np.max(log_w))
+            mine = np.flatnonzero(rung == r)
+            rows[mine] = rng.choice(w.size, mine.size, p=w / w.sum())
+        return Places(self.values[rows], self.terms[rows])
 
     def effective(self, coefficients: Floats) -> float:
         """Return the effective number of draws towards a density, by their weights alone."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.estimators import ess_of_autocorrelation
+from tempering.estimators import ess_of_autocorrelation, weighted_estimate
+from tempering.estimators.mixture import finite_terms
 from tempering.learning.density_of_states import DensityOfStates
+from tempering.path import weighted_terms
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
@@ -19,6 +22,10 @@ Floats = NDArray[np.float64]
 
 LOW_EXCHANGE = 0.1
 FEW_ROUND_TRIPS = 20
+FEW_EFFECTIVE_OF_A_LEG = 30.0  # draws, below which a leg has nothing to say by itself
+LEGS_DISAGREE = 4.5  # standard errors: the largest of a hundred quantities of a sound run is seldom above 4
+INVALID = 1e-3  # of the draws
+CONSTANT = 1e-12  # variance over squared mean
 UNEVEN = 3.0  # times 1 / m, or a third of it
 FEW_EFFECTIVE = 100.0
 LARGE_R_HAT = 1.05
@@ -68,12 +75,9 @@ class Diagnosis:
 
 def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     """Look at a run from every side."""
-    k = draws.ladder.inverse_temperatures
-    fit = draws.in_units_of_error.fit
-    states = DensityOfStates.from_draws(draws.energy, k, draws.rung, fit)
-    method = "parallel" if draws.chains_per_ensemble > 1 else "simulated"
-    barrier = states.barrier(draws.ladder, method) if len(k) > 1 else 0.0
-    index_ess = ess_of_autocorrelation(draws.rung.astype(float)) if len(k) > 1 else float(draws.rung.size)
+    path, fit = draws.path, draws.in_units_of_error.fit
+    barrier = sum(_barrier(draws, leg) for leg in range(len(path.legs)))
+    index_ess = ess_of_autocorrelation(draws.rung.astype(float)) if len(path) > 1 else float(draws.rung.size)
     ess, r_hat = _by_quantity(draws)
     disagreement = _evidence_disagreement(draws)
     sentences = [
@@ -81,6 +85,8 @@ def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
         *_about_journeys(draws, barrier),
         *_about_weights(draws),
         *_about_quantities(ess, r_hat),
+        *_about_legs(draws),
+        *_about_numbers(draws),
         *([disagreement] if disagreement else []),
     ]
     return Diagnosis(
@@ -89,27 +95,49 @@ def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     )  # fmt: skip
 
 
+def _barrier(draws: TemperedDraws, leg: int) -> float:
+    """Return the communication barrier along a leg."""
+    ladder = draws.path.legs[leg].ladder
+    if len(ladder) == 1:
+        return 0.0
+    method = "parallel" if draws.chains_per_ensemble > 1 else "simulated"
+    return density_of_states(draws, leg).barrier(ladder, method)
+
+
+def density_of_states(draws: TemperedDraws, leg: int = 0) -> DensityOfStates:
+    """Return what is tempered along a leg, as all draws know it."""
+    path, fit = draws.path, draws.in_units_of_error.fit
+    if not path.has_two_legs:
+        return DensityOfStates.from_draws(draws.energy, path.ladder.inverse_temperatures, draws.rung, fit)
+    energy = path.energy(draws.terms, leg).ravel()
+    log_share = weighted_terms(path.legs[leg].end, draws.terms).ravel() - np.ravel(fit.log_mixture)
+    kept = (energy > -np.inf) & fit.possible
+    return DensityOfStates.weighted(energy[kept], log_share[kept])
+
+
 def _travels(draws: TemperedDraws) -> bool:
     """Whether rows are chains that move between rungs: not populations, nor draws from elsewhere sorted by rung."""
     return draws.info is not None and draws.info.method != "sequential"
 
 
 def _about_rungs(draws: TemperedDraws) -> list[str]:
-    if len(draws.ladder) == 1 or not _travels(draws):
+    path, m = draws.path, len(draws.path)
+    if m == 1 or not _travels(draws):
         return []
-    table = draws.rungs()
+    table, k = draws.rungs(), path.inverse_temperatures
     said = []
     exchange = table["exchange_acceptance"].to_numpy()[:-1]
+    what = "draw more" if path.has_two_legs else "add rungs there, or leave the ladder out to have it tuned"
     for i in np.flatnonzero(exchange < LOW_EXCHANGE).tolist():
         said.append(
-            f"rungs {i} and {i + 1} exchange in {exchange[i]:.0%} of proposals: add rungs between k = "
-            f"{draws.ladder[i]:.2g} and {draws.ladder[i + 1]:.2g}, or let the ladder be tuned (ladder=None)."
+            f"rungs {i} and {i + 1} (k = {k[i]:.2g} and {k[i + 1]:.2g}) exchange in {exchange[i]:.0%} of proposals: "
+            f"{what}."
         )
-    share = draws.visits / draws.rung.size * len(draws.ladder)
     for i in np.flatnonzero(draws.visits == 0).tolist():
-        said.append(f"rung {i} (k = {draws.ladder[i]:.2g}) was never visited: tune for longer.")
+        said.append(f"rung {i} (k = {k[i]:.2g}) was never visited: tune for longer.")
+    share = draws.visits / draws.rung.size * m
     odd = np.flatnonzero((draws.visits > 0) & ((share > UNEVEN) | (share < 1 / UNEVEN)))
-    if odd.size:
+    if odd.size and not path.has_two_legs:
         said.append(
             f"rung {odd[0]} was visited {share[odd[0]]:.2g} times as often as it should be"
             + (f", and {odd.size - 1} more are uneven" if odd.size > 1 else "")
@@ -126,12 +154,110 @@ def _about_rungs(draws: TemperedDraws) -> list[str]:
 
 
 def _about_journeys(draws: TemperedDraws, barrier: float) -> list[str]:
-    if len(draws.ladder) == 1 or draws.n_round_trips >= FEW_ROUND_TRIPS or not _travels(draws):
+    if len(draws.path) == 1 or draws.n_round_trips >= FEW_ROUND_TRIPS or not _travels(draws):
         return []
+    if draws.path.has_two_legs:
+        return [
+            f"chains went from the target to the safe end and back only {draws.n_round_trips} times in all (the "
+            f"barrier is {barrier:.1f}): draw more."
+        ]
     return [
         f"chains went from cold to hot and back only {draws.n_round_trips} times in all (the barrier is {barrier:.1f}, "
-        f"for which about {2 * barrier + 1:.0f} rungs are best): draw more, or bring the hottest k nearer to 1."
+        f"for which about {2 * barrier + 1:.0f} rungs are best): draw more, or use a smaller temperature range (raise "
+        "the smallest k)."
     ]
+
+
+def _about_numbers(draws: TemperedDraws) -> list[str]:
+    """Speak of densities that were NaN or +inf, where they were more than a trifle."""
+    n = 0 if draws.info is None else draws.info.n_invalid
+    if n <= INVALID * draws.rung.size:
+        return []
+    return [
+        f"the log density was NaN or +inf in {n} evaluations, which were taken as outside the support: return -inf "
+        "where the density is zero, and look for 0 * inf or logs of negative numbers."
+    ]
+
+
+def _about_legs(draws: TemperedDraws) -> list[str]:
+    """Compare what the two legs say of the same quantities, each by its own draws alone."""
+    path = draws.path
+    if not path.has_two_legs or path.target == 0 or draws.chains_per_ensemble > 1:
+        return []
+    safe, quick = (_weights_of_leg(draws, leg) for leg in (0, 1))
+    if safe is None or quick is None:
+        return ["one of the two legs has no draw that counts: draw more."]
+    worst, worst_z = "", 0.0
+    for name, values in _quantities(draws):
+        one, other = (weighted_estimate(values, weights) for weights in (safe, quick))
+        gap = np.abs(np.ravel(one.value) - np.ravel(other.value))
+        error = np.hypot(np.ravel(one.standard_error), np.ravel(other.standard_error))
+        z = np.max(np.where(error > 0, gap / np.where(error > 0, error, 1.0), 0.0), initial=0.0)
+        if z > worst_z:
+            worst, worst_z = name, float(z)
+    if worst_z < LEGS_DISAGREE:
+        return []
+    return [
+        f"the two legs disagree about {worst} by {worst_z:.1f} standard errors: the mixture may have missed something "
+        "that chains find only now and then; draw more."
+    ]
+
+
+def _weights_of_leg(draws: TemperedDraws, leg: int) -> Floats | None:
+    """Return the weights of a leg's own draws, summing to one; None where they are worth too few."""
+    path, fit = draws.path, draws.in_units_of_error.fit
+    rungs = path.rungs_of(leg)
+    is_mine = np.isin(draws.rung, rungs[1:])
+    terms = finite_terms(draws.terms[is_mine])
+    offsets = fit.log_offsets[rungs[1:]]
+    used = np.isfinite(offsets)
+    if not used.any() or not len(terms):
+        return None
+    log_mixture = np.logaddexp.reduce(terms @ path.coefficients[rungs[1:]][used].T + offsets[used], axis=1)
+    log_w = terms @ path.target_coefficients - log_mixture
+    w = np.zeros(draws.rung.shape)
+    w[is_mine] = np.exp(log_w - log_w.max())
+    w /= w.sum()
+    return w if 1.0 / np.sum(w**2) >= FEW_EFFECTIVE_OF_A_LEG else None
+
+
+def _quantities(draws: TemperedDraws) -> Iterator[tuple[str, Floats]]:
+    """Yield every named value, and which component of the mixture each draw belongs to, one column a component."""
+    for name, array in draws.values.items():
+        yield f"'{name}'", np.asarray(array, dtype=float).reshape(*draws.rung.shape, -1)
+    found = component_indicators(draws)
+    if found is not None:
+        yield "the masses of modes", found
+
+
+def component_indicators(draws: TemperedDraws) -> Floats | None:
+    """Return which component of the quick end's mixture each draw belongs to; None where there is only one.
+
+    Components are modes, or parts of bent ones: functions that tell whether chains have all seen the same places.
+    """
+    path = draws.path
+    if not path.references or draws.layout is None:
+        return None
+    mixture = path.references[-1]
+    if mixture.n_components < 3:  # one, and the broad one
+        return None
+    flat = _flat_positions(draws)
+    if flat is None:
+        return None
+    owner = np.argmax(mixture.log_parts(flat)[..., :-1], axis=-1)
+    return np.asarray(owner[..., None] == np.arange(mixture.n_components - 1), dtype=float)
+
+
+def _flat_positions(draws: TemperedDraws) -> Floats | None:
+    """Return positions as flat vectors; None where the values are not the positions themselves."""
+    layout = draws.layout
+    if layout is None or tuple(draws.values) != layout.names:
+        return None
+    shapes = [np.shape(draws.values[name])[2:] for name in layout.names]
+    if shapes != list(layout.shapes):
+        return None
+    lead = draws.rung.shape
+    return np.concatenate([np.asarray(draws.values[name]).reshape(*lead, -1) for name in layout.names], axis=-1)
 
 
 def _about_weights(draws: TemperedDraws) -> list[str]:
@@ -139,8 +265,8 @@ def _about_weights(draws: TemperedDraws) -> list[str]:
     if ess >= FEW_EFFECTIVE:
         return []
     return [
-        f"all draws together weigh as much as {ess:.0f} cold ones: rungs near k = 1 are too few or too seldom "
-        "visited; draw more or add rungs there."
+        f"all draws together are worth about {ess:.0f} independent cold draws: rungs near k = 1 are too few or too "
+        "seldom visited; draw more or add rungs there."
     ]
 
 
@@ -148,11 +274,11 @@ def _about_quantities(ess: dict[str, float], r_hat: dict[str, float]) -> list[st
     said = []
     for name in ess:
         if ess[name] < FEW_EFFECTIVE:
-            said.append(f"'{name}' has only {ess[name]:.0f} effective draws: draw more.")
+            said.append(f"{name!r} has only {ess[name]:.0f} effective draws: draw more.")
         if r_hat[name] > LARGE_R_HAT:
             said.append(
-                f"chains disagree about '{name}' (R-hat {r_hat[name]:.2f}): they have not all seen the same modes; "
-                "draw more, or heat further."
+                f"chains disagree about {name!r} (R-hat {r_hat[name]:.2f}): they have not all seen the same places; "
+                "draw more."
             )
     return said
 
@@ -160,14 +286,16 @@ def _about_quantities(ess: dict[str, float], r_hat: dict[str, float]) -> list[st
 def _by_quantity(draws: TemperedDraws) -> tuple[dict[str, float], dict[str, float]]:
     """Return effective draws and split R-hat of each named value under the weights, its worst coordinate."""
     ess, r_hat = {}, {}
-    for name, array in draws.values.items():
-        flat = np.asarray(array, dtype=float).reshape(*draws.rung.shape, -1)
+    for label, flat in _quantities(draws):
+        name = label.strip("'")
         mean = draws.estimate(flat)
         variance = np.ravel(draws.mean(flat**2)) - np.ravel(mean.value) ** 2
         error = np.ravel(mean.standard_error)
-        moving = (error > 0) & (variance > 0)
+        # what has no mass to speak of, or is the same everywhere but for rounding, has nothing to disagree about
+        moving = (error > 0) & (variance > CONSTANT * np.maximum(np.ravel(mean.value) ** 2, CONSTANT))
         ess[name] = float(np.min(variance[moving] / error[moving] ** 2)) if moving.any() else float(draws.rung.size)
-        r_hat[name] = max(weighted_r_hat(flat[..., i], draws) for i in range(flat.shape[2]))
+        found = [weighted_r_hat(flat[..., i], draws) for i in np.flatnonzero(moving)]
+        r_hat[name] = max(found, default=1.0)
     return ess, r_hat
 
 
@@ -201,7 +329,7 @@ def weighted_r_hat(values: Floats, draws: TemperedDraws, rule: str | None = None
 
 
 def _evidence_disagreement(draws: TemperedDraws) -> str:
-    if len(draws.ladder) == 1:
+    if len(draws.path) == 1:
         return ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the disagreement is one of the sentences

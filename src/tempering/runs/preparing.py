@@ -157,6 +157,7 @@ def info_of(plan: Plan, engine: Engine, tuned: Tuned, started: float, n_draws: i
         seconds=time.perf_counter() - started,
         rounds=tuned.rounds,
         n_iterations=tuned.n_iterations + n_draws,
+        n_invalid=tuned.n_invalid,
         redraws=plan.method == "simulated" and (bool(tuned.schedule.path.ends) or _model_redraws(plan, tuned)),
     )
 

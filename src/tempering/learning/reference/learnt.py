@@ -12,6 +12,7 @@ from tempering.learning.reference.fitted import MISSED
 from tempering.learning.reference.from_draws import SIZES, Split, best_of_clusters
 from tempering.learning.reference.modes import Mode
 from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, refit_reference
+from tempering.learning.reference.search import WORTH
 from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
@@ -62,12 +63,12 @@ def with_missed(reference: Reference, modes: Sequence[Mode], log_normaliser: flo
         return reference
     summits = np.array([mode.position for mode in modes])
     log_ratio = np.array([mode.log_height for mode in modes]) - reference.log_density(summits) - log_normaliser
-    missing = np.flatnonzero(log_ratio > np.log(MISSED))
+    log_masses = np.array([mode.log_mass for mode in modes]) - log_normaliser
+    missing = np.flatnonzero((log_ratio > np.log(MISSED)) & (log_masses > -WORTH))
     if missing.size == 0:
         return reference
-    log_masses = np.array([modes[i].log_mass for i in missing]) - log_normaliser
-    order = missing[np.argsort(-log_masses)][: SIZES[-1]]
-    masses = np.clip(np.exp(np.minimum(np.sort(log_masses)[::-1][: SIZES[-1]], 0.0)), LEAST_WEIGHT, 1.0)
+    order = missing[np.argsort(-log_masses[missing])][: SIZES[-1]]
+    masses = np.clip(np.exp(np.minimum(log_masses[order], 0.0)), LEAST_WEIGHT, 1.0)
     room = max(SIZES[-1] - order.size, 0)
     kept = np.sort(np.argsort(-reference.weights[:-1], kind="stable")[:room])  # the lightest make way
     return assemble(

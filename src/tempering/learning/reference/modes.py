@@ -24,7 +24,7 @@ UNEXPLAINED = 2.0  # nats: so much higher than expected, a point may belong to a
 POINTS_ON_PATH = 31
 FIRST_STRETCH = 0.1  # of the way to a mode: does it begin downhill?
 OFF_SUPPORT = 1e10  # nats below the start: turns a line search back, and its arithmetic stays finite
-MAX_CLIMB = 1000  # iterations
+MAX_CLIMB = 300  # iterations: what has not arrived by then is a ridge, not a summit
 AT_SUMMIT, NEAR_SUMMIT = 1e-13, 1e-6  # relative gain of a step, at which a climb ends; most lead to known modes
 PROBES = 30  # rounds of the search for the distance at which the log density has dropped by 1/2
 
@@ -65,7 +65,7 @@ def find_modes(
     """
     modes = list(known)
     for point in points:
-        if any(mode.distance(point) < SAME_MODE for mode in modes):
+        if surface.is_exhausted or any(mode.distance(point) < SAME_MODE for mode in modes):
             continue
         near, height = climb(surface, np.asarray(point, dtype=float), box, NEAR_SUMMIT)
         if height == -np.inf or _is_known(surface, modes, near, height):

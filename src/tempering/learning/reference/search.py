@@ -68,7 +68,7 @@ def scouted(
     """Climb from scouts that may belong to no known mode, some at a time, until they lead to nothing new."""
     places, heights = scouts
     in_vain = 0
-    while in_vain < IN_VAIN:
+    while in_vain < IN_VAIN and not surface.is_exhausted:
         suspects = is_unexplained(modes, places, heights)
         looked_at = rng.permutation(len(places))[:LOOKED_AT]
         suspects[looked_at] |= is_parted(surface, modes, places[looked_at], heights[looked_at])

@@ -45,6 +45,11 @@ class Surface:
         """Whether JAX can trace the function, and so differentiate it."""
         return self._compiled is not None
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether most of the calls that were given have been made: nothing new is to be begun."""
+        return self._most_calls is not None and 2 * self.n_calls > self._most_calls
+
     def values(self, points: Floats) -> Floats:
         """Return the log density of every row."""
         self._count(len(points))
