@@ -264,6 +264,7 @@ def test_new_data_are_drawn_for_every_draw():
     assert np.max(np.abs(t)) < 6
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_starting_points_have_the_models_own_names():
     from tempering.target.starting import starting_points
 
@@ -276,8 +277,7 @@ def test_starting_points_have_the_models_own_names():
         ({"tau": -1.0}, "inside the support, but 'tau' is -1"),
         ({"tau": [1.0, 2.0]}, "'tau' has 0 axes and the value 1"),
     ]:
-        with pytest.raises(TargetError, match=message), np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with np.errstate(all="ignore"), pytest.raises(TargetError, match=message):
             starting_points(bad, target)
 
 

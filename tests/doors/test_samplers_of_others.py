@@ -1,7 +1,8 @@
 """ptemcee's and emcee's shapes, bilby's plugin: the arrays those packages hand out, and exact answers through them."""
 
-import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,9 +148,5 @@ def test_bilby_finds_the_evidence_and_wraps_a_phase(tmp_path, monkeypatch):
 
 
 def test_the_plugin_is_an_entry_point():
-    from pathlib import Path
-
-    if sys.version_info >= (3, 11):
-        import tomllib
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["bilby.samplers"] == {"tempering": "tempering.doors.bilby:Tempering"}

@@ -188,7 +188,7 @@ def parse_kernel(text: str | None) -> Any:
 
 
 def parse_path(text: str | None) -> Any:
-    """Read a path by its name, or ``MODULE:NAME`` of a reference of the user's: an object with log_density and sample."""
+    """Read a path by its name, or ``MODULE:NAME`` of a reference: an object with log_density and sample."""
     if text is None or text in PATHS:
         return text
     if ":" in text:

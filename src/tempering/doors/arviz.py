@@ -45,8 +45,8 @@ def to_arviz(
     rng : int, Generator or None
         The one uniform number that resampling takes; the default gives the same tree every time.
     model : optional
-        The model of another package that the run was made from: names of dimensions, coordinates, and the log likelihood
-        of every observation come from it. By default the one that the run knows of.
+        The model of another package that the run was made from: names of dimensions, coordinates, and the log
+        likelihood of every observation come from it. By default the one that the run knows of.
     predictive : bool
         Draw from the prior, and new data for the resampled draws; needs a model.
 
@@ -146,9 +146,10 @@ def _dataset(
     coords: Mapping[str, Any],
     n_lead: int = 2,
 ) -> xr.Dataset:
-    """Make a dataset of arrays with leading axes (chain, draw), or without; the rest is named by a model, or numbered."""
+    """Make a dataset of arrays with leading axes (chain, draw), or without; a model names the rest."""
     lead = ("chain", "draw")[:n_lead]
-    variables, sizes = {}, {}
+    variables: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
     for name, a in arrays.items():
         shape = np.shape(a)[n_lead:]
         own = dims.get(name, ())

@@ -1,6 +1,7 @@
 """A sampler of bilby: ``bilby.run_sampler(likelihood, priors, sampler="tempering")``.
 
-Parameters move in the unit cube of bilby's priors, periodic ones on a circle; those with a reflective boundary end there.
+Parameters move in the unit cube of bilby's priors, periodic ones on a circle; those with a reflective boundary end
+there.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from tempering.target.batched import one_by_one
 class Tempering(NestedSampler):  # type: ignore[misc]
     """Importance tempering for bilby.
 
-    Keyword arguments are those of `tempering.sample` (``draws``, ``tune``, ``chains``, ``ladder``, ``method``), and bilby's
-    own: ``npool``, ``resume``, ``check_point`` and ``check_point_delta_t`` (seconds), ``seed``.
-    The result has draws of equal weight in ``samples``, all weighted ones in ``nested_samples``, the evidence and its error.
+    Keyword arguments are those of `tempering.sample` (``draws``, ``tune``, ``chains``, ``ladder``, ``method``), and
+    bilby's own: ``npool``, ``resume``, ``check_point`` and ``check_point_delta_t`` (seconds), ``seed``.
+    The result has draws of equal weight in ``samples``, all weighted ones in ``nested_samples``, the evidence and its
+    error.
     """
 
     sampler_name = "tempering"
@@ -45,7 +47,7 @@ class Tempering(NestedSampler):  # type: ignore[misc]
         "check_point_delta_t": 600,
     }
 
-    @signal_wrapper
+    @signal_wrapper  # type: ignore[untyped-decorator]
     def run_sampler(self) -> Any:
         """Sample, and fill in bilby's result."""
         from tempering.execution.checkpoint import Checkpoint

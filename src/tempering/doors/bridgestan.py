@@ -94,8 +94,8 @@ def target_of_stan(posterior: Any, prior: Any) -> Any:
     if names[0] != names[1]:
         odd = sorted(set(names[0]) ^ set(names[1])) or names[1]
         raise TargetError(
-            f"Both Stan models must have the same parameters, but they differ in {', '.join(odd[:5])}. Declare the same "
-            "parameters block in both."
+            f"Both Stan models must have the same parameters, but they differ in {', '.join(odd[:5])}. Declare the "
+            "same parameters block in both."
         )
     whole = partial(_normalised, posterior), partial(_normalised_gradient, posterior)
     base = partial(_normalised, prior), partial(_normalised_gradient, prior)
@@ -108,12 +108,8 @@ def target_of_stan(posterior: Any, prior: Any) -> Any:
         (total, slope), (log_prior, slope_of_prior) = whole[1](x), base[1](x)
         return (total - log_prior if log_prior > -np.inf else -np.inf), slope - slope_of_prior
 
-    made = Target.from_likelihood(
-        WithGradient(log_likelihood, log_likelihood_gradient),
-        WithGradient(*base),
-        constrain=constrain_by_stan(posterior),
-    )
-    return made
+    likelihood = WithGradient(log_likelihood, log_likelihood_gradient)
+    return Target.from_likelihood(likelihood, WithGradient(*base), constrain=constrain_by_stan(posterior))
 
 
 def _normalised(model: Any, x: Any) -> float:

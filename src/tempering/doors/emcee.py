@@ -99,7 +99,7 @@ class EnsembleSampler:
         chosen = resample(self.run.weights().ravel(), n * self.nwalkers, rng=0)
         order = np.random.default_rng(0).permutation(chosen)
         found = whole.reshape(-1, *whole.shape[2:])[order]
-        return found if flat else found.reshape(n, self.nwalkers, *whole.shape[2:])
+        return np.asarray(found if flat else found.reshape(n, self.nwalkers, *whole.shape[2:]))
 
     def get_chain(self, *, flat: bool = False, discard: int = 0, thin: int = 1) -> NDArray[np.float64]:
         """Return positions of equal weight, (step, walker, ndim), resampled from the weighted draws of all rungs."""

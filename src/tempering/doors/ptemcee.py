@@ -51,7 +51,7 @@ class Sampler:
     nwalkers, dim : int
         Walkers at each temperature, and dimensions.
     logl, logp : callable
-        Log likelihood and log prior of a vector; ``loglargs``, ``loglkwargs``, ``logpargs``, ``logpkwargs`` go with them.
+        Log likelihood and log prior of a vector; ``loglargs``, ``loglkwargs`` and the like go with them.
     ntemps, Tmax, betas
         The ladder: a number of temperatures, the highest one, or the inverse temperatures themselves.
     threads : int
@@ -217,14 +217,14 @@ class Sampler:
     @property
     def acceptance_fraction(self) -> Floats:
         """Share of accepted moves, (temperature, walker)."""
-        return np.mean([block.acceptance for block in self._blocks], axis=0)
+        return np.asarray(np.mean([block.acceptance for block in self._blocks], axis=0))
 
     @property
     def tswap_acceptance_fraction(self) -> Floats:
         """Share of accepted exchanges between neighbours, one for each temperature but the last; that is NaN."""
         if not self._blocks:
             return np.full(self.ntemps, np.nan)
-        return np.mean([b.run.rungs()["exchange_acceptance"].to_numpy() for b in self._blocks], axis=0)
+        return np.asarray(np.mean([b.run.rungs()["exchange_acceptance"] for b in self._blocks], axis=0))
 
     @property
     def run(self) -> Any:

@@ -47,7 +47,7 @@ def to_pandas(draws: TemperedDraws, *, rule: str = DEFAULT_RULE, every: bool = F
     import pandas as pd
 
     chain, draw = np.indices(draws.rung.shape)
-    beside = {
+    beside: dict[str, Any] = {
         "weight": draws.weights(rule),
         "rung": draws.rung,
         "energy": draws.energy,

@@ -45,8 +45,8 @@ def evidence_html(evidence: Evidence) -> str:
     warning = f"<p>{html.escape(evidence.disagreement)}</p>" if evidence.disagreement else ""
     return (
         f"<p>{label}: <b>{evidence.value:.4f}</b> &plusmn; {evidence.standard_error:.2g}</p>{warning}"
-        f"<details><summary>by method</summary><table><tr><th>method</th><th>value</th><th>standard error</th></tr>{rows}"
-        "</table></details>"
+        f"<details><summary>by method</summary><table><tr><th>method</th><th>value</th><th>standard error</th></tr>"
+        f"{rows}</table></details>"
     )
 
 

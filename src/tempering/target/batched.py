@@ -178,7 +178,9 @@ def called_back_with_bits(function: Callable[..., Any], shape: tuple[int, ...], 
         found = np.asarray(function(*arrays), dtype=float, order="C")
         return found.reshape(*found.shape, 1).view(np.uint32)
 
-    bits = jax.pure_callback(of_bits, jax.ShapeDtypeStruct((*shape, 2), np.uint32), *sent, vmap_method="broadcast_all")
+    bits = jax.pure_callback(
+        of_bits, jax.eval_shape(lambda: jnp.zeros((*shape, 2), jnp.uint32)), *sent, vmap_method="broadcast_all"
+    )
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         with jax.enable_x64(True):
             return jax.lax.bitcast_convert_type(bits, jnp.float64).astype(jnp.float32)
