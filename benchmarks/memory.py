@@ -41,7 +41,7 @@ def one_run(iterations: int) -> dict[str, Any]:
     before, started = peak(), time.process_time()
     sums = tp.sample(
         target, initial=np.zeros(1), ladder=tp.Ladder.geometric(12, 1e-3), draws=iterations // CHAINS, tune=10_000,
-        chains=CHAINS, rng=1, progress=False, reference=None, keep="sums", quantities={"right": right},
+        chains=CHAINS, rng=1, progress=False, keep="sums", quantities={"right": right},
     )  # fmt: skip
     found = sums.expect("right")
     assert sums.n_summed == iterations

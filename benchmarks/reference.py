@@ -37,7 +37,7 @@ def worst_error(run: tp.TemperedDraws, problem: GaussianMixture) -> float:
 def with_reference(problem: GaussianMixture, seed: int) -> float:
     """Run as a user would, with every default."""
     starts = starts_of(problem, np.random.default_rng(seed))
-    run = tp.sample(tp.Target(problem.log_density), initial=starts, reference="fit", rng=seed, progress=False)
+    run = tp.sample(tp.Target(problem.log_density), initial=starts, path="reference", rng=seed, progress=False)
     return worst_error(run, problem)
 
 

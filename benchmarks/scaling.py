@@ -65,7 +65,7 @@ def one_run(engine: str, keep: str, draws: int, chains: int, rungs: int, dimensi
     kept: dict[str, Any] = {"keep": "sums", "quantities": QUANTITIES} if keep == "sums" else {}
     run: Any = tp.sample(
         target_of(engine), initial=np.ones(dimension), ladder=ladder, pseudo_prior=log_p, kernel=KERNEL, engine=engine,
-        draws=draws, chains=chains, tune=0, rng=1, progress=False, reference=None, **kept,
+        draws=draws, chains=chains, tune=0, rng=1, progress=False, **kept,
     )  # fmt: skip
     answer = run.expect("first") if keep == "sums" else run.expect(QUANTITIES["first"])
     return float(np.ravel(answer.value)[0])

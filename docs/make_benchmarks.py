@@ -30,6 +30,7 @@ TITLES = {
     "recapture": "Mark-recapture models",
     "treed_gp": "Treed Gaussian processes",
     "memory": "Memory of runs in sums",
+    "start_up": "Time to the first answer",
 }
 OPENING = """# Benchmarks
 

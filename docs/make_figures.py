@@ -162,13 +162,11 @@ def measure_narrow_mode(dimensions: Sequence[int] = (2, 5, 25)) -> None:
         problem = problems.two_modes(d)
         starts = [problem.means[0], problem.means[1]]
         cells = [str(d)]
-        for reference in (None, "fit"):
-            draws = tp.sample(
-                tp.Target(problem.log_density), initial=starts, reference=reference, rng=5, progress=False
-            )
+        for path in ("powers", "reference"):
+            draws = tp.sample(tp.Target(problem.log_density), initial=starts, path=path, rng=5, progress=False)
             cells += [_narrow_mass(draws, problem), f"{draws.n_round_trips}"]
         rows.append(cells)
-    headings = ["d", "power path", "its round trips", '`reference="fit"`', "its round trips"]
+    headings = ["d", "power path", "its round trips", '`path="reference"`', "its round trips"]
     _write_table("narrow-mode.md", headings, rows)
 
 

@@ -142,7 +142,7 @@ def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
     assert parse_pseudo_prior("0,-1.5").tolist() == [0.0, -1.5]
     with pytest.raises(InputError, match=r"one of random_walk, .*nuts, or MODULE:NAME of your own, but got 'best'"):
         parse_kernel("best")
-    with pytest.raises(InputError, match="auto, fit, none or MODULE:NAME of your own, but got 'best'"):
+    with pytest.raises(InputError, match="prior, reference or MODULE:NAME of your own, but got 'best'"):
         parse_path("best")
 
 

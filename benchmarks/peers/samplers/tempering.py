@@ -14,7 +14,7 @@ SETTINGS = {
     "call": "tp.sample(tp.Target.from_likelihood(log_likelihood, log_prior, sample_prior), rng=seed), draws scaled "
     "with the effort",
     "effort": "draws of each of 32 chains, 10 000 (the default) at the least but for a pilot of 1000; the default tune",
-    "start": "the prior; or tp.Target(log_density) from the points given, with reference='fit'",
+    "start": "the prior; or tp.Target(log_density) from the points given, with path='reference'",
 }
 
 
@@ -32,7 +32,7 @@ def run(case: Case, seed: int, effort: int) -> Answer:
     import tempering as tp
 
     points = case.points_in_basins(seed)
-    where = {} if points is None else {"initial": list(points), "reference": "fit"}
+    where = {} if points is None else {"initial": list(points), "path": "reference"}
     run = tp.sample(target_of(case), rng=seed, draws=effort, progress=False, **where)
     draws = next(iter(run.values.values())) if isinstance(run.values, dict) else run.values
     weights = run.weights()
