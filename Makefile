@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
-.PHONY: demo test test-long lint format docs bench soak clean
+.PHONY: demo test test-long lint format docs bench soak release-check clean
 
 demo: $(STAMP)
 	$(BIN)/tempering demo
@@ -30,6 +30,11 @@ bench: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m benchmarks.soak --minutes 30
+
+# The Pythons that are here; name others: make release-check PYTHONS="python3.11 python3.13"
+PYTHONS ?= $(PYTHON)
+release-check:
+	release/check.sh $(PYTHONS)
 
 docs: $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

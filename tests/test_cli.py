@@ -261,10 +261,10 @@ def test_the_options_of_sample_are_those_of_the_function():
     command = typer.main.get_command(cli.app).commands["sample"]
     options = {parameter.name for parameter in command.params}
     otherwise = {"rng": "seed", "executor": "workers", "progress": "quiet"}
-    of_python = {"keep", "quantities", "sum_every", "devices"}  # functions, and objects of JAX
+    of_python = {"until", "keep", "quantities", "sum_every", "devices"}  # functions, and objects of JAX
     for name in inspect.signature(tp.sample).parameters:
         assert otherwise.get(name, name) in options or name in of_python, name
-    assert {"output", "report", "kernel", "reference", "checkpoint"} <= options
+    assert {"output", "report", "kernel", "path", "checkpoint"} <= options
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_the_options_of_sample_are_those_of_the_function():
         (["sample", "FILE:log_density", "--initial", "here"], "in JSON, but got 'here'"),
         (["sample", "FILE:log_density", "--initial", "0", "--method", "boiled"], "method must be one of"),
         (["sample", "FILE:log_density", "--initial", "0", "--kernel", "best"], "but got 'best'. Choose one"),
-        (["sample", "FILE:log_density", "--initial", "0", "--reference", "best"], "but got 'best'. Choose one"),
+        (["sample", "FILE:log_density", "--initial", "0", "--path", "best"], "but got 'best'. Choose one"),
         (["report", "nothing.zarr"], "must be a run written by save"),
     ],
 )
@@ -284,3 +284,33 @@ def test_bad_input_to_sample_and_report_is_one_line(arguments, message, model_fi
     found = run(*[a.replace("FILE", str(model_file)) for a in arguments]).exception
     assert isinstance(found, TemperingError)
     assert message.lower() in str(found).lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("def f(x)\n    return 0\n", [], "bad.py, line 1: SyntaxError"),
+        ("import no_such_package\ndef f(x):\n    return 0\n", [], "line 1, in <module>: ModuleNotFoundError"),
+        ("def f():\n    return [][0]\n", [], "line 2, in f: IndexError"),
+        ("def f(x):\n    return {}['a']\n", ["--initial", "0"], "raised KeyError: 'a'"),
+        ("def f(x):\n    return -x * x\n", ["--initial", "0", "-o", "/no/such/folder/run.zarr"], "no folder /no/such"),
+        ("def f(x):\n    return -x * x\n", ["--initial", "0", "-o", "HERE"], "holds something else than a run"),
+        ("def f(x):\n    return -x * x\n", ["--initial", "0", "--report", "HERE"], "must be writable as a file"),
+    ],
+)
+def test_what_is_wrong_with_a_file_or_a_place_is_said_before_the_run(text, arguments, message, tmp_path):
+    (tmp_path / "bad.py").write_text(text)
+    places = [str(tmp_path) if a == "HERE" else a for a in arguments]
+    if "-o" not in places:
+        places += ["-o", str(tmp_path / "run.zarr")]
+    found = run("sample", f"{tmp_path}/bad.py:f", *places).exception
+    assert isinstance(found, TemperingError)
+    assert message in str(found)
+    assert not (tmp_path / "run.zarr").exists()
+
+
+def test_a_model_that_needs_more_says_so_before_it_reads_anything(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    found = run("treed-gp", "fit", "no.csv", "--response", "y", "--out", "m").exception
+    assert isinstance(found, InputError)
+    assert "needs sklearn, which is not installed. Run: pip install 'tempering[models]'" in str(found)

@@ -86,13 +86,13 @@ def test_a_poor_run_is_called_poor_with_every_sentence(draws):
 
 def test_every_picture_and_table_is_there(read, page):
     for title in (
-        "Evidence by method", "Density of x", "x by rung", "x over time", "Mean of x by rule", "Density of v[0]",
-        "Density of v[1]", "Ladder", "Occupancy", "Acceptance",
+        "Evidence by method", "Pairs", "Density of x", "x by rung", "x over time", "Mean of x by rule",
+        "Density of v[0]", "Density of v[1]", "Ladder", "Occupancy", "Acceptance",
         "Trust in the weights", "Shares", "Index process", "Overlap", "Barrier",
         "Energies",
     ):  # fmt: skip
         assert f'aria-label="{title}"' in page, title
-    assert read.tags.count("svg") == read.tags.count("figure") == 1 + 3 * 4 + 9
+    assert read.tags.count("svg") == read.tags.count("figure") == 1 + 1 + 3 * 4 + 9
     assert read.tags.count("table") == 2
 
 

@@ -56,7 +56,7 @@ def test_lists_of_positions_hold_several():
     ("options", "error", "message"),
     [
         ({"initial": []}, TargetError, "at least one position, but got an empty list. Pass a position"),
-        ({"initial": np.zeros(2)}, TargetError, r"one number, but it returned shape \(2,\). Sum over"),
+        ({"initial": np.zeros(2)}, TargetError, r"one number, but at .* returned shape \(2,\). Sum over"),
         (
             {"initial": np.zeros(2), "engine": "scalar"},
             TargetError,

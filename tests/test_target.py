@@ -44,7 +44,7 @@ def test_a_target_is_frozen():
             "log_density must be a function of a position, or an object.*, but got float.*not its value",
         ),
         (lambda: tp.Target.from_likelihood(1.0, abs), "log_likelihood must be a function"),
-        (lambda: tp.Target.from_likelihood(abs, [0.0]), "log_prior must be a function.*got list"),
+        (lambda: tp.Target.from_likelihood(abs, [0.0]), "The prior of '0' must be one of tempering.prior.*got float"),
         (lambda: tp.Target.from_likelihood(abs, abs, "prior"), "sample_prior must be a function.*got str"),
     ],
 )

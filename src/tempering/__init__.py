@@ -68,6 +68,7 @@ _MODULES = {
     "kernels": "kernels",
     "models": "models",
     "plots": "plots",
+    "prior": "prior",
     "problems": "problems",
     "reference": "learning.reference",
 }

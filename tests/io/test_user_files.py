@@ -8,9 +8,9 @@ from tempering.cli.user_files import (
     find_target,
     parse_kernel,
     parse_ladder,
+    parse_path,
     parse_position,
     parse_pseudo_prior,
-    parse_reference,
     sample_file,
 )
 from tempering.errors import InputError, SamplerError
@@ -102,9 +102,9 @@ def test_a_module_that_is_not_there_is_named():
         find_target("no_such_thing:f")
 
 
-def test_an_error_inside_the_file_is_the_users_own(folder):
+def test_an_error_inside_the_file_is_one_sentence_with_its_line(folder):
     (folder / "broken.py").write_text("1 / 0\n")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(InputError, match=r"broken.py, line 1, in <module>: ZeroDivisionError"):
         find_target(f"{folder}/broken.py:f")
 
 
@@ -136,14 +136,14 @@ def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
     assert repr(parse_kernel("nuts")) == "BlackJAX(nuts)"
     assert parse_kernel(f"{mine}:SLICE") == tp.kernels.Slice(2.0)
     assert parse_kernel(f"{mine}:walk") == tp.kernels.RandomWalk(0.5)
-    assert [parse_reference(text) for text in ("auto", "fit", "none")] == ["auto", "fit", None]
-    assert parse_reference(f"{mine}:SLICE") == tp.kernels.Slice(2.0)
+    assert [parse_path(text) for text in ("two_legs", "reference", None)] == ["two_legs", "reference", None]
+    assert parse_path(f"{mine}:SLICE") == tp.kernels.Slice(2.0)
     assert parse_pseudo_prior("mbar") == "mbar"
     assert parse_pseudo_prior("0,-1.5").tolist() == [0.0, -1.5]
     with pytest.raises(InputError, match=r"one of random_walk, .*nuts, or MODULE:NAME of your own, but got 'best'"):
         parse_kernel("best")
-    with pytest.raises(InputError, match="auto, fit, none or MODULE:NAME of your own, but got 'best'"):
-        parse_reference("best")
+    with pytest.raises(InputError, match="prior, reference or MODULE:NAME of your own, but got 'best'"):
+        parse_path("best")
 
 
 def test_workers_make_the_same_draws(folder, tmp_path):

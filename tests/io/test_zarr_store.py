@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exact_runs import exact_run
 
 import tempering as tp
+from exact_runs import exact_run
 from tempering.errors import InputError
 from tempering.io.records import write_twice
 from tempering.io.run_store import ARRAYS

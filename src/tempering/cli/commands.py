@@ -32,6 +32,7 @@ MODELS = {
     "recapture": ("tempering.models.recapture.cli", "Fit integrated mark-recapture-recovery models."),
     "select": ("tempering.models.variable_selection.cli", "Say which columns explain a response."),
 }
+NEEDS_SKLEARN = ("treed-gp", "motorcycle", "exponential")  # commands and experiments that fit treed GPs
 
 
 class LazyGroup(TyperGroup):
@@ -51,6 +52,8 @@ class LazyGroup(TyperGroup):
         """Import the model whose command is called."""
         name = args[0]
         if name in MODELS and _is_installed(MODELS[name][0]):
+            if not set(args) & {"--help", "-h"}:
+                _check_needs(name)
             module = import_module(MODELS[name][0])
             return name, typer.main.get_command(module.app), args[1:]
         return super().resolve_command(ctx, args)
@@ -110,10 +113,13 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Redo an experiment of the paper and set its figures beside ours."""
+    from tempering.cli.user_files import check_page
     from tempering.execution.workers import processes_or_none
 
     quiet = quiet or ctx.obj
     run = _experiment(name)
+    if json not in (None, "-"):
+        check_page(Path(str(json)))
     with processes_or_none(workers) as executor:
         given = {"n_runs": runs, "n_draws": draws, "executor": executor, "checkpoint": checkpoint}
         report: Report = run(**_settings(run, name, progress=not quiet, **given))
@@ -165,9 +171,9 @@ def sample(
     rung_moves: Annotated[str | None, typer.Option(help="How chains move between rungs.")] = None,
     pseudo_prior: Annotated[str, typer.Option(help="How the weights of the rungs are learnt, or their logs.")] = "mbar",
     objective: Annotated[str, typer.Option(help="What a tuned ladder is best at: hybrid, barrier or ess.")] = "hybrid",
-    reference: Annotated[
-        str, typer.Option(help="What is at k = 0: auto, fit, none, or MODULE:NAME of your own.")
-    ] = "auto",
+    path: Annotated[
+        str | None, typer.Option(help="two_legs, powers, prior, reference, or MODULE:NAME of your own reference.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that share the chains.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
     quiet: Quiet = False,
@@ -177,13 +183,14 @@ def sample(
 
     quiet = quiet or ctx.obj
     page = report if report is not None else output.with_suffix(".html")
+    files.check_places(output, page)
     try:
         run = files.sample_file(
             target, output, page, workers=workers, initial=files.parse_position(initial),
             ladder=files.parse_ladder(ladder), method=method, kernel=files.parse_kernel(kernel), draws=draws, tune=tune,
             chains=chains, rng=seed, engine=engine, rung_moves=rung_moves,
             pseudo_prior=files.parse_pseudo_prior(pseudo_prior), objective=objective,
-            reference=files.parse_reference(reference), checkpoint=checkpoint, progress=not quiet,
+            path=files.parse_path(path), checkpoint=checkpoint, progress=not quiet,
         )  # fmt: skip
     except KeyboardInterrupt as stop:  # while tuning; later the run returns what there is
         typer.echo(f"tempering: {stop or 'Stopped.'}", err=True)
@@ -201,10 +208,12 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write one self-contained page about a run: the verdict, estimates and pictures."""
+    from tempering.cli.user_files import check_page
     from tempering.io.zarr_store import load
     from tempering.report.page import write_report
 
     quiet = quiet or ctx.obj
+    check_page(output)
     with _waiting("Drawing", quiet):
         write_report(load(run), output, title=run.name)
     if not quiet:
@@ -252,6 +261,7 @@ def _experiment(name: str) -> "Callable[..., Report]":
     module = f"tempering.experiments.{name}"
     if not _is_installed(module):
         raise InputError(f"The experiment {name!r} is not part of this installation: there is no {module}.")
+    _check_needs(name)
     run: Callable[..., Report] = import_module(module).run
     return run
 
@@ -266,6 +276,14 @@ def _settings(run: Callable[..., Any], name: str, **given: Any) -> dict[str, Any
             option = "--workers" if setting == "executor" else f"--{setting.removeprefix('n_')}"
             raise InputError(f"The experiment {name!r} has no {option} to set. Leave the option out.")
     return {setting: value for setting, value in given.items() if value is not None and setting in known}
+
+
+def _check_needs(name: str) -> None:
+    """Say what a command needs and is not installed, before it reads or computes anything."""
+    from tempering.requirements import require
+
+    if name in NEEDS_SKLEARN:
+        require("sklearn", what=f"{name!r} fits treed Gaussian processes and", install="tempering[models]")
 
 
 def _is_installed(module: str) -> bool:
@@ -317,5 +335,16 @@ def main() -> None:
     try:
         app()
     except TemperingError as error:
-        sys.stderr.write(f"tempering: {' '.join(str(error).split())}\n")
-        raise SystemExit(2) from None
+        _exit_with(str(error))
+    except Exception as error:
+        from tempering.cli.user_files import error_of_user
+
+        theirs = error_of_user(error)
+        if theirs is None:  # a bug of ours: everything that can be known is wanted
+            raise
+        _exit_with(theirs)
+
+
+def _exit_with(sentence: str) -> None:
+    sys.stderr.write(f"tempering: {' '.join(sentence.split())}\n")
+    raise SystemExit(2) from None

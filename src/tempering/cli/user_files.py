@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
+import traceback
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempering.errors import InputError
+from tempering.errors import InputError, TemperingError
 from tempering.execution.workers import processes_or_none
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ KERNELS = {
     "independence": "Independence",
     "hamiltonian": "Hamiltonian",
 }
+PATHS = ("two_legs", "powers", "prior", "reference")
 BLACKJAX_KERNELS = ("mala", "barker", "nuts")
 
 
@@ -60,6 +63,52 @@ def sample_file(
     return draws
 
 
+def check_places(run: Path, page: Path) -> None:
+    """Refuse places that cannot be written to before anything is sampled."""
+    _check_folder(run)
+    if run.is_file():
+        raise InputError(f"{run} is a file, but a run is written as a folder. Choose another place with -o.")
+    if run.is_dir() and any(run.iterdir()) and not (run / "zarr.json").is_file():
+        raise InputError(f"{run} is a folder that holds something else than a run. Choose another place with -o.")
+    check_page(page)
+
+
+def check_page(page: Path) -> None:
+    """Refuse a file that cannot be written to before anything is computed."""
+    _check_folder(page)
+    if page.is_dir():
+        raise InputError(f"{page} must be writable as a file, but it is a folder. Give the name of a file.")
+    if page.exists() and not os.access(page, os.W_OK):
+        raise InputError(f"{page} must be writable, but it is not: permission denied. Choose another place.")
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse a path whose nearest existing folder cannot be written to."""
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if folder != path.absolute().parent:
+        raise InputError(f"{path} must be writable, but there is no folder {path.parent}. Make it, or choose another.")
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        why = "permission denied" if folder.is_dir() else "it is not a folder"
+        raise InputError(f"{path} must be writable, but {folder} is not: {why}. Choose another place.")
+
+
+_USER_FILES: set[str] = set()  # those read by this process: an error that passes through one is the user's to mend
+
+
+def error_of_user(error: BaseException) -> str | None:
+    """Return a sentence about an error raised in a file of the user's, with its line; None for any other error."""
+    if isinstance(error, SyntaxError) and error.filename in _USER_FILES:
+        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}. Mend the file."
+    places = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in _USER_FILES]
+    if not places:
+        return None
+    said = f": {error}" if str(error) else ""
+    return (
+        f"{places[-1].filename}, line {places[-1].lineno}, in {places[-1].name}: {type(error).__name__}{said}. The "
+        "function of the file must return without an error wherever it is called; return -inf where the density is 0."
+    )
+
+
 def find_target(where: str) -> Any:
     """Return what ``MODULE:NAME`` names: a target, or a function of a position, or a function that makes either.
 
@@ -71,7 +120,14 @@ def find_target(where: str) -> Any:
         raise InputError(f"The target must be given as MODULE:FUNCTION, but got {where!r}. Write model.py:log_density.")
     found = _attribute(_module(module), module, name)
     if callable(found) and not _is_model(found) and _needs_nothing(found):
-        found = found()
+        try:
+            found = found()
+        except Exception as error:
+            if isinstance(error, TemperingError):
+                raise
+            raise InputError(
+                f"{where} must make a target, but calling it gave: {error_of_user(error) or repr(error)}"
+            ) from error
     return _as_target(found, where)
 
 
@@ -131,15 +187,13 @@ def parse_kernel(text: str | None) -> Any:
     raise InputError(f"A kernel must be one of {known}, or MODULE:NAME of your own, but got {text!r}. Choose one.")
 
 
-def parse_reference(text: str) -> Any:
-    """Read a reference: auto, fit, none, or ``MODULE:NAME`` of an object with log_density and sample."""
-    if text in ("auto", "fit"):
+def parse_path(text: str | None) -> Any:
+    """Read a path by its name, or ``MODULE:NAME`` of a reference: an object with log_density and sample."""
+    if text is None or text in PATHS:
         return text
-    if text == "none":
-        return None
     if ":" in text:
         return _object(text)
-    raise InputError(f"A reference must be auto, fit, none or MODULE:NAME of your own, but got {text!r}. Choose one.")
+    raise InputError(f"A path must be {', '.join(PATHS)} or MODULE:NAME of your own, but got {text!r}. Choose one.")
 
 
 def parse_pseudo_prior(text: str) -> Any:
@@ -161,11 +215,17 @@ def _module(name: str) -> ModuleType:
     path = Path(name)
     if path.suffix != ".py":
         try:
-            return import_module(name)
+            module = import_module(name)
         except ModuleNotFoundError as error:
             raise InputError(
                 f"There must be a module {name!r}, but: {error}. Give a file, as in model.py:f."
             ) from error
+        except Exception as error:
+            raise InputError(
+                f"The module {name!r} must be imported without an error, but: {type(error).__name__}: {error}."
+            ) from error
+        _USER_FILES.add(str(getattr(module, "__file__", None)))
+        return module
     if not path.is_file():
         raise InputError(f"{name} must be a file, but there is none. Check the path.")
     spec = spec_from_file_location(path.stem, path)
@@ -174,7 +234,13 @@ def _module(name: str) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[path.stem] = module  # as an import would, so that the file's classes can be pickled
     sys.path.insert(0, str(path.resolve().parent))  # what lies beside the file can be imported by it
-    spec.loader.exec_module(module)
+    _USER_FILES.add(str(spec.origin))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        theirs = error_of_user(error)
+        said = theirs.partition(" The function")[0] if theirs else f"{path}: {type(error).__name__}: {error}."
+        raise InputError(f"The file must run without an error, but: {said}") from error
     return module
 
 

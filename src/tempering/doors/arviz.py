@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import InputError
 from tempering.estimators import resample
+from tempering.requirements import imported
 from tempering.runs.draws import DEFAULT_RULE
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ def to_arviz(
     rule: str = DEFAULT_RULE,
     n_draws: int | None = None,
     rng: np.random.Generator | int | None = 0,
+    model: Any = None,
+    predictive: bool = False,
 ) -> Any:
-    """Return an ArviZ data tree of a run.
+    """Return a run as the installed ArviZ takes it.
 
     Parameters
     ----------
@@ -42,33 +44,67 @@ def to_arviz(
         Draws of equal weight, in all; by default as many as the weighted ones are worth, ESS(w^lambda), Eq. 3.
     rng : int, Generator or None
         The one uniform number that resampling takes; the default gives the same tree every time.
+    model : optional
+        The model of another package that the run was made from: names of dimensions, coordinates, and the log
+        likelihood of every observation come from it. By default the one that the run knows of.
+    predictive : bool
+        Draw from the prior, and new data for the resampled draws; needs a model.
 
     Returns
     -------
-    xarray.DataTree, or arviz.InferenceData for ArviZ before 1.0
+    arviz.InferenceData where ArviZ before 1.0 is installed, xarray.DataTree otherwise
         ``posterior``: draws of equal weight, in time order, as many chains as the run had ensembles.
         ``sample_stats``: their rung, energy and acceptance.
         ``tempered``: every draw of every rung, with ``log_weight``, ``rung``, ``inverse_temperature``, ``energy``.
+        With a model: ``log_likelihood``, ``observed_data``, and if wanted ``posterior_predictive``, ``prior`` and
+        ``prior_predictive``.
         Attributes: the log evidence with its error, the rule, the sampler.
     """
-    try:
-        import xarray
-    except ImportError as error:
-        raise InputError(
-            "An ArviZ data tree needs xarray, but it is not installed. Run: pip install 'tempering[arviz]'."
-        ) from error
+    xarray = imported("xarray", what="An ArviZ container", install="tempering[arviz]")
+    known = model if model is not None else getattr(draws, "model", None)
+    dims, coords = getattr(known, "dims", {}), getattr(known, "coords", {})
     chosen = _equal_weight(draws, rule, n_draws, rng)
-    groups = {
-        "posterior": _dataset(xarray, {name: _picked(a, chosen) for name, a in draws.values.items()}),
-        "sample_stats": _dataset(xarray, {name: _picked(a, chosen) for name, a in _statistics(draws).items()}),
-        "tempered": _dataset(xarray, {**draws.values, **_statistics(draws), **_weights(draws, rule)}),
+    posterior = {name: _picked(a, chosen) for name, a in draws.values.items()}
+    arrays = {
+        "posterior": posterior,
+        "sample_stats": {name: _picked(a, chosen) for name, a in _statistics(draws).items()},
+        "tempered": {**draws.values, **_statistics(draws), **_weights(draws, rule)},
     }
+    if known is not None:
+        arrays |= _of_model(known, posterior, predictive)
+    groups = {name: _dataset(xarray, found, dims, coords) for name, found in arrays.items() if found}
+    if known is not None:
+        groups["observed_data"] = _dataset(xarray, known.data, dims, coords, n_lead=0)
     attributes = _attributes(draws, rule)
     if _only_knows_inference_data():
         return _inference_data(groups, attributes)
     tree = xarray.DataTree.from_dict(groups)
     tree.attrs.update(attributes)
     return tree
+
+
+def _of_model(model: Any, posterior: dict[str, NDArray[Any]], predictive: bool) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return the groups that only a model can make."""
+    found: dict[str, Any] = {"log_likelihood": model.pointwise(posterior)}
+    if predictive:
+        found["posterior_predictive"] = model.predicted(posterior, 1)
+        found["prior"] = prior = prior_of_model(model)
+        found["prior_predictive"] = model.predicted(prior, 2)
+    return found
+
+
+def prior_of_model(model: Any, n: int = 500) -> dict[str, NDArray[Any]]:
+    """Draw values of a model's variables from the prior, one chain."""
+    import jax
+
+    with jax.enable_x64(True):
+        try:
+            drawn = jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(3), n))
+        except Exception:  # one that takes NumPy generators
+            rng = np.random.default_rng(3)
+            rows = [model.sample_prior(rng) for _ in range(n)]
+            drawn = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+    return dict(model.constrain({name: np.asarray(a)[None] for name, a in drawn.items()}))
 
 
 def _equal_weight(
@@ -103,15 +139,25 @@ def _weights(draws: TemperedDraws, rule: str) -> dict[str, NDArray[Any]]:
     return {"log_weight": log_weight, "inverse_temperature": draws.path.inverse_temperatures[draws.rung]}
 
 
-def _dataset(xarray: Any, arrays: Mapping[str, NDArray[Any]]) -> xr.Dataset:
-    variables = {
-        name: (["chain", "draw", *(f"{name}_dim_{i}" for i in range(np.ndim(a) - 2))], np.asarray(a))
-        for name, a in arrays.items()
-    }
-    n_chains, n_draws = next(iter(variables.values()))[1].shape[:2]
-    sizes = {d: s for dims, a in variables.values() for d, s in zip(dims[2:], a.shape[2:], strict=True)}
-    coordinates = {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
-    coordinates |= {dimension: np.arange(size) for dimension, size in sizes.items()}
+def _dataset(
+    xarray: Any,
+    arrays: Mapping[str, NDArray[Any]],
+    dims: Mapping[str, tuple[str, ...]],
+    coords: Mapping[str, Any],
+    n_lead: int = 2,
+) -> xr.Dataset:
+    """Make a dataset of arrays with leading axes (chain, draw), or without; a model names the rest."""
+    lead = ("chain", "draw")[:n_lead]
+    variables: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
+    for name, a in arrays.items():
+        shape = np.shape(a)[n_lead:]
+        own = dims.get(name, ())
+        if len(own) != len(shape) or any(d in coords and len(coords[d]) != n for d, n in zip(own, shape, strict=True)):
+            own = tuple(f"{name}_dim_{i}" for i in range(len(shape)))
+        variables[name] = ([*lead, *own], np.asarray(a))
+        sizes |= dict(zip([*lead, *own], np.shape(a), strict=True))
+    coordinates = {name: np.asarray(coords[name]) if name in coords else np.arange(n) for name, n in sizes.items()}
     return xarray.Dataset(variables, coordinates)  # type: ignore[no-any-return]
 
 
@@ -138,9 +184,7 @@ def _attributes(draws: TemperedDraws, rule: str) -> dict[str, Any]:
 
 
 def _only_knows_inference_data() -> bool:
-    """Whether the ArviZ that is installed is from before data trees."""
-    if _version("arviz-base") is not None:
-        return False
+    """Whether the ArviZ that draws the pictures here is from before data trees, whatever else is installed."""
     found = _version("arviz")
     return found is not None and int(found.split(".")[0]) < 1
 
@@ -156,6 +200,6 @@ def _inference_data(groups: dict[str, xr.Dataset], attributes: dict[str, Any]) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # ArviZ announces its successor on import
         warnings.simplefilter("ignore", UserWarning)  # a group of our own; no argument says so in all versions
-        import arviz
+        arviz = imported("arviz", what="An ArviZ container", install="tempering[arviz]")
 
         return arviz.InferenceData(attrs=attributes, **groups)

@@ -69,3 +69,60 @@ def _shape(indices: list[tuple[int, ...]]) -> tuple[int, ...]:
         if math.prod(shape) == len(indices):
             return shape
     return (len(indices),)
+
+
+def target_of_stan(posterior: Any, prior: Any) -> Any:
+    """Split a Stan posterior into prior and likelihood by a second model, so that the evidence is absolute.
+
+    Parameters
+    ----------
+    posterior : bridgestan.StanModel
+    prior : bridgestan.StanModel
+        With the same parameters, and without the likelihood: another program, or the same one with data that switch the
+        likelihood off, as in ``target += k * normal_lupdf(y | mu, sigma)`` with k = 0.
+
+    Returns
+    -------
+    Target
+        log likelihood = log density of the posterior less that of the prior, constants kept; draws come back under the
+        names of the Stan program. The prior is known by its density alone: pass ``initial``.
+    """
+    from tempering.errors import TargetError
+    from tempering.target import Target
+
+    names = [list(model.param_unc_names()) for model in (posterior, prior)]
+    if names[0] != names[1]:
+        odd = sorted(set(names[0]) ^ set(names[1])) or names[1]
+        raise TargetError(
+            f"Both Stan models must have the same parameters, but they differ in {', '.join(odd[:5])}. Declare the "
+            "same parameters block in both."
+        )
+    whole = partial(_normalised, posterior), partial(_normalised_gradient, posterior)
+    base = partial(_normalised, prior), partial(_normalised_gradient, prior)
+
+    def log_likelihood(x: Any) -> float:
+        log_prior = base[0](x)
+        return whole[0](x) - log_prior if log_prior > -np.inf else -np.inf
+
+    def log_likelihood_gradient(x: Any) -> tuple[float, NDArray[np.float64]]:
+        (total, slope), (log_prior, slope_of_prior) = whole[1](x), base[1](x)
+        return (total - log_prior if log_prior > -np.inf else -np.inf), slope - slope_of_prior
+
+    likelihood = WithGradient(log_likelihood, log_likelihood_gradient)
+    return Target.from_likelihood(likelihood, WithGradient(*base), constrain=constrain_by_stan(posterior))
+
+
+def _normalised(model: Any, x: Any) -> float:
+    """Return the log density with its constants, and the Jacobian."""
+    try:
+        return float(model.log_density(x, propto=False))
+    except RuntimeError:
+        return -np.inf
+
+
+def _normalised_gradient(model: Any, x: Any) -> tuple[float, NDArray[np.float64]]:
+    try:
+        value, gradient = model.log_density_gradient(x, propto=False)
+    except RuntimeError:
+        return -np.inf, np.zeros(np.shape(x))
+    return float(value), np.asarray(gradient)

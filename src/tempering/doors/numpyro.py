@@ -7,12 +7,14 @@ to the prior, so that k = 0 is the prior itself and the evidence is that of the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import InputError, TargetError
+from tempering.errors import SamplerError, TargetError
+from tempering.requirements import require
 from tempering.target import Target
 
 Sites = dict[str, dict[str, Any]]
@@ -24,14 +26,16 @@ def target_from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) ->
     Parameters
     ----------
     model : callable
-        With continuous latent sites and proper priors. Observed sites and ``numpyro.factor`` are the likelihood.
+        With continuous latent sites and proper priors. Observed sites and ``numpyro.factor`` are the likelihood. Values
+        that ``obs_mask`` leaves open are drawn with the rest, discrete ones are summed out.
     *args, **kwargs
         What the model is called with, the data among them.
 
     Returns
     -------
     Target
-        Draws come back constrained, under the names of the model's sites, deterministic ones too.
+        Draws come back constrained, under the names of the model's sites, deterministic ones too. ``initial`` takes the
+        model's own values.
 
     Examples
     --------
@@ -43,96 +47,206 @@ def target_from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) ->
     >>> float(target.energy({"scale": 0.0})), float(target.constrain({"scale": np.zeros((1, 1))})["scale"][0, 0])
     (-2.0439..., 1.0)
     """
-    try:
-        import numpyro  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "A NumPyro model needs NumPyro, but it is not installed. Run: pip install 'tempering[numpyro]'."
-        ) from error
-    return _NumPyroModel(model, args, kwargs).target()
+    require("numpyro", what="A NumPyro model", install="tempering[numpyro]")
+    if not callable(model):
+        raise TargetError(f"A NumPyro model is a function, but got {type(model).__name__}. Pass the function itself.")
+    return NumPyroModel(model, args, kwargs).target()
 
 
-class _NumPyroModel:
+UNOBSERVED = "_unobserved"  # how NumPyro names what obs_mask leaves open
+
+
+def _in_double(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a method in double precision: what JAX has compiled of a model for one precision does not fit the other."""
+
+    @wraps(method)
+    def in_double(*args: Any) -> Any:
+        import jax
+
+        with jax.enable_x64(True):
+            return method(*args)
+
+    return in_double
+
+
+class NumPyroModel:
     """A model with its data, and the functions of an unconstrained position made from it."""
 
     def __init__(self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         import jax
 
         self.model, self.args, self.kwargs = model, args, kwargs
-        sites = self._drawn(jax.random.key(0))
-        self.latent = tuple(name for name, site in sites.items() if _is_latent(site))
+        with jax.enable_x64(True):
+            sites = self._drawn(jax.random.key(0))
+        self.idle = {name: site["value"] for name, site in sites.items() if _is_idle_discrete(name, site)}
+        self.latent = tuple(name for name, site in sites.items() if _is_latent(site) and name not in self.idle)
         _check(sites, self.latent)
+        self.observed = tuple(name for name, site in sites.items() if _is_data(site))
+        self.dims = {name: dims for name, site in sites.items() if (dims := _dims(site))}
+        self.coords: dict[str, Any] = {}
 
     def target(self) -> Target:
-        return Target.from_likelihood(self.log_likelihood, self.log_prior, self.sample_prior, constrain=self.constrain)
+        """Return the target, which knows this model."""
+        made = Target.from_likelihood(self.log_likelihood, self.log_prior, self.sample_prior, constrain=self.constrain)
+        return made.with_model(self, self.unconstrain)
 
+    @_in_double
     def log_prior(self, position: dict[str, Any]) -> Any:
-        sites, log_jacobian = self._at(position)
-        return log_jacobian + sum(_log_prob(sites[name]) for name in self.latent)
-
-    def log_likelihood(self, position: dict[str, Any]) -> Any:
+        """Return the log density of the latent sites, and the log Jacobians of their transforms."""
         import jax.numpy as jnp
 
-        sites, _ = self._at(position)
-        observed = [_log_prob(site) for site in sites.values() if _is_observed(site)]
+        sites = self._at(position)
+        terms = [_log_prob(name, sites[name]) for name in self.latent]
+        terms += [_log_prob(name, site) for name, site in sites.items() if self._is_jacobian(name)]
+        return sum(terms, start=jnp.zeros(()))
+
+    @_in_double
+    def log_likelihood(self, position: dict[str, Any]) -> Any:
+        """Return the log density of the observed sites, and the factors."""
+        import jax.numpy as jnp
+
+        sites = self._at(position)
+        observed = [_log_prob(n, site) for n, site in sites.items() if _is_observed(site) and not self._is_jacobian(n)]
         return sum(observed, start=jnp.zeros(()))
 
+    def _is_jacobian(self, name: str) -> bool:
+        return any(name == f"_{latent}_log_det" for latent in self.latent)
+
+    @_in_double
     def sample_prior(self, key: Any) -> dict[str, Any]:
         """Draw one unconstrained position; a NumPy generator is turned into a key."""
+        return self._freed(self._drawn(_key(key)))
+
+    def _freed(self, sites: Sites) -> dict[str, Any]:
         from numpyro.distributions import biject_to
 
-        sites = self._drawn(_key(key))
         return {name: biject_to(sites[name]["fn"].support).inv(sites[name]["value"]) for name in self.latent}
+
+    def unconstrain(self, values: Any) -> dict[str, Any]:
+        """Turn values by the model's own names into a position; those left out are drawn from the prior."""
+        import jax
+        from numpyro import handlers
+
+        if not isinstance(values, dict) or not set(values) <= set(self.latent):
+            came = sorted(map(str, values)) if isinstance(values, dict) else type(values).__name__
+            raise TargetError(
+                f"A position of this model has the names {list(self.latent)}, but got {came}. Pass a dictionary with "
+                "the model's own values under some or all of these names."
+            )
+        with jax.enable_x64(True):
+            given = {name: jax.numpy.asarray(value, float) for name, value in values.items()}
+            model = handlers.substitute(self.model, data=given)
+            found = self._freed(self._traced(model, jax.random.key(0)))
+        position = {name: np.asarray(a) for name, a in found.items()}
+        for name, free in position.items():
+            if not np.all(np.isfinite(free)):
+                raise TargetError(
+                    f"A chain must start inside the support, but {name!r} is {values.get(name)}. Pass another value."
+                )
+        return position
 
     def constrain(self, positions: dict[str, Any]) -> dict[str, NDArray[Any]]:
         """Return latent and deterministic sites, leading axes (chain, draw) kept."""
+        return self._mapped(self._named, positions)
+
+    def _mapped(self, function: Callable[[Any], Any], values: dict[str, Any]) -> dict[str, NDArray[Any]]:
+        """Map a function over (chain, draw), by JAX."""
         import jax
 
-        lead = next(iter(positions.values())).shape[:2]
-        flat = {name: np.reshape(a, (lead[0] * lead[1], *np.shape(a)[2:])) for name, a in positions.items()}
+        lead = next(iter(values.values())).shape[:2]
+        flat = {name: np.reshape(a, (lead[0] * lead[1], *np.shape(a)[2:])) for name, a in values.items()}
         with jax.enable_x64(True):
-            values = jax.jit(jax.vmap(self._named))(flat)
-        return {name: np.asarray(a).reshape(*lead, *a.shape[1:]) for name, a in values.items()}
+            found = jax.jit(jax.vmap(function))(flat)
+        return {name: np.asarray(a).reshape(*lead, *a.shape[1:]) for name, a in found.items()}
 
     def _named(self, position: dict[str, Any]) -> dict[str, Any]:
-        sites, _ = self._at(position)
+        sites = self._at(position)
         shown = [name for name, site in sites.items() if name in self.latent or site["type"] == "deterministic"]
         return {name: sites[name]["value"] for name in shown}
 
-    def _at(self, position: dict[str, Any]) -> tuple[Sites, Any]:
-        """Run the model at a position; return its sites and the log Jacobian of the transforms."""
+    def _at(self, position: dict[str, Any]) -> Sites:
+        """Run the model at a position; the log Jacobians of the transforms are factors of their own."""
         import jax
-        import jax.numpy as jnp
         from numpyro import handlers
-        from numpyro.distributions import biject_to
+        from numpyro.infer.util import _unconstrain_reparam
 
-        log_jacobians = []
+        with jax.enable_x64(True):  # one precision always: compiled pieces of a model are kept for both
+            free = {name: jax.numpy.asarray(a) for name, a in position.items()}
+            placed = handlers.substitute(self.model, substitute_fn=partial(_unconstrain_reparam, free))
+            idle = handlers.substitute(placed, data=self.idle) if self.idle else placed
+            # Every latent site is substituted; the key serves plates and distributions that ask for one
+            seeded = handlers.seed(idle, jax.random.key(0))
+            return handlers.trace(seeded).get_trace(*self.args, **self.kwargs)  # type: ignore[no-any-return]
 
-        def constrained(site: dict[str, Any]) -> Any:
-            if site["type"] != "sample" or site["is_observed"] or site["name"] not in position:
-                return None
-            # Where a support depends on other sites, this is the place at which they are known
-            transform = biject_to(site["fn"].support)
-            free = position[site["name"]]
-            value = transform(free)
-            log_jacobians.append(jnp.sum(transform.log_abs_det_jacobian(free, value)))
-            return value
+    def pointwise(self, values: dict[str, Any]) -> dict[str, NDArray[Any]]:
+        """Return the log likelihood of every observation, leading axes (chain, draw), by the names of the data."""
+        import jax
+        from numpyro import handlers
 
-        # Every latent site is substituted; the key serves plates and distributions that ask for one
-        seeded = handlers.seed(handlers.substitute(self.model, substitute_fn=constrained), jax.random.key(0))
-        sites = handlers.trace(seeded).get_trace(*self.args, **self.kwargs)
-        return sites, sum(log_jacobians)
+        def of_one(given: dict[str, Any]) -> dict[str, Any]:
+            model = handlers.seed(handlers.substitute(self.model, data=given | self.idle), jax.random.key(0))
+            sites = handlers.trace(model).get_trace(*self.args, **self.kwargs)
+            return {name: _log_prob(name, sites[name], whole=False) for name in self.observed}
+
+        return self._mapped(of_one, {name: values[name] for name in self.latent})
+
+    def predicted(self, values: dict[str, Any], rng: int) -> dict[str, NDArray[Any]]:
+        """Draw new data for every draw, leading axes (chain, draw)."""
+        import jax
+        from numpyro import handlers
+
+        free = handlers.uncondition(self.model)
+
+        def of_one(given: dict[str, Any]) -> dict[str, Any]:
+            key = given.pop("__key__")
+            model = handlers.seed(handlers.substitute(free, data=given), jax.random.wrap_key_data(key))
+            sites = handlers.trace(model).get_trace(*self.args, **self.kwargs)
+            return {name: sites[name]["value"] for name in self.observed}
+
+        latent = {name: values[name] for name in self.latent}
+        lead = next(iter(latent.values())).shape[:2]
+        keys = jax.random.key_data(jax.random.split(jax.random.key(rng), lead))
+        return self._mapped(of_one, {**latent, "__key__": np.asarray(keys)})
+
+    @property
+    def data(self) -> dict[str, NDArray[Any]]:
+        """The data, by name."""
+        import jax
+
+        sites = self._drawn(jax.random.key(0))
+        return {name: np.asarray(sites[name]["value"]) for name in self.observed}
 
     def _drawn(self, key: Any) -> Sites:
+        return self._traced(self.model, key)
+
+    def _traced(self, model: Any, key: Any) -> Sites:
+        import jax
         from numpyro import handlers
 
-        try:
-            return handlers.trace(handlers.seed(self.model, key)).get_trace(*self.args, **self.kwargs)  # type: ignore[no-any-return]
-        except NotImplementedError as error:
-            raise TargetError(
-                "Every latent site must have a proper prior that can be drawn from, but one has not "
-                f"({error}). Give it a proper prior, however wide."
-            ) from error
+        with jax.enable_x64(True):
+            proper = _proper_priors()(handlers.seed(model, key))
+            return handlers.trace(proper).get_trace(*self.args, **self.kwargs)  # type: ignore[no-any-return]
+
+
+def _proper_priors() -> Any:
+    """Return a handler that refuses a site whose prior cannot be drawn from, by its name."""
+    from numpyro.distributions import ImproperUniform
+    from numpyro.primitives import Messenger
+
+    class ProperPriors(Messenger):  # type: ignore[misc]
+        def process_message(self, msg: Any) -> None:
+            if msg["type"] != "sample" or msg["value"] is not None:
+                return
+            fn = msg["fn"]
+            while hasattr(fn, "base_dist"):
+                fn = fn.base_dist
+            if isinstance(fn, ImproperUniform):
+                raise TargetError(
+                    f"Every latent site must have a proper prior, but {msg['name']!r} has a flat one, so that k = 0 is "
+                    "no distribution. Give it a proper prior, however wide."
+                )
+
+    return ProperPriors
 
 
 def _key(rng: Any) -> Any:
@@ -149,11 +263,50 @@ def _is_observed(site: dict[str, Any]) -> bool:
     return site["type"] == "sample" and bool(site["is_observed"])
 
 
-def _log_prob(site: dict[str, Any]) -> Any:
+def _is_data(site: dict[str, Any]) -> bool:
+    """Whether a site holds data: an observed one that is no factor."""
+    return _is_observed(site) and type(_unwrapped(site["fn"])).__name__ not in ("Unit", "Delta")
+
+
+def _unwrapped(fn: Any) -> Any:
+    while hasattr(fn, "base_dist"):
+        fn = fn.base_dist
+    return fn
+
+
+def _is_idle_discrete(name: str, site: dict[str, Any]) -> bool:
+    """Whether a site is a missing count: nothing else depends on it, and its probabilities sum to one."""
+    return _is_latent(site) and name.endswith(UNOBSERVED) and bool(site["fn"].support.is_discrete)
+
+
+def _log_prob(name: str, site: dict[str, Any], *, whole: bool = True) -> Any:
+    """Return the log density of a site; in whole, or one for each observation.
+
+    Of what obs_mask leaves open NumPyro masks the entries that are observed, and their numbers would have no law at
+    all: they keep the one of the others, which integrates to one and touches nothing else.
+    """
     import jax.numpy as jnp
 
-    log_prob = jnp.sum(site["fn"].log_prob(site["value"]))
-    return log_prob if site["scale"] is None else site["scale"] * log_prob
+    fn = site["fn"]
+    if name.endswith(UNOBSERVED) and not site["is_observed"] and hasattr(fn, "base_dist") and hasattr(fn, "_mask"):
+        fn = fn.base_dist
+    log_prob = fn.log_prob(site["value"])
+    scaled = log_prob if site["scale"] is None else site["scale"] * log_prob
+    return jnp.sum(scaled) if whole else scaled
+
+
+def _dims(site: dict[str, Any]) -> tuple[str, ...]:
+    """Name the dimensions of a site by its plates; none where they do not fill its shape from the left."""
+    if site["type"] not in ("sample", "deterministic"):
+        return ()
+    frames = sorted(site.get("cond_indep_stack", ()), key=lambda frame: frame.dim)
+    shape = np.shape(site["value"])
+    if not frames or any(-f.dim > len(shape) for f in frames):
+        return ()
+    n_event = len(shape) - len(frames)
+    if n_event < 0 or shape[: len(frames)] != tuple(f.size for f in frames):
+        return ()
+    return (*(f.name for f in frames), *(f"{site['name']}_dim_{i}" for i in range(n_event)))
 
 
 def _check(sites: Sites, latent: tuple[str, ...]) -> None:
@@ -179,3 +332,94 @@ def _check(sites: Sites, latent: tuple[str, ...]) -> None:
                 f"Priors must not be scaled, but {name!r} is, by a subsampled plate or by handlers.scale: k = 0 would "
                 "not be the prior. Use the whole data."
             )
+        if hasattr(sites[name]["fn"], "_mask") and not name.endswith(UNOBSERVED):
+            raise TargetError(
+                f"Every latent site must have a proper prior, but that of {name!r} is masked, so that k = 0 is no "
+                "distribution. Leave latent sites out of the mask."
+            )
+
+
+class TemperedSampler:
+    """Sample a NumPyro model, with the methods of NumPyro's nested sampler.
+
+    Parameters
+    ----------
+    model : callable
+    **options
+        Those of `tempering.sample`.
+
+    Examples
+    --------
+    ``sampler = TemperedSampler(model, draws=2000); sampler.run(key, data)``, then ``sampler.get_samples(key, 1000)``,
+    ``sampler.get_weighted_samples()``, ``sampler.print_summary()``; all else is in ``sampler.result``.
+    """
+
+    def __init__(self, model: Callable[..., Any], **options: Any) -> None:
+        self.model, self.options = model, options
+        self._result: Any = None
+
+    def run(self, rng_key: Any, *args: Any, **kwargs: Any) -> None:
+        """Sample the posterior, given a key (or a whole number) and what the model is called with."""
+        from tempering.runs.sampling import sample
+
+        target = target_from_numpyro(self.model, *args, **kwargs)
+        self._result = sample(target, **{"rng": _seed(rng_key), **self.options})
+
+    @property
+    def result(self) -> Any:
+        """The run: `tempering.TemperedDraws`."""
+        if self._result is None:
+            raise SamplerError("There are no draws, since the sampler has not run. Call run(rng_key, ...) first.")
+        return self._result
+
+    def get_samples(self, rng_key: Any, num_samples: int) -> dict[str, NDArray[Any]]:
+        """Return draws of equal weight by name, resampled from the weighted ones; some may occur twice."""
+        from tempering.estimators import resample
+
+        values, log_weights = self.get_weighted_samples()
+        chosen = resample(np.exp(log_weights), num_samples, rng=np.random.default_rng(_seed(rng_key)))
+        return {name: a[chosen] for name, a in values.items()}
+
+    def get_weighted_samples(self) -> tuple[dict[str, NDArray[Any]], NDArray[np.float64]]:
+        """Return all draws of all rungs by name, one after another, and their log weights, which sum to one."""
+        run = self.result
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(run.weights().ravel())
+        values = {name: np.reshape(a, (log_weights.size, *np.shape(a)[2:])) for name, a in run.values.items()}
+        return values, log_weights
+
+    def print_summary(self) -> None:
+        """Print the estimates, the evidence and the verdict."""
+        from rich.console import Console
+
+        console = Console()
+        console.print(self.result.summary().to_string(), highlight=False)
+        evidence = self.result.log_evidence()
+        console.print(f"log evidence {evidence.value:.3f} +- {evidence.standard_error:.3f}", highlight=False)
+        console.print(str(self.result.diagnose()), highlight=False)
+
+
+def sample(model: Callable[..., Any], *args: Any, options: dict[str, Any] | None = None, **kwargs: Any) -> Any:
+    """Sample a NumPyro model and return what ArviZ takes; see `tempering.doors.pymc.sample` for its groups.
+
+    Parameters
+    ----------
+    model : callable
+    *args, **kwargs
+        What the model is called with.
+    options : dict, optional
+        Those of `tempering.sample`.
+    """
+    from tempering.doors.arviz import to_arviz
+    from tempering.runs.sampling import sample as sample_target
+
+    target = target_from_numpyro(model, *args, **kwargs)
+    return to_arviz(sample_target(target, **(options or {})), model=target.model, predictive=True)
+
+
+def _seed(rng_key: Any) -> int:
+    import jax
+
+    if isinstance(rng_key, int | np.integer):
+        return int(rng_key)
+    return int(jax.random.randint(rng_key, (), 0, 2**31 - 1))

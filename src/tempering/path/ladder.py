@@ -32,7 +32,13 @@ class Ladder:
     inverse_temperatures: NDArray[np.float64]
 
     def __init__(self, inverse_temperatures: Sequence[float] | NDArray[np.float64]) -> None:
-        k = np.array(inverse_temperatures, dtype=np.float64)
+        try:
+            k = np.array(inverse_temperatures, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise LadderError(
+                f"A ladder must hold inverse temperatures, but got {inverse_temperatures!r}. Write [1, 0.5, 0.1], or "
+                "Ladder.geometric(rungs, hottest)."
+            ) from None
         _check(k)
         k.setflags(write=False)
         object.__setattr__(self, "inverse_temperatures", k)

@@ -1,6 +1,7 @@
 """Pictures of a run: each takes draws, draws on ``ax`` (a new one by default) and returns it."""
 
 from tempering.plots.models import plot_survival, plot_trees
+from tempering.plots.pairs import numbers_of, plot_pairs
 from tempering.plots.rungs import (
     plot_acceptance,
     plot_barrier,
@@ -20,6 +21,7 @@ __all__ = [
     "BLUE",
     "COLOURS",
     "INK",
+    "numbers_of",
     "plot_acceptance",
     "plot_barrier",
     "plot_densities",
@@ -30,6 +32,7 @@ __all__ = [
     "plot_index_process",
     "plot_ladder",
     "plot_overlap",
+    "plot_pairs",
     "plot_rungs",
     "plot_shares",
     "plot_survival",

@@ -63,6 +63,11 @@ class Diagnosis:
     second_eigenvalue: float
     evidence_agrees: bool
 
+    def _repr_html_(self) -> str:
+        from tempering.report.notebook import diagnosis_html
+
+        return diagnosis_html(self)
+
     def __str__(self) -> str:
         head = "The run looks sound." if self.is_good else "The run needs attention:"
         return "\n".join([head, *(f"- {sentence}" for sentence in self.sentences)])

@@ -89,6 +89,7 @@ class TemperedDraws:
     settings: tuple[Any, ...] = ()
     info: RunInfo | None = None
     rounds: tuple[TemperedDraws, ...] = ()
+    model: Any = field(default=None, repr=False)  # of another package: names of dimensions, pointwise likelihoods
     go_on: Callable[[int], TemperedDraws] | None = field(default=None, repr=False, compare=False)
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -367,6 +368,11 @@ class TemperedDraws:
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of a draw of each value."""
         return {name: np.shape(array)[2:] for name, array in self.values.items()}
+
+    def _repr_html_(self) -> str:
+        from tempering.report.notebook import run_html
+
+        return run_html(self)
 
     def __repr__(self) -> str:
         names = ", ".join(f"{name}{list(shape)}" for name, shape in self._shapes().items())

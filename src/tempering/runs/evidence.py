@@ -42,6 +42,11 @@ class Evidence:
     is_absolute: bool
     disagreement: str = ""
 
+    def _repr_html_(self) -> str:
+        from tempering.report.notebook import evidence_html
+
+        return evidence_html(self)
+
 
 def evidence_of(draws: TemperedDraws) -> Evidence:
     """Estimate the evidence by every method, and say where they disagree."""

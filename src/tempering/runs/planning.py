@@ -18,6 +18,7 @@ from tempering.path import Ladder, Leg, Path
 from tempering.randomness import seed_of
 from tempering.runs.starts import draw_from_base, inside_or_prior, with_reference
 from tempering.target import Target
+from tempering.target.checks import check_target
 from tempering.target.gradients import gradient_of
 from tempering.target.layout import Layout
 from tempering.target.starting import starting_points
@@ -120,6 +121,7 @@ def make_plan(
         n_chains = chains if chains is not None else CHAINS[name][method]
         return Plan(target, None, None, steps, "powers", method, moves, name, n_chains, seed, ())
     starts = starting_points(initial, target)
+    check_target(target, starts)
     example = starts[0] if starts else draw_from_base(target, seed)
     layout = Layout.of(example)
     starts = inside_or_prior(target, layout, starts)
@@ -267,6 +269,11 @@ def _check_engine(engine: str) -> None:
 
 
 def _check_model(model: Any) -> None:
+    if isinstance(model, type):
+        raise TargetError(
+            f"A target is a tempering.Target or a model object, but got the class {model.__name__}. Make one of it: "
+            f"{model.__name__}(...)."
+        )
     missing = [name for name in ("initial", "step", "energy", "record") if not callable(getattr(model, name, None))]
     if missing:
         raise TargetError(

@@ -44,13 +44,13 @@ def bar(total: int, *, show: bool = True, title: str = "tempering") -> Iterator[
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not (console.is_terminal or console.is_jupyter):
         yield _silent
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     text, status = TextColumn("{task.description}"), TextColumn("{task.fields[status]}")
-    left = TimeRemainingColumn(elapsed_when_finished=True)
+    left = TimeRemainingColumn()  # 0:00:00 once it is done
     with Progress(
         text, BarColumn(20), TimeElapsedColumn(), TextColumn("left"), left, status, console=console, transient=True
     ) as progress:

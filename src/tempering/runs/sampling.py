@@ -304,6 +304,7 @@ def _package(plan: Plan, engine: Engine, tuned: Tuned, started: float, trace: Tr
         layout=plan.layout,
         settings=tuned.schedule.settings,
         info=info,
+        model=getattr(plan.target, "model", None),
     )
 
 

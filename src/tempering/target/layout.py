@@ -44,6 +44,8 @@ class Layout:
                     "bring a model object with its own step (see 'reversible jump' in the documentation)."
                 )
             shapes.append(array.shape)
+        if not any(int(np.prod(shape)) for shape in shapes):
+            raise TargetError("A position must hold at least one number, but its arrays are empty. Pass initial=...")
         return cls(treedef, tuple(shapes), names, keyword)
 
     @property

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tempering.errors import TargetError
 from tempering.target import Target
+from tempering.target.checks import possible_draws
 
 
 def starting_points(initial: Any, target: Target) -> tuple[Any, ...]:
     """Return the user's starting points; none where they are to be drawn.
 
     A list holds several positions. A list of plain numbers is one vector where the log density takes vectors, and
-    several numbers where it takes numbers.
+    several numbers where it takes numbers. An array with one axis more than a position holds several, one a row. Where
+    the target knows a model's own values, these are what a user gives.
     """
+    points = _points(initial, target)
+    if target.unconstrain is not None:
+        points = tuple(target.unconstrain(point) for point in points)
+    if not points and target.sample_base is not None:
+        return possible_draws(target)
+    return points
+
+
+def _points(initial: Any, target: Target) -> tuple[Any, ...]:
     if initial is None:
         return ()
+    if isinstance(initial, str | bytes | bool) or callable(initial):
+        raise TargetError(
+            f"initial must be a position, numbers or a dictionary of them, but got {type(initial).__name__}. Pass "
+            "where chains start, or leave it out to start from the prior."
+        )
     if not isinstance(initial, list):
-        return (initial,)
+        return _rows(initial, target)
     if not initial:
         raise TargetError(
             "initial must hold at least one position, but got an empty list. Pass a position, or leave it out to start "
@@ -31,6 +48,21 @@ def starting_points(initial: Any, target: Target) -> tuple[Any, ...]:
     if not _gives_one_number(target, vector) and _gives_one_number(target, vector[0]):
         return tuple(float(x) for x in vector)
     return (vector,)
+
+
+def _rows(initial: Any, target: Target) -> tuple[Any, ...]:
+    """Return an array's rows where they are the positions, the array itself where it is one; refuse where both fit."""
+    if isinstance(initial, Mapping) or not hasattr(initial, "shape") or np.ndim(initial) < 2:
+        return (initial,)
+    rows_fit, whole_fits = _gives_one_number(target, initial[0]), _gives_one_number(target, initial)
+    if not rows_fit:
+        return (initial,)
+    if not whole_fits:
+        return tuple(initial)
+    raise TargetError(
+        f"initial has shape {np.shape(initial)}: the log density takes it both as one position and as "
+        f"{len(initial)} positions, one a row. Pass list(initial) for several, or [initial] for one."
+    )
 
 
 def check_value(value: Any, position: Any) -> None:
@@ -56,6 +88,12 @@ def _is_vector(x: Any) -> bool:
 def _gives_one_number(target: Target, position: Any) -> bool:
     import jax
 
+    if target.unconstrain is not None:
+        try:
+            target.unconstrain(position)
+        except Exception:  # no position of the model's
+            return False
+        return True
     try:
         with jax.enable_x64(True), np.errstate(all="ignore"):
             return all(np.shape(f(position)) == () for f in (target.base, target.energy) if f is not None)

@@ -18,11 +18,11 @@ def exact_run(name, n_chains=4, n_draws=600, position=None, **fields):
     for i, k in enumerate(LADDER):
         x[rung == i] = PROBLEM.sample(rng, int(np.sum(rung == i)), k)
     layout = Layout.of(np.zeros(2) if position is None else position)
-    return TemperedDraws(
-        values=layout.named(x),
-        rung=rung,
-        energy=PROBLEM.log_density(x),
-        ladder=LADDER,
+    return TemperedDraws.of_energies(
+        layout.named(x),
+        rung,
+        PROBLEM.log_density(x),
+        LADDER,
         log_pseudo_prior=np.array([0.0, -0.2, 0.1]),
         proposed=np.roll(rung, 1, axis=1),
         acceptance=rng.random((n_chains, n_draws, 1)).astype(np.float32),

@@ -11,6 +11,7 @@ from scipy import stats
 
 import tempering as tp
 from statistical import FALSE_ALARM_RATE
+from tempering.doors import numpyro as front_door
 from tempering.doors.numpyro import target_from_numpyro
 from tempering.errors import InputError, TargetError
 
@@ -192,7 +193,7 @@ def test_what_cannot_be_tempered_is_refused():
     for model, message in [
         (subsampled, "the plate 'row' takes 3 of 6. Leave subsample_size out"),
         (discrete, "'which' is discrete"),
-        (improper, "must have a proper prior"),
+        (improper, "must have a proper prior, but 'x' has a flat one"),
         (scaled, "'x' is, by a subsampled plate"),
         (observed, "at least one latent site"),
     ]:
@@ -204,3 +205,118 @@ def test_without_numpyro_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "numpyro", None)
     with pytest.raises(InputError, match=r"pip install 'tempering\[numpyro\]'"):
         target_from_numpyro(mixture, MIXED)
+
+
+def imputed(y):
+    """Leave values that are not seen open, by NumPyro's obs_mask."""
+    mu = numpyro.sample("mu", dist.Normal(0, 2))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=jnp.nan_to_num(y), obs_mask=~np.isnan(y))
+
+
+def imputed_counts(y):
+    rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.Poisson(rate), obs=jnp.nan_to_num(y).astype(int), obs_mask=~np.isnan(y))
+
+
+HOLES = np.array([1.0, np.nan, 0.5, np.nan, 2.0])
+
+
+def test_values_left_open_have_a_law_and_the_rest_its_likelihood():
+    target = target_from_numpyro(imputed, HOLES)
+    position = target.sample_base(jax.random.key(2))
+    assert set(position) == {"mu", "y_unobserved"}
+    mu, hidden = float(position["mu"]), np.asarray(position["y_unobserved"])
+    seen = ~np.isnan(HOLES)
+    assert float(target.energy(position)) == pytest.approx(stats.norm.logpdf(HOLES[seen], mu, 1.0).sum(), rel=1e-10)
+    exact = stats.norm.logpdf(mu, 0, 2) + stats.norm.logpdf(hidden, mu, 1.0).sum()  # one law for all five
+    assert float(target.base(position)) == pytest.approx(exact, rel=1e-10)
+    values = target.constrain({name: np.asarray(a)[None, None] for name, a in position.items()})
+    np.testing.assert_allclose(values["y"][0, 0], np.where(seen, HOLES, hidden), rtol=1e-12)
+
+
+def test_missing_counts_are_summed_out():
+    target = target_from_numpyro(imputed_counts, HOLES.round())
+    position = target.sample_base(jax.random.key(2))
+    assert set(position) == {"rate"}
+    rate = float(np.exp(position["rate"]))
+    seen = HOLES.round()[~np.isnan(HOLES)]
+    assert float(target.energy(position)) == pytest.approx(stats.poisson.logpmf(seen, rate).sum(), rel=1e-10)
+
+
+def walk(y):
+    """A chain of positive states, one after another, by NumPyro's scan."""
+    from numpyro.contrib.control_flow import scan
+
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+
+    def step(state, y):
+        state = numpyro.sample("state", dist.LogNormal(0.5 * jnp.log(state), scale + 0.1))
+        numpyro.sample("y", dist.Normal(state, 1.0), obs=y)
+        return state, state
+
+    scan(step, 1.0, y)
+
+
+def test_scans_are_models_too():
+    y = np.array([1.0, 0.5, 2.0])
+    target = target_from_numpyro(walk, y)
+    for seed in range(3):
+        position = target.sample_base(jax.random.key(seed))
+        assert position["state"].shape == (3,)
+        own = -numpyro.infer.util.potential_energy(walk, (y,), {}, position)
+        assert float(target.base(position) + target.energy(position)) == pytest.approx(float(own), rel=1e-10)
+    state = np.exp(np.asarray(position["state"]))
+    assert float(target.energy(position)) == pytest.approx(stats.norm.logpdf(y, state, 1.0).sum(), rel=1e-10)
+
+
+@pytest.mark.long
+def test_correlation_matrices_are_models_too():
+    def model(y):
+        root = numpyro.sample("root", dist.LKJCholesky(2, 2.0))
+        numpyro.sample("y", dist.MultivariateNormal(0.0, scale_tril=root), obs=y)
+
+    y = np.array([[1.0, 2.0], [0.0, 0.5]])
+    target = target_from_numpyro(model, y)
+    position = target.sample_base(jax.random.key(1))
+    own = -numpyro.infer.util.potential_energy(model, (y,), {}, position)
+    assert float(target.base(position) + target.energy(position)) == pytest.approx(float(own), rel=1e-10)
+
+
+def test_a_masked_prior_is_refused():
+    def model():
+        with numpyro.handlers.mask(mask=False):
+            x = numpyro.sample("x", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(x, 1), obs=1.0)
+
+    with pytest.raises(TargetError, match="that of 'x' is masked"):
+        target_from_numpyro(model)
+
+
+def test_starting_points_have_the_models_own_names():
+    from tempering.target.starting import starting_points
+
+    target = target_from_numpyro(eight_schools, EFFECT, ERROR)
+    (start,) = starting_points({"tau": 5.0}, target)
+    assert float(start["tau"]) == pytest.approx(np.log(5.0))
+    assert set(start) == {"mu", "tau", "z"}
+    with pytest.raises(TargetError, match=r"has the names \['mu', 'tau', 'z'\], but got \['sigma'\]"):
+        starting_points({"sigma": 1.0}, target)
+    with pytest.raises(TargetError, match="inside the support, but 'tau' is -1"):
+        starting_points({"tau": -1.0}, target)
+
+
+def test_a_sampler_has_the_methods_of_numpyros_nested_one():
+    sampler = front_door.TemperedSampler(poisson, **{**SETTINGS, "draws": 300})
+    sampler.run(jax.random.key(1), COVARIATE, COUNTS)
+    draws, log_weights = sampler.get_weighted_samples()
+    assert draws["a"].shape == log_weights.shape == (8 * 300,)
+    assert np.exp(log_weights).sum() == pytest.approx(1.0)
+    equal = sampler.get_samples(jax.random.key(2), 500)
+    assert equal["b"].shape == (500,)
+    mean = np.sum(np.exp(log_weights) * draws["b"])
+    assert abs(equal["b"].mean() - mean) < 0.2
+    data = sampler.result.to_arviz()
+    assert data.log_likelihood["y"].dims == ("chain", "draw", "row")
+    assert data.log_likelihood.sizes["row"] == len(COUNTS)

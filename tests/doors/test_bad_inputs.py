@@ -1,0 +1,302 @@
+"""Bad input at every door: one or two sentences of ours, never a traceback from three libraries down."""
+
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import tempering as tp
+from tempering import prior
+from tempering.cli.user_files import find_target, parse_kernel, parse_ladder, parse_path, parse_position
+from tempering.doors import emcee, foreign, ptemcee
+from tempering.doors.bridgestan import target_of_stan
+from tempering.doors.csv_draws import combine_csv
+from tempering.doors.numpyro import TemperedSampler, target_from_numpyro
+from tempering.doors.pymc import target_from_pymc
+from tempering.errors import TemperingError
+from tempering.target.batched import Batched
+
+
+def normal(x):
+    return -0.5 * jnp.sum(x**2)
+
+
+TARGET = tp.Target(normal)
+SPLIT = tp.Target.from_likelihood(normal, lambda x: -0.5 * jnp.sum(x**2))
+QUICK = {"ladder": [1.0, 0.5], "draws": 10, "tune": 0, "chains": 1, "progress": False}
+
+
+class Model:
+    """A model object without a step."""
+
+    def initial(self, rng):
+        return 0.0
+
+
+class Whole(Model):
+    def step(self, rng, state, k):
+        return state
+
+    def energy(self, state):
+        return 0.0
+
+    def record(self, state):
+        return np.zeros(1)
+
+
+def sample(**options):
+    return tp.sample(options.pop("target", TARGET), **{"initial": np.zeros(2), **QUICK, **options})
+
+
+def likelihood(priors, function=lambda x: 0.0, **options):
+    return tp.Target.from_likelihood(function, priors, **options)
+
+
+def start(initial, target=TARGET):
+    return sample(target=target, initial=initial)
+
+
+K = np.array([1.0, 0.5])
+ENERGY = np.zeros((2, 3, 4))
+CHAIN = np.zeros((2, 3, 4, 1))
+
+PRIORS = {
+    "sd of 0": lambda: prior.Normal(0, 0),
+    "sd below 0": lambda: prior.Normal(0, -1),
+    "sd NaN": lambda: prior.Normal(0, np.nan),
+    "mean of infinity": lambda: prior.Normal(np.inf, 1),
+    "mean of text": lambda: prior.Normal("zero", 1),
+    "mean of None": lambda: prior.Normal(None, 1),
+    "shape below 0": lambda: prior.Normal(0, 1, shape=-2),
+    "shape of text": lambda: prior.Normal(0, 1, shape="two"),
+    "shape of 1.5": lambda: prior.Normal(0, 1, shape=1.5),
+    "uniform upside down": lambda: prior.Uniform(1, 0),
+    "uniform of no width": lambda: prior.Uniform(1, 1),
+    "uniform without end": lambda: prior.Uniform(0, np.inf),
+    "log uniform from 0": lambda: prior.LogUniform(0, 1),
+    "log uniform below 0": lambda: prior.LogUniform(-1, 1),
+    "student without freedom": lambda: prior.StudentT(0.0),
+    "student scale": lambda: prior.StudentT(3.0, 0.0, -1.0),
+    "cauchy scale": lambda: prior.Cauchy(0, 0),
+    "half normal scale": lambda: prior.HalfNormal(-1),
+    "half cauchy scale": lambda: prior.HalfCauchy(0),
+    "log normal sd": lambda: prior.LogNormal(0, 0),
+    "gamma shape": lambda: prior.Gamma(0),
+    "gamma rate": lambda: prior.Gamma(1, -1),
+    "inverse gamma": lambda: prior.InverseGamma(-1),
+    "exponential rate": lambda: prior.Exponential(0),
+    "beta a": lambda: prior.Beta(0, 1),
+    "beta bounds": lambda: prior.Beta(1, 1, 3, 2),
+    "truncated bounds": lambda: prior.TruncatedNormal(0, 1, 2, 1),
+    "von mises": lambda: prior.VonMises(0, -1.0),
+    "dirichlet of one": lambda: prior.Dirichlet([1.0]),
+    "dirichlet of a number": lambda: prior.Dirichlet(1.0),
+    "dirichlet below 0": lambda: prior.Dirichlet([1.0, -1.0]),
+    "dirichlet copies": lambda: prior.Dirichlet([1.0, 1.0], shape=2),
+    "covariance of another size": lambda: prior.MultivariateNormal([0, 0], np.eye(3)),
+    "covariance not positive": lambda: prior.MultivariateNormal([0, 0], -np.eye(2)),
+    "covariance not symmetric": lambda: prior.MultivariateNormal([0, 0], [[1.0, 0.5], [0.0, 1.0]]),
+    "cube of no function": lambda: prior.UnitCube(3, 2),
+    "cube of no size": lambda: prior.UnitCube(abs, 0),
+    "cube of half a size": lambda: prior.UnitCube(abs, 1.5),
+    "a number for a prior": lambda: likelihood({"a": 3.0}),
+    "a class for a prior": lambda: likelihood({"a": prior.Normal}),
+    "a name that is no text": lambda: likelihood({1: prior.Normal()}),
+    "a discrete prior": lambda: likelihood({"a": stats.poisson(3.0)}),
+    "a list with a number": lambda: likelihood([prior.Normal(), 3.0]),
+    "scipy without parameters": lambda: likelihood({"a": stats.norm}),
+    "names that do not match": lambda: likelihood({"a": prior.Normal(), "b": prior.Normal()}, lambda a, c: 0.0),
+    "arguments too few": lambda: likelihood({"a": prior.Normal(), "b": prior.Normal()}, lambda a: 0.0),
+    "arguments too many": lambda: likelihood({"a": prior.Normal()}, lambda a, b: 0.0),
+    "priors and a sampler": lambda: likelihood({"a": prior.Normal()}, lambda a: 0.0, sample_prior=abs),
+    "a start outside a prior": lambda: start({"a": -1.0}, likelihood({"a": prior.Gamma(1.0)}, lambda a: -a)),
+    "a start of another shape": lambda: start({"a": [1.0, 2.0]}, likelihood({"a": prior.Gamma(1.0)}, lambda a: -a)),
+    "a start without names": lambda: start(1.0, likelihood({"a": prior.Gamma(1.0)}, lambda a: -a)),
+    "a start too short": lambda: start([1.0], likelihood([prior.Normal(), prior.Normal()], normal)),
+    "a start for a cube": lambda: start([0.5], likelihood(prior.UnitCube(lambda c: c, 1), normal)),
+}
+TARGETS = {
+    "a number": lambda: tp.Target(3.0),
+    "text": lambda: tp.Target("normal"),
+    "None": lambda: tp.Target(None),
+    "no likelihood": lambda: tp.Target.from_likelihood(None, normal),
+    "no prior": lambda: tp.Target.from_likelihood(normal, None),
+    "a number for a prior": lambda: tp.Target.from_likelihood(normal, 0.0),
+    "a draw for a sampler": lambda: tp.Target.from_likelihood(normal, normal, 0.0),
+    "blobs of text": lambda: tp.Target(normal, blobs="a"),
+    "blobs of numbers": lambda: tp.Target(normal, blobs=[1]),
+    "a complex density": lambda: sample(target=tp.Target(lambda x: 1j * x[0])),
+    "a complex density of NumPy": lambda: sample(target=tp.Target(lambda x: complex(np.float64(x[0]), 1.0))),
+    "a density of a vector": lambda: sample(target=tp.Target(lambda x: x)),
+    "a density without return": lambda: sample(target=tp.Target(lambda x: None)),
+    "a density of text": lambda: sample(target=tp.Target(lambda x: "high")),
+    "a density with an error": lambda: sample(target=tp.Target(lambda x: {}["a"])),
+    "an index too far": lambda: sample(target=tp.Target(lambda x: float(np.asarray(x)[7]))),
+    "names the function has not": lambda: start({"a": 0.0}, tp.Target(lambda p: p["b"])),
+    "a vector for named ones": lambda: start(np.zeros(2), tp.Target(lambda p: -(p["a"] ** 2))),
+    "a flat prior": lambda: start(np.zeros(2), tp.Target.from_likelihood(normal, lambda x: 0.0 * x[0])),
+    "a flat prior of NumPy": lambda: start(
+        np.zeros(2), tp.Target.from_likelihood(normal, lambda x: float(np.float64(0)))
+    ),
+    "a half flat prior": lambda: start(
+        np.ones(2), tp.Target.from_likelihood(normal, lambda x: jnp.where(x[0] > 0, 0.0, -jnp.inf))
+    ),
+    "k = 0 without a base": lambda: sample(ladder=[1.0, 0.0]),
+    "a batch of one number": lambda: Batched(lambda x: 0.0)(np.zeros(2)),
+    "a batch of vectors": lambda: Batched(lambda x: x)(np.zeros(2)),
+    "a batch of complex numbers": lambda: Batched(lambda x: 1j * x[:, 0])(np.zeros(2)),
+    "a batch without its blob": lambda: Batched(lambda x: (x[:, 0],), ("a",))(np.zeros(2)),
+}
+STARTS = {
+    "nowhere to start": lambda: start(None),
+    "an empty list": lambda: start([]),
+    "text": lambda: start("origin"),
+    "a function": lambda: start(np.zeros),
+    "True": lambda: start(True),
+    "an empty array": lambda: start(np.zeros(0)),
+    "an empty dictionary": lambda: start({}),
+    "text in a dictionary": lambda: start({"a": "zero"}, tp.Target(lambda p: 0.0)),
+    "a complex start": lambda: start(np.array([1j, 0.0])),
+    "starts of several shapes": lambda: start([np.zeros(2), np.zeros(3)]),
+    "rows or one position": lambda: start(np.zeros((4, 2))),
+    "outside the support": lambda: start(np.full(2, -1.0), tp.Target(lambda x: jnp.where(x[0] > 0, -x[0], -jnp.inf))),
+    "where it is NaN": lambda: start(np.full(2, -1.0), tp.Target(lambda x: jnp.log(x[0]) - x[0])),
+}
+OPTIONS = {
+    "method": lambda: sample(method="boiled"),
+    "method of None": lambda: sample(method=None),
+    "kernel of text": lambda: sample(kernel="nuts"),
+    "kernel class": lambda: sample(kernel=tp.kernels.Slice),
+    "kernel of a number": lambda: sample(kernel=3),
+    "draws of 0": lambda: sample(draws=0),
+    "draws below 0": lambda: sample(draws=-5),
+    "draws of 100.0": lambda: sample(draws=100.0),
+    "draws of text": lambda: sample(draws="many"),
+    "draws of True": lambda: sample(draws=True),
+    "tune below 0": lambda: sample(tune=-1),
+    "tune of 1.5": lambda: sample(tune=1.5),
+    "chains of 0": lambda: sample(chains=0),
+    "chains of 2.0": lambda: sample(chains=2.0),
+    "rng of text": lambda: sample(rng="seed"),
+    "rng below 0": lambda: sample(rng=-1),
+    "engine": lambda: sample(engine="steam"),
+    "rung moves": lambda: sample(rung_moves="up"),
+    "rung moves of the other method": lambda: sample(method="parallel", rung_moves="lifted"),
+    "pseudo-prior": lambda: sample(pseudo_prior="guess"),
+    "pseudo-prior of another length": lambda: sample(pseudo_prior=np.zeros(3)),
+    "pseudo-prior with NaN": lambda: sample(pseudo_prior=np.array([0.0, np.nan])),
+    "a ladder without cold": lambda: sample(ladder=[0.5, 0.1]),
+    "a ladder that rises": lambda: sample(ladder=[1.0, 0.1, 0.5]),
+    "a ladder above 1": lambda: sample(ladder=[2.0, 1.0]),
+    "a ladder below 0": lambda: sample(ladder=[1.0, -0.5]),
+    "an empty ladder": lambda: sample(ladder=[]),
+    "a ladder with NaN": lambda: sample(ladder=[1.0, np.nan]),
+    "a path by no name": lambda: sample(path="scenic", ladder=None),
+    "keep": lambda: sample(keep="all"),
+    "sums without quantities": lambda: sample(keep="sums"),
+    "quantities without sums": lambda: sample(quantities={"x": np.sum}),
+    "an executor of text": lambda: sample(executor="threads"),
+    "a model class": lambda: tp.sample(Whole, **QUICK),
+    "a model without a step": lambda: tp.sample(Model(), **QUICK),
+    "a function for a target": lambda: tp.sample(normal, **QUICK),
+    "a number for a target": lambda: tp.sample(3.0, **QUICK),
+    "harmonic of none": lambda: tp.Ladder.harmonic(0, 0.1),
+    "geometric above 1": lambda: tp.Ladder.geometric(5, 10),
+    "geometric to 0": lambda: tp.Ladder.geometric(5, 0),
+    "a ladder of text": lambda: tp.Ladder("hot"),
+    "a ladder of None": lambda: tp.Ladder(None),
+    "a ladder of tables": lambda: tp.Ladder([[1.0, 0.5]]),
+    "a run that is not there": lambda: tp.load("nowhere.zarr"),
+}
+FOREIGN = {
+    "ptemcee: axes": lambda: foreign.from_ptemcee(np.zeros((2, 3, 4)), ENERGY, K),
+    "ptemcee: temperatures": lambda: foreign.from_ptemcee(CHAIN, ENERGY, [1.0, 0.5, 0.1]),
+    "ptemcee: k above 1": lambda: foreign.from_ptemcee(CHAIN, ENERGY, [2.0, 1.0]),
+    "ptemcee: shapes": lambda: foreign.from_ptemcee(np.zeros((2, 3, 5, 1)), ENERGY, K),
+    "ptemcee: names": lambda: foreign.from_ptemcee(CHAIN, ENERGY, K, names=["a", "b"]),
+    "emcee: axes": lambda: foreign.from_emcee(np.zeros(3), ENERGY, K),
+    "eryn: axes": lambda: foreign.from_eryn({"a": np.zeros((4, 2, 3))}, np.zeros((4, 2, 3)), K),
+    "tfp: shapes": lambda: foreign.from_tfp(np.zeros((5, 3)), np.zeros((5, 2)), K),
+    "blackjax: falling": lambda: foreign.from_blackjax_smc(np.zeros((2, 3)), [1.0, 0.5], np.zeros((2, 3))),
+    "pigeons: axes": lambda: foreign.from_pigeons(np.zeros((3, 2)), K, np.zeros((3, 2))),
+    "csv: no file": lambda: combine_csv("no.csv", energy="e", inverse_temperature="k", values=["x"]),
+    "combine: lengths": lambda: tp.combine(np.zeros(3), np.zeros(2), np.zeros(3, int)),
+    "combine: rule": lambda: tp.combine(np.zeros(3), np.zeros(3), np.zeros(3, int), rule="best"),
+    "combine: rung below 0": lambda: tp.combine(np.zeros(3), np.zeros(3), -np.ones(3, int)),
+    "combine: NaN weights": lambda: tp.combine(np.zeros(3), np.full(3, np.nan), np.zeros(3, int)),
+}
+DOORS = {
+    "pymc: no model": lambda: target_from_pymc(3),
+    "numpyro: no model": lambda: target_from_numpyro(3),
+    "numpyro: not run": lambda: TemperedSampler(normal).get_weighted_samples(),
+    "ptemcee: no function": lambda: ptemcee.Sampler(4, 2, 3.0, normal, ntemps=2),
+    "ptemcee: no prior": lambda: ptemcee.Sampler(4, 2, normal, None, ntemps=2),
+    "ptemcee: walkers": lambda: ptemcee.Sampler(0, 2, normal, normal, ntemps=2),
+    "ptemcee: dimensions": lambda: ptemcee.Sampler(4, 1.5, normal, normal, ntemps=2),
+    "ptemcee: no ladder": lambda: ptemcee.Sampler(4, 2, normal, normal),
+    "ptemcee: no start": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run_mcmc(iterations=3),
+    "ptemcee: start of a shape": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run_mcmc(
+        np.zeros((2, 3, 2)), 3
+    ),
+    "ptemcee: no draws": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).log_evidence_estimate(),
+    "ptemcee: no run": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run,
+    "ptemcee: Tmax alone": lambda: ptemcee.default_beta_ladder(2, None, np.inf),
+    "emcee: no function": lambda: emcee.EnsembleSampler(4, 2, None),
+    "emcee: start": lambda: emcee.EnsembleSampler(4, 2, normal).run_mcmc(np.zeros(2), 3),
+    "emcee: not run": lambda: emcee.EnsembleSampler(4, 2, normal).get_chain(),
+    "emcee: names of blobs": lambda: emcee.EnsembleSampler(4, 2, normal, blob_names=["a"]).run_mcmc(
+        np.zeros((4, 2)), 3
+    ),
+    "stan: parameters": lambda: target_of_stan(Named(["a"]), Named(["a", "b"])),
+    "file: no colon": lambda: find_target("model.py"),
+    "file: not there": lambda: find_target("no.py:f"),
+    "file: no module": lambda: find_target("no_such_module:f"),
+    "file: no attribute": lambda: find_target("math:nothing"),
+    "file: a number": lambda: find_target("math:pi"),
+    "position": lambda: parse_position("here"),
+    "position: text": lambda: parse_position('{"a": "b"}'),
+    "position: half a list": lambda: parse_position("[1, "),
+    "ladder": lambda: parse_ladder("hot,cold"),
+    "kernel": lambda: parse_kernel("best"),
+    "path": lambda: parse_path("best"),
+}
+
+
+class Named:
+    def __init__(self, names):
+        self.names = names
+
+    def param_unc_names(self):
+        return self.names
+
+
+CASES = {
+    f"{group}: {name}": call
+    for group, calls in {
+        "prior": PRIORS,
+        "target": TARGETS,
+        "start": STARTS,
+        "option": OPTIONS,
+        "foreign": FOREIGN,
+        "door": DOORS,
+    }.items()
+    for name, call in calls.items()
+}
+
+
+def test_the_battery_is_large():
+    assert len(CASES) >= 150
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_one_sentence_of_ours(name):
+    with pytest.raises(TemperingError) as found:
+        CASES[name]()
+    said = str(found.value)
+    assert 20 < len(said) < 700
+    assert said[0].isupper() or re.match(r"[a-z_0-9]+[ =.(:[]", said)  # the name of an argument
+    assert said.rstrip()[-1] in ".)'\""
+    assert "Traceback" not in said
+    assert "jaxlib" not in said
