@@ -4,15 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tempering.runs.path_choice import with_seen
+from tempering.runs.refitting import with_moves_for_it
 
 import tempering as tp
 from statistical import seeded_rng
 from tempering import problems
 from tempering.errors import SamplerError
 from tempering.learning.reference import fit_reference
-from tempering.runs.path_choice import with_seen
 from tempering.runs.planning import make_plan
-from tempering.runs.refitting import with_moves_for_it
 from tempering.target.layout import Layout
 
 
