@@ -48,7 +48,7 @@ def sampled(**options: Any) -> Any:
     dimension = options.pop("dimension", 2)
     ladder = tp.Ladder.geometric(options.pop("rungs", 8), options.pop("hottest", 0.2))
     common = {"initial": np.ones(dimension), "ladder": ladder, "tune": 0, "rng": 1, "progress": False}
-    common |= {"pseudo_prior": 0.5 * dimension * np.log(ladder.inverse_temperatures), "reference": None}
+    common |= {"pseudo_prior": 0.5 * dimension * np.log(ladder.inverse_temperatures)}
     common |= {"kernel": tp.kernels.RandomWalk(covariance="diagonal")}
     target = tp.Target(lambda x: -0.5 * jnp.sum((x - 1.0) ** 2))
     return tp.sample(target, **(common | options))

@@ -72,7 +72,7 @@ def load(path):
 def drawn(target, **fixed):
     def call(checkpoint):
         settings = {"ladder": [1.0, 0.6, 0.25], "draws": 320, "tune": 64, "rng": 5, "progress": False}
-        settings |= {"reference": None, "checkpoint": checkpoint}
+        settings |= {"checkpoint": checkpoint}
         return arrays_of(tp.sample(target, **(settings | fixed)))
 
     return call
@@ -81,7 +81,7 @@ def drawn(target, **fixed):
 def summed(checkpoint):
     run = tp.sample(
         tp.Target(skewed), initial=np.zeros(2), ladder=[1.0, 0.5], draws=640, tune=64, chains=2, rng=3, engine="scalar",
-        progress=False, reference=None, keep="sums", quantities={"x": lambda x: x}, checkpoint=checkpoint,
+        progress=False, keep="sums", quantities={"x": lambda x: x}, checkpoint=checkpoint,
     )  # fmt: skip
     return arrays_of_sums(run)
 
@@ -123,7 +123,7 @@ def saved(path):
         drawn(tp.Target(skewed), initial=np.zeros(2), chains=2, engine="scalar")(None)
         run = tp.sample(
             tp.Target(skewed), initial=np.zeros(2), ladder=[1.0, 0.5], draws=320, tune=64, chains=2, rng=4,
-            engine="scalar", progress=False, reference=None,
+            engine="scalar", progress=False,
         )  # fmt: skip
         run.save(path)
     return load(path)

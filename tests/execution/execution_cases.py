@@ -49,7 +49,7 @@ class Walker:
 
 def _run(target, **fixed):
     def run(**options):
-        settings = {"ladder": LADDER, "draws": 160, "tune": 128, "rng": 5, "progress": False, "reference": None}
+        settings = {"ladder": LADDER, "draws": 160, "tune": 128, "rng": 5, "progress": False}
         return tp.sample(target, **(settings | fixed | options))
 
     return run

@@ -27,7 +27,7 @@ def traced(x):
 
 
 def sample(way, checkpoint):
-    common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint, "reference": None}
+    common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint}
     if way == "vector":
         return tp.sample(tp.Target(traced), chains=40, draws=6_000, tune=1_500, **common)
     if way == "parallel":
@@ -48,7 +48,7 @@ def arrays_of(run):
 
 
 def sum_up(way, checkpoint):
-    common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint, "reference": None}
+    common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint}
     common |= {"keep": "sums", "quantities": {"x": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)}}
     if way == "sums":
         sums = tp.sample(tp.Target(traced), chains=600, draws=12_000, tune=500, **common)

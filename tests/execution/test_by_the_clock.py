@@ -125,7 +125,7 @@ def test_a_checkpoint_is_written_at_its_interval_where_the_density_is_slow(tmp_p
     watching.start()
     tp.sample(
         tp.Target(slow), initial=np.zeros(2), ladder=[1.0, 0.5], draws=12, tune=0, chains=4, rng=1, engine="scalar",
-        progress=False, reference=None, checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.3),
+        progress=False, checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.3),
     )  # fmt: skip
     done.set()
     watching.join()
@@ -155,7 +155,7 @@ class OwnError(Exception):
 @pytest.mark.parametrize("error", [ValueError("bad"), KeyError("x"), OwnError(7, "sensor"), MemoryError()])
 def test_an_error_in_a_users_function_loses_nothing(error, tmp_path):
     options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 64, "chains": 3, "rng": 2}
-    options |= {"engine": "scalar", "progress": False, "reference": None}
+    options |= {"engine": "scalar", "progress": False}
     whole = tp.sample(tp.Target(skewed), **options)
     with pytest.raises(FunctionError, match=rf"raised {type(error).__name__}: .*, in chain \d at \[") as told:
         tp.sample(tp.Target(Unlucky(1300, error)), checkpoint=tp.Checkpoint(tmp_path / "run", 0.0), **options)
@@ -176,7 +176,7 @@ def test_a_run_goes_on_after_an_error_that_will_not_come_again(tmp_path):
         return skewed(x)
 
     options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 64, "chains": 3, "rng": 2}
-    options |= {"engine": "scalar", "progress": False, "reference": None}
+    options |= {"engine": "scalar", "progress": False}
     whole = tp.sample(tp.Target(density), **options)
     kept = tp.Checkpoint(tmp_path / "run", 0.0)
     stop = threading.Timer(0.4, lambda: file.touch())
@@ -202,7 +202,7 @@ def test_a_compiled_function_tells_where_it_raised():
     with pytest.raises(FunctionError, match="ValueError: too far, in chain") as told:
         tp.sample(
             tp.Target(density), initial=np.zeros(2), ladder=[1.0, 0.2], draws=3_000, tune=0, chains=3, rng=2,
-            progress=False, reference=None,
+            progress=False,
         )  # fmt: skip
     assert told.value.position["x"][0] > 1.5
 

@@ -27,7 +27,7 @@ EVERY = ["vector, simulated", "numba, simulated", "python, simulated, model", *L
 
 def run(path=None, target=TARGET, **options):
     settings = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 96, "chains": 2, "rng": 4}
-    fixed = {"engine": "scalar", "progress": False, "reference": None, "checkpoint": path}
+    fixed = {"engine": "scalar", "progress": False, "checkpoint": path}
     return tp.sample(target, **(settings | fixed | options))
 
 

@@ -108,7 +108,7 @@ def test_parts_of_unlike_size_keep_as_many_stretches_of_time(monkeypatch):
     target = tp.Target(lambda x: -0.5 * jnp.sum((x - 1.0) ** 2))
     sums = tp.sample(
         target, initial=np.zeros(2), ladder=[1.0, 0.5], chains=22, draws=6_000, tune=64, rng=1, progress=False,
-        reference=None, kernel=tp.kernels.RandomWalk(), keep="sums", quantities={"x": lambda x: x},
+        kernel=tp.kernels.RandomWalk(), keep="sums", quantities={"x": lambda x: x},
     )  # fmt: skip
     n_groups, n_times = sums.sums.batches.count.shape[:2]
     assert n_groups == 22
@@ -152,7 +152,7 @@ def test_what_was_summed_before_is_not_sampled_again(tmp_path, monkeypatch):
     calls = []
     target = tp.Target(lambda x: calls.append(1) or float(-0.5 * (x - 1.0) ** 2))
     options = {"initial": 0.0, "ladder": [1, 0.5], "draws": 640, "tune": 64, "chains": 2, "rng": 4, "engine": "scalar"}
-    options |= {"progress": False, "reference": None, "keep": "sums", "quantities": {"x": lambda x: x}}
+    options |= {"progress": False, "keep": "sums", "quantities": {"x": lambda x: x}}
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
     monkeypatch.setattr(sum_sampling, "next_turn", lambda n_stretches, seconds: 1)
     tp.sample(target, **options)

@@ -29,7 +29,7 @@ def assert_equal_runs(one, two):
     assert list(one.values) == list(two.values)
     for name in one.values:
         np.testing.assert_array_equal(one.values[name], two.values[name])
-    for name in ("rung", "energy", "proposed", "acceptance", "log_pseudo_prior"):
+    for name in ("rung", "terms", "proposed", "acceptance", "log_pseudo_prior"):
         a, b = getattr(one, name), getattr(two, name)
         assert a.dtype == b.dtype, name
         np.testing.assert_array_equal(a, b)
@@ -65,11 +65,11 @@ def test_a_sampled_run_comes_back_with_its_history(tmp_path, sampled):
 
 def test_extreme_numbers_are_kept(tmp_path):
     run = exact_run("extreme", n_draws=3)
-    energy = np.array(run.energy)
-    energy[0] = [-np.inf, 5e-324, 1e308]
+    terms = np.array(run.terms)
+    terms[0, :, 0] = [-np.inf, 5e-324, 1e308]
     acceptance = np.full_like(run.acceptance, np.nan)
     fields_of = {f.name: getattr(run, f.name) for f in fields(run) if f.init}
-    run = tp.TemperedDraws(**(fields_of | {"energy": energy, "acceptance": acceptance}))
+    run = tp.TemperedDraws(**(fields_of | {"terms": terms, "acceptance": acceptance}))
     save(run, tmp_path / "run.zarr")
     assert_equal_runs(run, load(tmp_path / "run.zarr"))
 
@@ -91,10 +91,10 @@ def test_nothing_is_read_to_show_a_run(tmp_path):
     back = load(tmp_path / "run.zarr")
     assert repr(back) == repr(run)
     assert (back.n_chains, back.n_draws) == run.rung.shape
-    assert not {"rung", "energy", "proposed", "acceptance"} & set(vars(back))
+    assert not {"rung", "terms", "proposed", "acceptance"} & set(vars(back))
     assert back.values._read == {}
-    assert not back.energy.flags.writeable
-    assert "energy" in vars(back)
+    assert not back.terms.flags.writeable
+    assert "terms" in vars(back)
     assert "rung" not in vars(back)
 
 
@@ -114,7 +114,7 @@ run = tp.load(sys.argv[1])
 loaded = peak()
 run.save(sys.argv[2])
 copied = peak()
-run.values["x"], run.energy
+run.values["x"], run.terms
 print(loaded - before, copied - before, peak() - before)
 """
 
@@ -132,10 +132,10 @@ def test_a_copy_of_a_long_run_is_never_in_memory_as_a_whole(tmp_path):
 
 
 def test_zeros_of_either_sign_are_kept(tmp_path):
-    run = replace(exact_run("zeros"), energy=np.full((4, 600), -0.0), proposed=np.zeros((4, 600), np.int32))
+    run = replace(exact_run("zeros"), terms=np.full((4, 600, 1), -0.0), proposed=np.zeros((4, 600), np.int32))
     save(run, tmp_path / "run.zarr")
     back = load(tmp_path / "run.zarr")
-    assert np.signbit(back.energy).all()
+    assert np.signbit(back.terms).all()
     assert_equal_runs(run, back)
 
 
@@ -155,7 +155,7 @@ def test_long_arrays_are_cut_along_the_draws(tmp_path, monkeypatch):
     monkeypatch.setattr("tempering.io.run_store.CHUNK", 1000)
     run = exact_run("long")
     save(run, tmp_path / "run.zarr")
-    assert zarr.open_group(tmp_path / "run.zarr")["energy"].chunks == (4, 125)
+    assert zarr.open_group(tmp_path / "run.zarr")["terms"].chunks == (4, 125, 1)
     assert_equal_runs(run, load(tmp_path / "run.zarr"))
 
 
@@ -165,8 +165,8 @@ def test_xarray_opens_the_store(tmp_path):
     run = exact_run("xarray")
     save(run, tmp_path / "run.zarr")
     with xarray.open_zarr(tmp_path / "run.zarr", consolidated=False) as data:
-        assert data["energy"].dims == ("chain", "draw")
-        np.testing.assert_array_equal(data["energy"], run.energy)
+        assert data["terms"].dims[:2] == ("chain", "draw")
+        np.testing.assert_array_equal(data["terms"], run.terms)
 
 
 def test_a_container_of_the_users_own_is_left_out(tmp_path):
@@ -208,7 +208,7 @@ def test_what_is_no_run_is_refused(tmp_path):
         load(tmp_path / "later.zarr")
     run = exact_run("object", n_draws=3)
     odd = {"x": np.array([[None] * 3] * 4)}
-    bad = tp.TemperedDraws(odd, run.rung, run.energy, run.ladder, run.log_pseudo_prior, run.proposed, run.acceptance)
+    bad = tp.TemperedDraws(odd, run.rung, run.terms, run.path, run.log_pseudo_prior, run.proposed, run.acceptance)
     with pytest.raises(InputError, match="must be numbers to be kept, but 'x' has type object"):
         save(bad, tmp_path / "object.zarr")
 

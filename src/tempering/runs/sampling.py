@@ -36,6 +36,8 @@ from tempering.runs.sum_sampling import Wanted, sample_sums
 from tempering.runs.sums import TemperedSums
 from tempering.runs.until import FIRST_LOOK, GROWTH, Until
 
+MOVED = "moved"  # what stands for an argument that has another name now
+
 
 @overload
 def sample(
@@ -73,6 +75,7 @@ def sample(
     sum_every: int | None = None,
     devices: Sequence[Any] | None = None,
     progress: bool = True,
+    reference: Any = MOVED,
 ) -> TemperedDraws | TemperedSums:
     """Draw from every temperature of a target.
 
@@ -136,6 +139,8 @@ def sample(
         Spread the chains of the vector engine over these, as in ``devices=jax.devices()``; tuning runs on the first.
     progress : bool
         Show a bar when the output is a terminal.
+    reference
+        Was renamed to ``path``.
 
     Returns
     -------
@@ -151,6 +156,11 @@ def sample(
     >>> abs(run.expect(lambda x: x).value - 3.0) < 0.1
     True
     """
+    if reference is not MOVED:
+        raise SamplerError(
+            f"reference={reference!r} is now called path: write path='powers' or path='prior' for the plain "
+            "path (it was reference=None), path='reference' for a fitted one, or path=your_object."
+        )
     check_counts(draws=draws, tune=tune, chains=chains)
     functions = check_keep(keep, quantities, method, elsewhere=executor is not None or checkpoint is not None)
     started = time.perf_counter()
