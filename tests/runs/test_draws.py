@@ -24,7 +24,7 @@ def exact(name, n_chains=4, n_draws=600, position=None):
     for i, k in enumerate(LADDER):
         x[rung == i] = PROBLEM.sample(rng, int(np.sum(rung == i)), k)
     layout = Layout.of(np.zeros(2) if position is None else position)
-    return TemperedDraws(
+    return TemperedDraws.of_energies(
         values=layout.named(x),
         rung=rung,
         energy=PROBLEM.log_density(x),
