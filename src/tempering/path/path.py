@@ -36,12 +36,12 @@ def weighted_terms(coefficients: ArrayLike, terms: Floats) -> Floats:
     total = np.zeros(np.broadcast_shapes(c.shape, terms.shape)[:-1])
     for i in range(terms.shape[-1]):
         column, factor = terms[..., i], c[..., i]
-        if np.ndim(factor) == 0:
-            if factor != 0.0:
-                total += factor * column
-        else:
-            used = factor != 0.0
-            with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # infinities of both signs: the sum is not a number, and says so
+            if np.ndim(factor) == 0:
+                if factor != 0.0:
+                    total += factor * column
+            else:
+                used = factor != 0.0
                 total += np.where(used, factor * np.where(used, column, 0.0), 0.0)
     return total
 

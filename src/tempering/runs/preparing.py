@@ -49,7 +49,7 @@ def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Any) -> tuple[
     """Tune two legs by simulated tempering, whichever method then runs along them."""
     assert plan.layout is not None
     target = plan.target
-    frame = Frame(target.base is not None, target.sample_base is not None)
+    frame = Frame(target.base is not None, plan.can_redraw)
     start = plan.layout.flatten(plan.example)
     single = replace(plan, method="simulated", rung_moves="lifted" if plan.method == "parallel" else plan.rung_moves)
     engine = build_engine(single, frame.example_path(start))
