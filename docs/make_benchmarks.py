@@ -16,8 +16,10 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 MEASURED = ROOT / "docs" / "measured"
-FIRST = ("peers", "tuning", "estimators", "engines", "gpu")  # the others follow by the alphabet
+FIRST = ("calibration", "peers", "suite", "tuning", "estimators", "engines", "gpu")  # the others follow by the alphabet
 TITLES = {
+    "calibration": "Does the default call keep its word?",
+    "suite": "The suite of hard targets",
     "peers": "Against other samplers",
     "tuning": "Tuned against given ladders",
     "estimators": "Estimators",
@@ -28,6 +30,7 @@ TITLES = {
     "recapture": "Mark-recapture models",
     "treed_gp": "Treed Gaussian processes",
     "memory": "Memory of runs in sums",
+    "start_up": "Time to the first answer",
 }
 OPENING = """# Benchmarks
 

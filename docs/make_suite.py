@@ -1,8 +1,9 @@
-"""Make the picture and the table of the page on the suite.
+"""Make the picture and the tables of the pages on the suite and on calibration.
 
-    python docs/make_suite.py
+python docs/make_suite.py
 """
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tempering import problems
 from tempering.problems import KnownTarget
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))  # the benchmarks are no part of the installed package
 DEPTH = 12.0  # nats below the highest point that are shown
 COLUMNS = 6
 
@@ -74,6 +76,17 @@ def write_table(path: Path) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_halves(path: Path) -> None:
+    """Write which target of the judging set is in which half."""
+    from benchmarks.calibration.targets import HALVES, names_of, target_of
+
+    lines = ["| half | target | what it is |", "| --- | --- | --- |"]
+    for half in reversed(HALVES):
+        lines += [f"| {half} | `{name}` | {target_of(name).title} |" for name in names_of(half)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
+    write_halves(DOCS / "measured" / "calibration-halves.md")
     draw_planar(DOCS / "images" / "suite.png")
     write_table(DOCS / "measured" / "suite.md")

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tempering.cli import commands as cli
+from tempering.cli import warming
 from tempering.errors import InputError, TemperingError
 from tempering.experiments import Report, Row
 
@@ -55,6 +56,38 @@ def test_help_lists_the_commands_without_importing_what_they_need():
     assert done.returncode == 0, done.stderr
     for command in ("demo", "reproduce", "combine", "sample", "report"):
         assert command in done.stdout
+
+
+def test_warming_up_runs_every_part_and_says_where_programs_are(monkeypatch, tmp_path):
+    ran = []
+
+    def missing():
+        raise ModuleNotFoundError("No module named 'sklearn'")
+
+    monkeypatch.setattr(warming, "PARTS", {"first": lambda: ran.append(1), "not installed": missing})
+    monkeypatch.setenv("TEMPERING_CACHE", str(tmp_path))
+    result = run("warm-up")
+    assert (result.exit_code, ran) == (0, [1])
+    assert result.output.startswith("first ")
+    assert "not installed" not in result.output
+    assert str(tmp_path) in result.output
+    assert run("--quiet", "warm-up").output.count("\n") == 1
+    monkeypatch.setenv("TEMPERING_CACHE", "off")
+    assert "are not kept" in run("warm-up").output
+
+
+def test_warming_up_can_clear_what_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("TEMPERING_CACHE", str(tmp_path))
+    kept = warming.kept_programs()
+    kept.put("one", b"machine code")
+    assert run("warm-up", "--clear").output == "Compiled programs removed: 1.\n"
+    assert list(kept.files()) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", list(warming.PARTS))
+def test_every_part_can_be_warmed_up(part):
+    warming.PARTS[part]()
 
 
 def test_table_1_is_printed_and_written(tmp_path):

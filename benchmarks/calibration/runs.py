@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,13 @@ def sampled(known: KnownTarget, seed: int, options: Mapping[str, Any], *, with_i
     import tempering as tp
 
     start = {"initial": known.initial} if with_initial or not known.has_prior else {}
-    return tp.sample(known.target(), rng=seed, progress=False, **start, **options)
+    return tp.sample(target_for(known), rng=seed, progress=False, **start, **options)
+
+
+@cache
+def target_for(known: KnownTarget) -> Any:
+    """Return the same target for every seed, so that what is compiled for the first is there for the others."""
+    return known.target()
 
 
 def record_of(known: KnownTarget, seed: int, options: Mapping[str, Any], *, with_initial: bool = False) -> Record:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -18,7 +17,6 @@ from benchmarks.calibration.runs import Record
 from benchmarks.peers.environments import variables
 
 ROOT = Path(__file__).parents[2]
-NICE = 10
 TASKS_PER_WORKER = 3  # so that the last ones do not leave the others idle
 PREFIX = '{"target"'
 
@@ -97,7 +95,6 @@ def _process(
     records: list[Record] = []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT,
-        preexec_fn=lambda: os.nice(NICE),
     ) as process:  # fmt: skip
         is_late = threading.Event()
 

@@ -8,9 +8,12 @@ import time
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1]
+VARIABLE = "TEMPERING_PEERS"  # a folder for the environments, where they should not lie beside this code
+_PLACE = Path(os.environ.get(VARIABLE, FOLDER / ".venv"))
 PLACES = {
-    "peers": (FOLDER / ".venv" / "peers", FOLDER / "requirements.txt"),
-    "tfp": (FOLDER / ".venv" / "tfp", FOLDER / "requirements-tfp.txt"),
+    "peers": (_PLACE / "peers", FOLDER / "requirements.txt"),
+    "tfp": (_PLACE / "tfp", FOLDER / "requirements-tfp.txt"),
+    "nested": (_PLACE / "nested", FOLDER / "requirements-nested.txt"),
 }
 STAMP = ".peers-installed"
 SINGLE_THREADED = {

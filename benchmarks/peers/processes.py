@@ -4,15 +4,17 @@ import importlib
 import json
 import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from benchmarks.peers.environments import FOLDER, python_of, variables
+from benchmarks.peers.environments import python_of, variables
 
 SAMPLERS = (
     "tempering", "blackjax_tempered", "blackjax_persistent", "numpyro_nuts", "emcee_ensemble", "dynesty_dynamic",
-    "ptemcee_parallel", "eryn_parallel", "pymc_smc", "tfp_exchange", "pocomc_flow",
+    "ptemcee_parallel", "eryn_parallel", "pymc_smc", "tfp_exchange", "pocomc_flow", "nautilus_importance",
+    "ultranest_reactive", "jaxns_nested", "reddemcee_parallel", "tempest_persistent",
 )  # fmt: skip
 CLOCK = 6.0  # times the limit in processor seconds that a run may take by the clock, where others use the core too
 Record = dict[str, Any]
@@ -34,7 +36,7 @@ def run_seeds(sampler: str, case: str, seeds: Sequence[int], effort: int, core: 
     try:
         with subprocess.Popen(
             [*task, *numbers], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables(),
-            cwd=FOLDER.parent,
+            cwd=tempfile.gettempdir(),  # where logs that some leave behind do no harm
         ) as process:  # fmt: skip
             said, complaints, failure = *_all_that_was_said(process, CLOCK * limit), over
     except OSError as refused:

@@ -51,7 +51,7 @@ def measured(sampler: str, case_name: str, seeds: Iterable[int], effort: int) ->
 
     module = importlib.import_module(f"benchmarks.peers.samplers.{sampler}")
     case = case_of(case_name)
-    importlib.import_module(module.PACKAGE.replace("-", "_"))
+    importlib.import_module(getattr(module, "MODULE", module.PACKAGE.replace("-", "_")))
     compilation = Compilation()
     begun = time.process_time()
     for nth, seed in enumerate(seeds):

@@ -9,18 +9,23 @@ True
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from tempering import kernels
 from tempering.errors import TemperingError
-from tempering.estimators import Estimate, combine
-from tempering.execution.checkpoint import Checkpoint
-from tempering.io.zarr_store import load
-from tempering.path.ladder import Ladder
-from tempering.runs.draws import TemperedDraws
-from tempering.runs.joining import join
-from tempering.runs.sampling import sample
-from tempering.runs.sums import TemperedSums
-from tempering.target import Target
+
+if TYPE_CHECKING:
+    from tempering import kernels, models, plots, problems
+    from tempering.estimators import Estimate, combine
+    from tempering.execution.checkpoint import Checkpoint
+    from tempering.io.zarr_store import load
+    from tempering.learning import reference
+    from tempering.path.ladder import Ladder
+    from tempering.runs.draws import TemperedDraws
+    from tempering.runs.joining import join
+    from tempering.runs.sampling import sample
+    from tempering.runs.sums import TemperedSums
+    from tempering.runs.until import Until
+    from tempering.target import Target
 
 __version__ = "0.1.0"
 
@@ -32,18 +37,51 @@ __all__ = [
     "TemperedDraws",
     "TemperedSums",
     "TemperingError",
+    "Until",
     "combine",
     "join",
     "kernels",
     "load",
+    "models",
+    "plots",
+    "problems",
+    "reference",
     "sample",
 ]
 
-_LATER = {"models": "models", "plots": "plots", "problems": "problems", "reference": "learning.reference"}
+_PLACES = {  # what is imported when it is first named: the package, with NumPy and SciPy, takes most of a second
+    "Checkpoint": "execution.checkpoint",
+    "Estimate": "estimators",
+    "Ladder": "path.ladder",
+    "Target": "target",
+    "TemperedDraws": "runs.draws",
+    "TemperedSums": "runs.sums",
+    "Until": "runs.until",
+    "combine": "estimators",
+    "join": "runs.joining",
+    "load": "io.zarr_store",
+    "sample": "runs.sampling",
+}
+_MODULES = {
+    "kernels": "kernels",
+    "models": "models",
+    "plots": "plots",
+    "problems": "problems",
+    "reference": "learning.reference",
+}
 
 
 def __getattr__(name: str) -> object:
-    """Import the parts that need more than NumPy when they are first named."""
-    if name not in _LATER:
+    """Import a part of the package when it is first named."""
+    if name in _PLACES:
+        part = getattr(import_module(f"tempering.{_PLACES[name]}"), name)
+    elif name in _MODULES:
+        part = import_module(f"tempering.{_MODULES[name]}")
+    else:
         raise AttributeError(f"module 'tempering' has no attribute {name!r}")
-    return import_module(f"tempering.{_LATER[name]}")
+    globals()[name] = part
+    return part
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

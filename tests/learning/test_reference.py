@@ -7,6 +7,8 @@ from scipy.special import logsumexp
 
 import tempering as tp
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng, student_cut
+from tempering.engines.reference_arrays import arrays_of, draw_of
+from tempering.engines.reference_arrays import log_density as log_density_of_arrays
 from tempering.errors import TargetError
 from tempering.learning.reference import (
     Reference,
@@ -17,8 +19,6 @@ from tempering.learning.reference import (
     improved_reference,
     refit_reference,
 )
-from tempering.engines.reference_arrays import arrays_of, draw_of
-from tempering.engines.reference_arrays import log_density as log_density_of_arrays
 from tempering.learning.reference.modes import climb, find_modes, is_parted, local_factor
 from tempering.learning.reference.refit import split_reference
 from tempering.learning.reference.surface import Surface

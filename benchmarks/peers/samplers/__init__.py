@@ -12,6 +12,21 @@ class Answer(NamedTuple):
     n_calls: int | None = None  # of the log likelihood, a gradient being one more; None: not counted
 
 
+def marginals(prior: Any) -> list[Any]:
+    """Return the distributions of the coordinates for samplers that take them one by one, as SciPy's frozen ones."""
+    from scipy import stats
+
+    from tempering.problems import CauchyPrior, NormalPrior, UniformPrior
+
+    if isinstance(prior, NormalPrior):
+        return [stats.norm(m, s) for m, s in zip(prior.mean, prior.sd, strict=True)]
+    if isinstance(prior, UniformPrior):
+        return [stats.uniform(a, b - a) for a, b in zip(prior.lower, prior.upper, strict=True)]
+    if isinstance(prior, CauchyPrior):
+        return [stats.cauchy(m, s) for m, s in zip(prior.location, prior.scale, strict=True)]
+    raise NotImplementedError(f"takes independent coordinates only, and the prior is {type(prior).__name__}")
+
+
 class Counted:
     """A log likelihood in NumPy that counts the points it was asked for."""
 

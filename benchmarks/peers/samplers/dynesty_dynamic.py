@@ -5,7 +5,6 @@ Bounds and sampling are chosen by themselves ("auto"), 500 live points to start 
 """
 
 import numpy as np
-from scipy.special import ndtri
 
 from benchmarks.peers.cases import Case
 from benchmarks.peers.samplers import Answer
@@ -19,7 +18,7 @@ def run(case: Case, seed: int, effort: int) -> Answer:
     import dynesty
 
     sampler = dynesty.DynamicNestedSampler(
-        case.log_likelihood, lambda u: case.prior.mean + case.prior.sd * ndtri(u), case.dimension,
+        case.log_likelihood, case.prior.from_unit_cube, case.dimension,
         rstate=np.random.default_rng(seed),
     )  # fmt: skip
     sampler.run_nested(n_effective=effort, print_progress=False)

@@ -4,10 +4,9 @@
 """
 
 import numpy as np
-from scipy import stats
 
 from benchmarks.peers.cases import Case
-from benchmarks.peers.samplers import Answer, Counted
+from benchmarks.peers.samplers import Answer, Counted, marginals
 
 PACKAGE, ENVIRONMENT = "eryn", "peers"
 EFFORT = 1_000
@@ -26,7 +25,7 @@ def run(case: Case, seed: int, effort: int) -> Answer:
 
     np.random.seed(seed)  # noqa: NPY002  # Eryn takes its state from here
     n_walkers, d = max(100, 4 * case.dimension), case.dimension
-    each = {i: stats.norm(m, s) for i, (m, s) in enumerate(zip(case.prior.mean, case.prior.sd, strict=True))}
+    each = dict(enumerate(marginals(case.prior)))
     counted = Counted(case.log_likelihood)
     sampler = EnsembleSampler(
         n_walkers, d, counted, ProbDistContainer(each), vectorize=True,

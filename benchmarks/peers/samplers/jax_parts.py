@@ -13,4 +13,4 @@ def start(case: Case, seed: int, n: int, *, anywhere: bool = False) -> tuple[Any
     first, second = jax.random.split(jax.random.PRNGKey(seed))
     if anywhere and case.basins is not None:
         return first, jax.numpy.asarray(case.starting_points(seed, n))
-    return first, case.prior.mean + case.prior.sd * jax.random.normal(second, (n, case.dimension))
+    return first, jax.vmap(case.prior.draw)(jax.random.split(second, n))

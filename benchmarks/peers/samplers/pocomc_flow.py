@@ -1,10 +1,9 @@
 """pocoMC: preconditioned Monte Carlo with a normalising flow, its defaults; effort is the number of draws asked for."""
 
 import numpy as np
-from scipy import stats
 
 from benchmarks.peers.cases import Case
-from benchmarks.peers.samplers import Answer, Counted
+from benchmarks.peers.samplers import Answer, Counted, marginals
 
 PACKAGE, ENVIRONMENT = "pocomc", "peers"
 EFFORT = 4_096
@@ -18,7 +17,7 @@ SETTINGS = {
 def run(case: Case, seed: int, effort: int) -> Answer:
     import pocomc
 
-    prior = pocomc.Prior([stats.norm(m, s) for m, s in zip(case.prior.mean, case.prior.sd, strict=True)])
+    prior = pocomc.Prior(marginals(case.prior))
     counted = Counted(case.log_likelihood)
     sampler = pocomc.Sampler(prior=prior, likelihood=counted, vectorize=True, random_state=seed)
     sampler.run(n_total=effort, n_evidence=effort, progress=False)

@@ -210,6 +210,41 @@ def report(
         typer.echo(f"The page is in {output}.")
 
 
+@app.command(name="warm-up")
+def warm_up(
+    ctx: typer.Context,
+    clear: Annotated[bool, typer.Option("--clear", help="Only remove the programs that are kept.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compile ahead of need what models and the scalar engine compile on first use."""
+    from tempering.cli.warming import kept_programs, warm_up
+
+    quiet = quiet or ctx.obj
+    if clear:
+        kept = kept_programs()
+        n = 0 if kept is None else kept.clear()
+        if not quiet:
+            typer.echo(f"Compiled programs removed: {n}.")
+        return
+    with _waiting("Compiling", quiet):
+        for part in warm_up():
+            typer.echo(f"{part.name:24}{part.seconds:6.1f} s")
+    if not quiet:
+        _print_where_programs_are()
+
+
+def _print_where_programs_are() -> None:
+    from tempering.cli.warming import kept_programs
+
+    kept = kept_programs()
+    if kept is None:
+        typer.echo("Programs of the vector engine are not kept: TEMPERING_CACHE is off, or no safe folder was found.")
+        return
+    sizes = [size for _, size, _ in kept.files()]
+    typer.echo(f"Programs of the vector engine: {len(sizes)}, {sum(sizes) / 2**20:.1f} MiB, in {kept.folder}")
+    typer.echo("Code compiled by Numba: in NUMBA_CACHE_DIR if set, else beside the package or in Numba's own cache.")
+
+
 def _experiment(name: str) -> "Callable[..., Report]":
     if name not in EXPERIMENTS:
         raise InputError(f"There is no experiment {name!r}: choose one of {', '.join(EXPERIMENTS)}.")

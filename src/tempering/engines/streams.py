@@ -27,11 +27,40 @@ def keys_of(seed: int, stream: int, n: int) -> Any:
     >>> bool((jax.random.key_data(keys_of(5, 1, 3)[0]) == jax.random.key_data(first)).all())
     True
     """
+    of_stream = _folded_in(_words_of(seed), np.array([stream]))[0]
+    return key_of(_folded_in(of_stream, np.arange(n)))
+
+
+def child(key: Any, number: int) -> Any:
+    """Return the key that `jax.random.fold_in` makes of a key and a number; a seed will do for a key.
+
+    Examples
+    --------
+    >>> import jax
+    >>> same = jax.random.fold_in(jax.random.fold_in(jax.random.key(5), 3), 4)
+    >>> bool((jax.random.key_data(child(child(5, 3), 4)) == jax.random.key_data(same)).all())
+    True
+    """
+    words = _words_of(int(key)) if isinstance(key, int | np.integer) else words_of(key)
+    return key_of(_folded_in(words, np.array([number]))[0])
+
+
+def words_of(keys: Any) -> Words:
+    """Return the two words of each of JAX's keys."""
     import jax
 
-    of_seed = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
-    of_stream = _folded_in(of_seed, np.array([stream]))[0]
-    return jax.random.wrap_key_data(jax.numpy.asarray(_folded_in(of_stream, np.arange(n))), impl="threefry2x32")
+    return np.asarray(jax.random.key_data(keys))
+
+
+def key_of(words: Words) -> Any:
+    """Return JAX's keys of their words; unlike `jax.numpy.asarray`, putting them on a device compiles nothing."""
+    import jax
+
+    return jax.random.wrap_key_data(jax.device_put(words), impl="threefry2x32")
+
+
+def _words_of(seed: int) -> Words:
+    return np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
 
 
 def _folded_in(key: Words, numbers: NDArray[Any]) -> Words:

@@ -131,7 +131,9 @@ class VectorEngine:
             return np.concatenate([a, np.repeat(a[-1:], padding, axis=0)])
 
         parts = (path.coefficients, path.sources, schedule.log_pseudo_prior, schedule.settings)
-        return lockstep.Line(*jax.tree.map(padded, parts), None if self._is_parallel else m, _references(path))
+        coefficients, sources, log_p, settings = jax.tree.map(padded, parts)
+        n_rungs = None if self._is_parallel else m
+        return lockstep.Line(coefficients, sources, log_p, settings, n_rungs, _references(path))
 
     def on_rung(self, states: States, rung: Any, places: Places | None = None) -> States:
         """Put every chain on a rung: one for all, or one each; at other ``places``, perhaps."""

@@ -202,7 +202,7 @@ def mbar_from_terms(
 
     def difference(a: int, b: int, draws: Ints) -> Floats:
         found = flat[draws] @ (c[visited[b]] - c[visited[a]])
-        return np.where(np.abs(found) > -LOWEST * 1e-9, np.sign(found) * np.inf, found)
+        return np.asarray(np.where(np.abs(found) > -LOWEST * 1e-9, np.sign(found) * np.inf, found))
 
     if log_normalisers is None:
         some = _some_draws(state, possible, visited, n_draws)
@@ -235,10 +235,9 @@ def _fit_thinned(densities: TermDensities, possible: NDArray[np.bool_], n_draws:
     thinned = TermDensities(densities.coefficients, densities.terms[rows], densities.target)
     # each state's draws are about as many as its share: what is fitted are the offsets, whatever the thinning
     expected = n_draws * (rows.size / n_draws.sum())
+    shift = np.log(expected / n_draws)
     try:
-        return fit_offsets(thinned, np.ones(rows.size), expected, start + np.log(expected / n_draws)) - np.log(
-            expected / n_draws
-        )
+        return np.asarray(fit_offsets(thinned, np.ones(rows.size), expected, start + shift) - shift)
     except EstimatorError:
         return start
 

@@ -11,12 +11,15 @@ times (as in Sokal 1997).
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import chi2
 
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, Ints, slices
 
 # b >= 4 times the integrated autocorrelation time it implies; see tests/estimators/test_coverage.py
 TIMES_PER_BATCH = 4.0
+ENOUGH_CHAINS = 8  # whose spread is worth looking at
+BEYOND_NOISE = 0.99  # quantile of the variance between chains that mix
 # a variance from fewer than ten batches is too noisy to divide by
 MINIMUM_BATCHES = 10
 QUANTITIES_AT_ONCE = 1 << 20  # doubles of one block of quantities
@@ -25,10 +28,27 @@ DIFFERENCES_AT_ONCE = 1 << 15  # doubles: they stay in the second-level cache
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate and its standard error: a float each, or an array each."""
+    """An estimate and its standard error: a float each, or an array each.
+
+    A standard error is infinite where nothing is known of it, and is then printed as unknown.
+
+    Examples
+    --------
+    >>> print(Estimate(0.66512, 0.00213), Estimate(0.5, np.inf))
+    0.6651 ± 0.0021 0.5 ± unknown
+    """
 
     value: float | Floats
     standard_error: float | Floats
+
+    def __str__(self) -> str:
+        if np.ndim(self.value) > 0:
+            return f"{self.value} ± {self.standard_error}"
+        value, error = float(self.value), float(self.standard_error)
+        if not np.isfinite(error):
+            return f"{value:.6g} ± unknown"
+        digits = 1 - int(np.floor(np.log10(error))) if error > 0 else 6
+        return f"{value:.{max(digits, 0)}f} ± {error:.{max(digits, 0)}f}" if digits < 12 else f"{value:g} ± {error:.2g}"
 
 
 def sum_over_ensembles(influences: Floats, chains_per_ensemble: int) -> Floats:
@@ -106,8 +126,23 @@ def standard_error_of_sum(
     np.True_
     """
     series = sum_over_ensembles(influences, chains_per_ensemble)
-    variance = _lengths_and_variances(series.reshape(*series.shape[:2], -1), batch_length)[1]
+    flat = series.reshape(*series.shape[:2], -1)
+    variance = _lengths_and_variances(flat, batch_length)[1]
+    if batch_length is None:
+        variance = _widened_by_chains(variance, flat)
     return np.sqrt(variance).reshape(series.shape[2:])
+
+
+def _widened_by_chains(variance: Floats, series: Floats) -> Floats:
+    """Take the variance between chains where it is larger than batches explain: then chains are slower than they look.
+
+    Independent chains are replicates: the variance of their sums holds whatever their autocorrelation, but is noisy.
+    """
+    n = len(series)
+    if n < ENOUGH_CHAINS:
+        return variance
+    between = n * np.var(series.sum(axis=1), axis=0, ddof=1)
+    return np.where(between > variance * float(chi2.ppf(BEYOND_NOISE, n - 1)) / (n - 1), between, variance)
 
 
 def covariance_of_sum(influences: Floats, *, chains_per_ensemble: int = 1, batch_length: int | None = None) -> Floats:

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from tempering.engines.streams import key_of, words_of
 from tempering.engines.trace import Engine, Places, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, run_block
@@ -190,8 +191,9 @@ def cut(states: Any, n: int, size: int, *, is_padded: bool = True) -> list[Any]:
     import jax
 
     with jax.enable_x64(True):
+        words, unit = words_of(states.keys), jax.tree.map(np.asarray, states.unit)
         return [
-            states._replace(keys=states.keys[row], unit=jax.tree.map(lambda a: a[row], states.unit))  # noqa: B023
+            states._replace(keys=key_of(words[row]), unit=jax.tree.map(lambda a: jax.device_put(a[row]), unit))  # noqa: B023
             for row in rows_of_blocks(n, size, is_padded=is_padded)
         ]
 
@@ -201,8 +203,11 @@ def put_together(parts: list[Any], n: int) -> Any:
     if isinstance(parts[0], list):
         return [state for part in parts for state in part]
     import jax
-    import jax.numpy as jnp
+
+    def joined(*arrays: Any) -> Any:
+        return jax.device_put(np.concatenate([np.asarray(array) for array in arrays])[:n])
 
     with jax.enable_x64(True):
-        unit = jax.tree.map(lambda *a: jnp.concatenate(a)[:n], *(part.unit for part in parts))
-        return parts[0]._replace(keys=jnp.concatenate([part.keys for part in parts])[:n], unit=unit)
+        words = np.concatenate([words_of(part.keys) for part in parts])
+        unit = jax.tree.map(joined, *(part.unit for part in parts))
+        return parts[0]._replace(keys=key_of(words[:n]), unit=unit)

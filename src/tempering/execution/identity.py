@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tempering.compiling.programs import jitted
 from tempering.execution.digest import digest
 from tempering.randomness import stream
 from tempering.runs.planning import Plan
@@ -49,12 +50,17 @@ def _log_densities(plan: Plan) -> str:
     """Evaluate the target at some points: data that sit deep inside other libraries' objects show in its values."""
     import jax
 
+    is_traced = plan.engine == "vector"  # operation by operation, JAX would compile more
     with jax.enable_x64(True), np.errstate(all="ignore"):
         if isinstance(plan.target, Target):
             assert plan.layout is not None
             start = plan.layout.flatten(plan.example)
             points = [plan.layout.unflatten(start * (1 + step) + step) for step in STEPS]
-            functions = [f for f in (plan.target.base, plan.target.energy) if f is not None]
+            functions = [
+                jitted(f, is_brief=True) if is_traced else f
+                for f in (plan.target.base, plan.target.energy)
+                if f is not None
+            ]
             return " ".join(_value(f, point) for f in functions for point in points)
         seeds = [plan.seed, plan.seed + 1]
         streams = [jax.random.key(s) if plan.engine == "vector" else stream(s, 0) for s in seeds]
@@ -62,7 +68,7 @@ def _log_densities(plan: Plan) -> str:
 
 
 def _value(function: Any, point: Any) -> str:
-    """Return ten digits: eager evaluation need not round as compiled code does."""
+    """Return ten digits: code that was compiled elsewhere need not round in the same way."""
     try:
         return f"{float(np.asarray(function(point)).squeeze()):.10g}"
     except Exception as error:  # away from the start a density may fail in any way of its own

@@ -74,6 +74,12 @@ class KeptInMemory(Keeper):
         self._traces.append(trace)
         self.n_done += trace.rung.shape[1]
 
+    def longer(self, n: int) -> KeptInMemory:
+        """Return a keeper of ``n`` draws that has those of this one already, the last block whole."""
+        keeper = KeptInMemory(self._as_draws, n)
+        keeper._traces, keeper.n_done = list(self._traces), self.n_done
+        return keeper
+
     def so_far(self) -> TemperedDraws:
         """Return the draws there are."""
         return self._as_draws(shortened(joined(self._traces), self._n))

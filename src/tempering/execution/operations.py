@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from tempering.execution.recipe import Recipe
 from tempering.target import Target
 from tempering.target.layout import Layout
@@ -22,10 +24,9 @@ def operations(recipe: Recipe) -> float:
 @lru_cache(maxsize=64)
 def _of_target(target: Target, layout: Layout) -> float:
     import jax
-    import jax.numpy as jnp
 
     with jax.enable_x64(True):
-        return _counted(jax.jit(layout.on_flat(target.energy)), jnp.zeros(layout.size))
+        return _counted(jax.jit(layout.on_flat(target.energy)), np.zeros(layout.size))
 
 
 @lru_cache(maxsize=16)

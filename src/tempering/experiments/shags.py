@@ -173,7 +173,7 @@ def joined_chains(parts: list[TemperedDraws]) -> TemperedDraws:
         parts[0],
         values={name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
         rung=join("rung"),
-        energy=join("energy"),
+        terms=join("terms"),
         proposed=join("proposed"),
         acceptance=join("acceptance"),
         _kept={},

@@ -15,6 +15,9 @@ from tempering.kernels.settings import is_dense
 from tempering.randomness import accept
 from tempering.target.gradients import gradient_of
 
+SHORT_STEPS = 0.2  # of the moves: with far shorter steps,
+SHORTEST = 0.01  # down to this of the others, evenly in the log: a funnel's neck is so much narrower than its mouth
+
 
 @dataclass(frozen=True)
 class Hamiltonian:
@@ -26,8 +29,9 @@ class Hamiltonian:
     Parameters
     ----------
     n_steps : int
-        Leapfrog steps of a move. The step's size is tuned, and drawn afresh from half to one and a half of it each
-        time, since trajectories of one length can return to where they came from.
+        Leapfrog steps of a move. The step's size is tuned, and drawn afresh each time: from half to one and a half of
+        it, since trajectories of one length can return to where they came from, and one time in five far less, so that
+        places much narrower than the rest are moved in too.
     covariance : {"auto", "dense", "diagonal", "identity"}
         What tuning learns about the shape of each rung; "auto" is dense up to 16 dimensions.
     """
@@ -82,7 +86,9 @@ def hamiltonian(
     """Follow one trajectory; a trajectory that leaves the support is rejected, as its reverse would be."""
     scale, factor, _ = settings
     x, proposal, here, there = particle
-    step = scale[rung] * rng.uniform(0.5, 1.5)
+    uniform = rng.random()
+    place = (uniform - (1.0 - SHORT_STEPS)) / SHORT_STEPS
+    step = scale[rung] * (0.5 * SHORTEST**place if place >= 0.0 else 0.5 + uniform / (1.0 - SHORT_STEPS))
     start = rng.standard_normal(x.size)
     momentum, proposal[:] = start, x
     slope = whitened_slope(density, proposal, coefficients, factor[rung], there)
@@ -98,7 +104,7 @@ def hamiltonian(
     log_ratio += 0.5 * (start @ start - momentum @ momentum)
     if slope is None:
         log_ratio = -np.inf
-    acceptance[0] = np.exp(min(log_ratio, 0.0))
+    acceptance[0] = np.nan if place >= 0.0 else np.exp(min(log_ratio, 0.0))
     if accept(rng, log_ratio):
         move_to_proposal(particle)
     return particle

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from tempering.kernels.hamiltonian import SHORT_STEPS, SHORTEST
 from tempering.kernels.settings import Settings, is_dense
 from tempering.kernels.vector import Density, Move, Particle, Rung, at, decide, normal_of, shaped, tempered
 
@@ -31,8 +32,8 @@ def hamiltonian(density: Density, n_steps: int) -> Move:
         x = particle.position
         uniforms = jax.random.uniform(key, (x.size + 2,), x.dtype)
         start = normal_of(uniforms[: x.size])
-        # trajectories of one length can return to where they came from; a random step cannot resonate
-        step = setting.scale * (0.5 + uniforms[x.size])
+        share, is_short = random_length(uniforms[x.size])
+        step = setting.scale * share
         here = _sloped(density, x, rung, setting)
 
         def leap(_: Any, state: _Trajectory) -> _Trajectory:
@@ -48,9 +49,21 @@ def hamiltonian(density: Density, n_steps: int) -> Move:
         log_ratio += 0.5 * (start @ start - end.momentum @ end.momentum)
         # off the support, or where the gradient is infinite, a trajectory cannot go on, nor could its reverse
         log_ratio = jnp.where(end.point.goes_on, log_ratio, -jnp.inf)
-        return decide(uniforms[x.size + 1], particle, there, log_ratio)
+        moved, acceptance = decide(uniforms[x.size + 1], particle, there, log_ratio)
+        return moved, jnp.where(is_short, jnp.nan, acceptance)  # steps are tuned by what the others do
 
     return move
+
+
+def random_length(uniform: Any) -> tuple[Any, Any]:
+    """Return a random factor of the step, and whether it is a short one.
+
+    Trajectories of one length can return to where they came from; a random step cannot resonate. Now and then it is
+    much shorter, so that places which are far narrower than the rest, such as the neck of a funnel, are moved in too.
+    """
+    place = (uniform - (1.0 - SHORT_STEPS)) / SHORT_STEPS
+    is_short = place >= 0.0
+    return jnp.where(is_short, 0.5 * SHORTEST ** jnp.maximum(place, 0.0), 0.5 + uniform / (1.0 - SHORT_STEPS)), is_short
 
 
 def _sloped(density: Density, x: Any, rung: Rung, setting: Settings) -> _Sloped:

@@ -132,7 +132,7 @@ def aimed_visits(path: Path, states: list[DensityOfStates], objective: str, meth
     shares[path.rungs_of(SAFE)[1:]] *= safe * others
     shares[path.rungs_of(QUICK)[1:]] *= (1.0 - safe) * others
     shares[path.target] = 1.0 - others
-    return shares / shares.sum()
+    return np.asarray(shares / shares.sum())
 
 
 def fresh_shares(path: Path, states: list[DensityOfStates], inside: list[float]) -> Floats:
@@ -153,7 +153,7 @@ def carried_over(settings: tuple[Settings, ...], old: Path, new: Path) -> tuple[
     parts = []
     for leg in (SAFE, QUICK):
         rungs = old.rungs_of(leg)
-        rows = tuple(Settings(*(None if part is None else part[rungs] for part in s)) for s in settings)
+        rows = tuple(_rows_of(s, rungs) for s in settings)
         parts.append(kernel_settings.carried_over(rows, old.legs[leg].ladder, new.legs[leg].ladder))
 
     def on_line(safe: Any, quick: Any) -> Any:
@@ -163,6 +163,11 @@ def carried_over(settings: tuple[Settings, ...], old: Path, new: Path) -> tuple[
         Settings(*(on_line(a, b) for a, b in zip(safe, quick, strict=True)))
         for safe, quick in zip(parts[SAFE], parts[QUICK], strict=True)
     )
+
+
+def _rows_of(settings: Settings, rungs: Any) -> Settings:
+    parts: Any = (None if part is None else part[rungs] for part in settings)
+    return Settings(*parts)
 
 
 def nearest_rungs(old: Path, new: Path, rung: NDArray[Any]) -> NDArray[np.int64]:
@@ -185,6 +190,6 @@ def reshaped(schedule: Schedule, leaves: Any, known: Known) -> Schedule:
     rows = inside[:: max(1, len(inside) // kernel_settings.DRAWS_FOR_SHAPE)]
     some = replace(known, values=known.values[rows], terms=known.terms[rows], log_mixture=known.log_mixture[rows])
     log_weights = np.stack([some.log_weights(c) for c in schedule.path.coefficients])
-    reached = np.isfinite(log_weights).any(axis=1)
+    reached: Any = np.isfinite(log_weights).any(axis=1)
     log_weights[~reached] = log_weights[schedule.path.target] if reached[schedule.path.target] else 0.0
     return replace(schedule, settings=kernel_settings.reshaped(schedule.settings, leaves, some.values, log_weights))

@@ -159,12 +159,12 @@ class Path:
     @cached_property
     def coefficients(self) -> Floats:
         """What every rung is made of, shape (rung, term)."""
-        return self._along([leg.coefficients(self.target_coefficients) for leg in self.legs])
+        return np.asarray(self._along([leg.coefficients(self.target_coefficients) for leg in self.legs]))
 
     @cached_property
     def inverse_temperatures(self) -> Floats:
         """How near every rung is to the target along its leg: 1 there, 0 at an end."""
-        return self._along([leg.ladder.inverse_temperatures for leg in self.legs])
+        return np.asarray(self._along([leg.ladder.inverse_temperatures for leg in self.legs]))
 
     @cached_property
     def sources(self) -> NDArray[np.int32]:

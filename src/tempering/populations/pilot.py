@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.engines.streams import child
 from tempering.errors import SamplerError
 from tempering.kernels.settings import Settings
 from tempering.kernels.vector import Particle
@@ -59,8 +59,8 @@ class Pilot(NamedTuple):
 
 def run_pilot(mover: Mover, simple: Sequence[Any], seed: int, layout: Layout) -> Pilot:
     """Choose temperatures and settings on the way of one population from the base to the target."""
-    rng, key = stream(seed, PILOT), jax.random.fold_in(jax.random.key(seed), PILOT)
-    particles = mover.draw(jax.random.fold_in(key, 0), BATCH)
+    rng, key = stream(seed, PILOT), child(seed, PILOT)
+    particles = mover.draw(child(key, 0), BATCH)
     k, pilot = 0.0, Pilot([0.0], [], [], BATCH)
     settings = kernel_settings.start(simple, Ladder([1.0]), np.zeros(layout.size))
     while k < 1.0:
@@ -70,7 +70,7 @@ def run_pilot(mover: Mover, simple: Sequence[Any], seed: int, layout: Layout) ->
         settings = _with_shape_of(settings, simple, particles.position, log_weights)
         particles = chosen(particles, systematic(rng, log_weights, BATCH))
         for block in range(PILOT_BLOCKS):
-            block_key = jax.random.fold_in(key, PILOT_BLOCKS * len(pilot.k) + block)
+            block_key = child(key, PILOT_BLOCKS * len(pilot.k) + block)
             moved, accepted = mover.move(block_key, particles, k, row_of(settings), STEPS)
             particles, mean = chosen(moved, -1), np.nanmean(accepted, axis=(0, 1))
             tried = np.full((1, len(simple)), BATCH)

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tempering.compiling.programs import jitted
 from tempering.engines.densities import functions_of
+from tempering.engines.streams import child
 from tempering.kernels import vector
 from tempering.target import Target
 from tempering.target.layout import Layout
@@ -40,7 +42,7 @@ class Mover(NamedTuple):
     def draw(self, key: Any, n: int) -> vector.Particle:
         """Draw ``n`` particles of the base."""
         n_batches = -(-n // BATCH)
-        parts = self._each("drawn", [(jax.random.fold_in(key, i),) for i in range(n_batches)])
+        parts = self._each("drawn", [(child(key, i),) for i in range(n_batches)])
         particles: vector.Particle = jax.tree.map(lambda *a: np.concatenate(a)[:n], *parts)
         return particles
 
@@ -64,7 +66,7 @@ class Mover(NamedTuple):
         for batch, start in enumerate(range(0, n, BATCH)):
             index = np.minimum(np.arange(start, start + BATCH), n - 1)  # the last batch repeats its last particle
             now = jax.tree.map(lambda a: a[index], particles)  # noqa: B023
-            batches.append((jax.random.fold_in(key, batch), now, k, settings, n_steps))
+            batches.append((child(key, batch), now, k, settings, n_steps))
         parts = self._each("moved", batches)
         moved, acceptance = jax.tree.map(lambda *a: np.concatenate(a, axis=1)[:, :n], *parts)
         return moved, acceptance
@@ -73,7 +75,7 @@ class Mover(NamedTuple):
         """Move one batch."""
         blocks = []
         for block in range(n_steps // STEPS):
-            now, outputs = self.move_batch(jax.random.fold_in(key, block), now, k, settings)
+            now, outputs = self.move_batch(child(key, block), now, k, settings)
             blocks.append(jax.tree.map(np.asarray, outputs))
         return jax.tree.map(lambda *a: np.concatenate(a), *blocks)
 
@@ -110,8 +112,8 @@ def build_mover(path: Target, kernel: Any, layout: Layout) -> Mover:
 
         return jax.lax.scan(body, particles, jax.random.split(key, STEPS))
 
-    draw_batch = jax.jit(lambda key: jax.vmap(draw_one)(jax.random.split(key, BATCH)))
-    return Mover(draw_batch, jax.jit(move_batch), layout)
+    draw_batch = jitted(lambda key: jax.vmap(draw_one)(jax.random.split(key, BATCH)))
+    return Mover(draw_batch, jitted(move_batch), layout)
 
 
 def systematic(rng: np.random.Generator, log_weights: Floats, n: int) -> NDArray[np.intp]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tempering.engines.streams import child
 from tempering.engines.vector import traces
 from tempering.errors import SamplerError, TargetError
 from tempering.estimators.standard_error import Estimate
@@ -161,7 +162,7 @@ def run_replicates(
         With leading axes (replicate, draw), and (replicate,).
     """
     rngs = [stream(seed, REPLICATES, r) for r in range(n_replicates)]
-    key = jax.random.fold_in(jax.random.key(seed), REPLICATES)
+    key = child(seed, REPLICATES)
     n_ancestors, n_moves = sizes
     n = n_ancestors * n_moves
 
@@ -170,7 +171,7 @@ def run_replicates(
         rows = np.moveaxis(a.reshape(len(a), n_replicates, -1, *a.shape[2:]), 0, 1)
         return np.ascontiguousarray(rows.reshape(n_replicates, n, *a.shape[2:]))
 
-    drawn = mover.draw(jax.random.fold_in(key, 0), n_replicates * n)
+    drawn = mover.draw(child(key, 0), n_replicates * n)
     population = jax.tree.map(lambda a: a.reshape(n_replicates, n, *a.shape[1:]), drawn)
     populations, acceptances, log_evidences = [population], [], np.zeros(n_replicates)
     for rung in range(1, len(pilot.k)):
@@ -179,7 +180,7 @@ def run_replicates(
         log_evidences += logsumexp(log_weights, axis=1) - np.log(n)
         ancestors = _ancestors(rngs, population, log_weights, n_ancestors)
         settings = row_of(pilot.settings[rung])
-        moved, accepted = mover.move(jax.random.fold_in(key, rung), ancestors, pilot.k[rung], settings, n_moves)
+        moved, accepted = mover.move(child(key, rung), ancestors, pilot.k[rung], settings, n_moves)
         population = jax.tree.map(by_replicate, moved)
         populations.append(population)
         acceptances.append(by_replicate(accepted).astype(np.float32))

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 from scipy.special import logsumexp, ndtri
-from scipy.stats import qmc
 
 from tempering.errors import TargetError
 from tempering.problems.problem import FloatArray, check_power, frozen_array, log_sum_exp, namespace_of
@@ -137,6 +136,8 @@ class GaussianMixture:
 
     @cached_property
     def _quasi_normals(self) -> FloatArray:
+        from scipy.stats import qmc  # half a second to import
+
         sobol = qmc.Sobol(self.dimension, rng=np.random.default_rng(2010))  # fixed: log_normaliser is a function
         return np.asarray(ndtri(sobol.random_base2(_LOG_QUASI_POINTS)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -93,74 +94,139 @@ def powered_normal(rng: np.random.Generator, n: int, power: float, peak: float, 
     return kept[:n]
 
 
-def log_gamma(dimension: int = 4) -> KnownTarget:
-    """Four skewed modes in the unit cube, products of log-gamma and normal densities (Beaujean & Caldwell 2013)."""
-    d, width = dimension, 1 / 30
-    first_normal = int((d + 2) / 2)  # coordinates 3 to (d + 2) / 2, counted from 1, are log-gamma
+@dataclass(frozen=True)
+class _LogGamma:
+    """Log-gamma and normal densities of scale 1/30 around 1/3 and 2/3, cut off at the unit cube."""
 
-    def log_gamma_part(x: Any, centre: float) -> Any:
-        z = (x - centre) / width
-        return z - namespace_of(z).exp(z) - np.log(width)
+    dimension: int
+    width: float = 1 / 30
 
-    def normal_part(x: Any, centre: float) -> Any:
-        z = (x - centre) / width
-        return -0.5 * z * z - 0.5 * _LOG_2PI - np.log(width)
+    @property
+    def first_normal(self) -> int:
+        """Coordinates 3 to (d + 2) / 2, counted from 1, are log-gamma; the first that is not, counted from 0."""
+        return max(2, (self.dimension + 2) // 2)
 
-    def density(x: Any) -> Any:
+    def log_gamma_part(self, x: Any, centre: float) -> Any:
+        """Return the log density of location + scale * log of an exponential variable."""
+        z = (x - centre) / self.width
+        return z - namespace_of(z).exp(z) - np.log(self.width)
+
+    def normal_part(self, x: Any, centre: float) -> Any:
+        """Return the log density of a normal."""
+        z = (x - centre) / self.width
+        return -0.5 * z * z - 0.5 * _LOG_2PI - np.log(self.width)
+
+    def density(self, x: Any) -> Any:
+        """Return the log likelihood."""
         xp = namespace_of(x)
         x = xp.asarray(x)
-        total = xp.logaddexp(log_gamma_part(x[..., 0], 1 / 3), log_gamma_part(x[..., 0], 2 / 3)) - 2 * np.log(2)
-        total = total + xp.logaddexp(normal_part(x[..., 1], 1 / 3), normal_part(x[..., 1], 2 / 3))
-        total = total + xp.sum(log_gamma_part(x[..., 2:first_normal], 2 / 3), axis=-1)
-        return total + xp.sum(normal_part(x[..., first_normal:], 2 / 3), axis=-1)
+        total = xp.logaddexp(*(self.log_gamma_part(x[..., 0], centre) for centre in (1 / 3, 2 / 3))) - 2 * np.log(2)
+        total = total + xp.logaddexp(*(self.normal_part(x[..., 1], centre) for centre in (1 / 3, 2 / 3)))
+        total = total + xp.sum(self.log_gamma_part(x[..., 2 : self.first_normal], 2 / 3), axis=-1)
+        return total + xp.sum(self.normal_part(x[..., self.first_normal :], 2 / 3), axis=-1)
 
-    low_gamma, total_gamma = _log_gamma_masses(width)
-
-    def normal(lower: float, upper: float, centre: float) -> float:
-        return float(ndtr((upper - centre) / width) - ndtr((lower - centre) / width))
-
-    low_normal = 0.5 * (normal(0, 0.5, 1 / 3) + normal(0, 0.5, 2 / 3))
-    total_normal = 0.5 * (normal(0, 1, 1 / 3) + normal(0, 1, 2 / 3))
-    low_x, low_y = low_gamma / total_gamma, low_normal / total_normal
-    masses = np.outer([low_x, 1 - low_x], [low_y, 1 - low_y])
-    log_z = (
-        np.log(total_gamma) + np.log(total_normal)
-        + max(first_normal - 2, 0) * np.log(_log_gamma_cdf(1.0, 2 / 3, width) - _log_gamma_cdf(0.0, 2 / 3, width))
-        + (d - max(first_normal, 2)) * np.log(normal(0, 1, 2 / 3))
-    )  # fmt: skip
-
-    def mode_of(x: Any) -> Any:
+    def mode_of(self, x: Any) -> Any:
+        """Return which quarter of the first two coordinates a position is in."""
         xp = namespace_of(x)
         return xp.where(x[..., 0] < 0.5, 0, 2) + xp.where(x[..., 1] < 0.5, 0, 1)
 
-    def exact(rng: np.random.Generator, n: int) -> FloatArray:
-        centre = np.full((n, d), 2 / 3)
+    def exact(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw positions; those outside the cube again."""
+        centre = np.full((n, self.dimension), 2 / 3)
         centre[:, :2] -= rng.integers(2, size=(n, 2)) / 3
-        noise = rng.standard_normal((n, d))
-        is_gamma = np.r_[0, 2:first_normal]
+        noise = rng.standard_normal((n, self.dimension))
+        is_gamma = np.r_[0, 2 : self.first_normal]
         noise[:, is_gamma] = np.log(rng.standard_exponential((n, len(is_gamma))))
-        x = centre + width * noise
+        x = centre + self.width * noise
         outside = np.any((x < 0) | (x > 1), axis=1)
         if outside.any():
-            x[outside] = exact(rng, int(outside.sum()))
+            x[outside] = self.exact(rng, int(outside.sum()))
         return x
 
+    def gamma_mass(self, lower: float, upper: float, centre: float) -> float:
+        """Return the mass of a log-gamma density between two points."""
+        at = [-np.expm1(-np.exp((x - centre) / self.width)) for x in (lower, upper)]
+        return float(at[1] - at[0])
+
+    def normal_mass(self, lower: float, upper: float, centre: float) -> float:
+        """Return the mass of a normal between two points."""
+        return float(ndtr((upper - centre) / self.width) - ndtr((lower - centre) / self.width))
+
+    def truth(self) -> tuple[FloatArray, float]:
+        """Return the masses of the four quarters and the log evidence."""
+        first, second = (
+            np.array([sum(mass(lower, lower + 0.5, centre) for centre in (1 / 3, 2 / 3)) / 2 for lower in (0.0, 0.5)])
+            for mass in (self.gamma_mass, self.normal_mass)
+        )
+        masses = np.outer(first, second)
+        n_gamma, n_normal = self.first_normal - 2, self.dimension - self.first_normal
+        log_rest = n_gamma * np.log(self.gamma_mass(0, 1, 2 / 3)) + n_normal * np.log(self.normal_mass(0, 1, 2 / 3))
+        return np.ravel(masses / masses.sum()), float(np.log(masses.sum()) + log_rest)
+
+
+def log_gamma(dimension: int = 4) -> KnownTarget:
+    """Four skewed modes in the unit cube, products of log-gamma and normal densities (Beaujean & Caldwell 2013)."""
+    d, form = dimension, _LogGamma(dimension)
+    masses, log_z = form.truth()
     return KnownTarget(
-        f"log-gamma-{d}", f"LogGamma, d = {d}", density, UniformPrior.cube(0.0, 1.0, d), True, np.full(d, 0.5),
-        (Quantity("mean of x_1", lambda x: x[..., 1], 0.5),), Modes(mode_of, masses.reshape(-1)),
-        Evidence(float(log_z), 1e-9, "closed form"), exact, "Beaujean & Caldwell (2013); Buchner (2016)",
+        f"log-gamma-{d}", f"LogGamma, d = {d}", form.density, UniformPrior.cube(0.0, 1.0, d), True, np.full(d, 0.5),
+        (Quantity("mean of x_1", lambda x: x[..., 1], 0.5),), Modes(form.mode_of, masses),
+        Evidence(log_z, 1e-9, "closed form"), form.exact, "Beaujean & Caldwell (2013); Buchner (2016)",
         (0.0, 1.0, 0.0, 1.0) if d == 2 else None,
     )  # fmt: skip
 
 
-def _log_gamma_cdf(x: float, centre: float, width: float) -> float:
-    return float(-np.expm1(-np.exp((x - centre) / width)))
+@dataclass(frozen=True)
+class _SpikeAndSlab:
+    """A wide and a narrow normal at the centre of the cube, the narrow one a hundred times as heavy."""
 
+    dimension: int
+    slab: float = 0.1
+    spike: float = 0.01
+    weight: float = 100.0
 
-def _log_gamma_masses(width: float) -> tuple[float, float]:
-    """Return the mass of the first coordinate below 1/2, and in the whole of [0, 1]."""
-    at = [0.5 * (_log_gamma_cdf(x, 1 / 3, width) + _log_gamma_cdf(x, 2 / 3, width)) for x in (0.0, 0.5, 1.0)]
-    return at[1] - at[0], at[2] - at[0]
+    def parts(self, x: Any) -> tuple[Any, Any]:
+        """Return the log densities of slab and spike, weighed."""
+        squared, d = namespace_of(x).sum(x * x, axis=-1), self.dimension
+        wide = -0.5 * squared / self.slab**2 - d * (0.5 * _LOG_2PI + np.log(self.slab))
+        narrow = -0.5 * squared / self.spike**2 - d * (0.5 * _LOG_2PI + np.log(self.spike))
+        return wide, np.log(self.weight) + narrow
+
+    def density(self, x: Any) -> Any:
+        """Return the log likelihood."""
+        xp = namespace_of(x)
+        return xp.logaddexp(*self.parts(xp.asarray(x)))
+
+    def share_of_spike(self, x: Any) -> Any:
+        """Return the chance that the spike made a position."""
+        xp = namespace_of(x)
+        wide, narrow = self.parts(xp.asarray(x))
+        return 1 / (1 + xp.exp(xp.clip(wide - narrow, -700.0, 700.0)))
+
+    @property
+    def inside(self) -> float:
+        """The mass of a coordinate of the slab inside the box; the spike's is 1 to all digits."""
+        return float(1 - 2 * ndtr(-0.5 / self.slab))
+
+    @property
+    def total(self) -> float:
+        """The evidence."""
+        return self.inside**self.dimension + self.weight
+
+    @property
+    def squared_length(self) -> float:
+        """The mean of the squared length; the slab's variance is that of a normal cut off at the box."""
+        edge = 0.5 / self.slab
+        cut = 2 * edge * np.exp(-0.5 * edge**2) / np.sqrt(2 * np.pi) / self.inside
+        of_slab = (self.total - self.weight) * self.slab**2 * (1 - cut)
+        return float(self.dimension * (of_slab + self.weight * self.spike**2) / self.total)
+
+    def exact(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw positions, the slab's by quantiles of the cut-off normal."""
+        is_spike = (rng.random(n) * self.total < self.weight)[:, None]
+        u = (1 - self.inside) / 2 + self.inside * rng.random((n, self.dimension))
+        normal = rng.standard_normal((n, self.dimension))
+        return np.asarray(np.where(is_spike, self.spike * normal, self.slab * ndtri(u)))
 
 
 def spike_and_slab(dimension: int = 20) -> KnownTarget:
@@ -169,45 +235,15 @@ def spike_and_slab(dimension: int = 20) -> KnownTarget:
     The likelihood's path from prior to posterior has a first-order transition: at some power the mass jumps from
     slab to spike, and a path of powers has to be lucky.
     """
-    d, slab, spike = dimension, 0.1, 0.01
-
-    def parts(x: Any) -> tuple[Any, Any]:
-        squared = namespace_of(x).sum(x * x, axis=-1)
-        wide = -0.5 * squared / slab**2 - d * (0.5 * _LOG_2PI + np.log(slab))
-        return wide, np.log(100.0) - 0.5 * squared / spike**2 - d * (0.5 * _LOG_2PI + np.log(spike))
-
-    def density(x: Any) -> Any:
-        xp = namespace_of(x)
-        return xp.logaddexp(*parts(xp.asarray(x)))
-
-    def share_of_spike(x: Any) -> Any:
-        xp = namespace_of(x)
-        wide, narrow = parts(xp.asarray(x))
-        return 1 / (1 + xp.exp(xp.clip(wide - narrow, -700.0, 700.0)))
-
-    inside = float(1 - 2 * ndtr(-0.5 / slab))
-    slab_mass = inside**d
-    edge = 0.5 / slab
-    slab_variance = slab**2 * (1 - 2 * edge * np.exp(-0.5 * edge**2) / np.sqrt(2 * np.pi) / inside)
-    total = slab_mass + 100.0
-
-    def exact(rng: np.random.Generator, n: int) -> FloatArray:
-        scale = np.where(rng.random(n) * total < 100.0, spike, slab)
-        u = (1 - inside) / 2 + inside * rng.random((n, d))
-        noise = np.where(scale[:, None] == slab, ndtri(u), rng.standard_normal((n, d)))
-        return np.asarray(scale[:, None] * noise)
-
+    d, form = dimension, _SpikeAndSlab(dimension)
     return KnownTarget(
-        f"spike-and-slab-{d}", f"spike and slab, d = {d}", density, UniformPrior.cube(-0.5, 0.5, d), True,
+        f"spike-and-slab-{d}", f"spike and slab, d = {d}", form.density, UniformPrior.cube(-0.5, 0.5, d), True,
         np.full(d, 0.2),
         (
-            Quantity("mass of the spike", share_of_spike, 100.0 / total),
-            Quantity(
-                "squared length", lambda x: namespace_of(x).sum(x * x, axis=-1),
-                d * (slab_mass * slab_variance + 100.0 * spike**2) / total,
-            ),
+            Quantity("mass of the spike", form.share_of_spike, form.weight / form.total),
+            Quantity("squared length", lambda x: namespace_of(x).sum(x * x, axis=-1), form.squared_length),
         ),
-        None, Evidence(float(np.log(total)), 1e-9, "closed form"), exact, "Skilling (2006)",
+        None, Evidence(float(np.log(form.total)), 1e-9, "closed form"), form.exact, "Skilling (2006)",
         (-0.5, 0.5, -0.5, 0.5) if d == 2 else None,
     )  # fmt: skip
 

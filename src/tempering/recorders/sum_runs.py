@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.programs import jitted
 from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace, shortened
 from tempering.estimators.running.bins import EnergyBins, tilts_of
 from tempering.estimators.running.regrid import regridded
@@ -127,7 +128,6 @@ def _on_host(task: Task, part: Part, n_stretches: int) -> Iterator[Stretch]:
 def _on_device(task: Task, part: Part, n_stretches: int) -> Iterator[Stretch]:
     """Sum on the device; while one stretch is being added here, the next runs there."""
     import jax
-    import jax.numpy as jnp
 
     from tempering.engines.vector import States
     from tempering.recorders import summing
@@ -143,7 +143,7 @@ def _on_device(task: Task, part: Part, n_stretches: int) -> Iterator[Stretch]:
     stop = states.iteration + course.n - part.n_done
     last = min(stop, states.iteration + n_stretches * course.length)
     with jax.enable_x64(True):
-        path, tilts = engine.line(schedule), jnp.asarray(tilts_of(k))
+        path, tilts = engine.line(schedule), tilts_of(k)
 
     def launch(states: Any, ends: Any, bins: EnergyBins) -> Any:
         kept_in = summing.Units(bins.centre, bins.scale, quantities.centre, quantities.scale)
@@ -228,4 +228,4 @@ def _probe(step: Any) -> Any:
         (_, highest, where), _ = jax.lax.scan(body, (first, energy, recorded), start + 1 + jnp.arange(n - 1))
         return highest, where
 
-    return jax.jit(probe, static_argnums=4)
+    return jitted(probe, static_argnums=4)

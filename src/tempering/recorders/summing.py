@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tempering.compiling.programs import jitted
 from tempering.engines.trace import QUANTUM
 from tempering.estimators.running.batches import MAXIMUM_GROUPS
 from tempering.estimators.running.bins import N_BINS, BatchSums, EnergyBins, batch_of, places_of
@@ -224,7 +225,7 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
         (((units, ends, trips), table), rates), _ = jax.lax.scan(some, first, iterations)
         return units, ends, _reduced(table, rates, trips, kept_in.bins, tilts, shape)
 
-    return jax.jit(block, static_argnums=8)
+    return jitted(block, static_argnums=8, level=None)
 
 
 def _add_columns(table: Any, drawn: _Drawn, counted: Any, shape: Shape) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import EstimatorError
+from tempering.errors import EstimatorError, SamplerError
 from tempering.estimators import Combination, Estimate, weighted_hdi, weighted_mean, weighted_quantile
 from tempering.estimators.combine import Weighting, combine_rungs, estimate_rungs, weigh_rungs
 from tempering.estimators.rung_draws import RungDraws
@@ -19,13 +19,14 @@ from tempering.learning.rounds import rung_draws_of
 from tempering.path import Ladder, Path
 from tempering.recorders.quantities import apply
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
+from tempering.runs.doubt import with_doubt
 from tempering.runs.evidence import Evidence, evidence_of
 from tempering.runs.summary import summary_of
-from tempering.runs.tours import Tours, tours_of
+from tempering.runs.tours import Tours, effective_pieces, tours_of
 from tempering.target.layout import Layout
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from pathlib import Path as FilePath
 
     import pandas as pd
 
@@ -72,6 +73,8 @@ class TemperedDraws:
         Neighbouring chains that exchanged rungs (parallel tempering); 1 otherwise.
     rounds : tuple of TemperedDraws
         Of the tuning, where they were kept (``keep="rounds"``); they are not saved.
+    go_on : callable, optional
+        What `more` calls: the run of a larger number of draws. Not saved.
     """
 
     values: Mapping[str, NDArray[Any]]
@@ -86,6 +89,7 @@ class TemperedDraws:
     settings: tuple[Any, ...] = ()
     info: RunInfo | None = None
     rounds: tuple[TemperedDraws, ...] = ()
+    go_on: Callable[[int], TemperedDraws] | None = field(default=None, repr=False, compare=False)
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -187,7 +191,20 @@ class TemperedDraws:
     def estimate(self, values: Any, rule: str = DEFAULT_RULE) -> Estimate:
         """Estimate the cold expectation of given values, with leading axes (chain, draw)."""
         h = self._in_units(values)
-        return estimate_rungs(self.in_units_of_error, h, self._weighting(rule, h))
+        found = estimate_rungs(self.in_units_of_error, h, self._weighting(rule, h))
+        return with_doubt(found, h, self._in_units(self.weights(rule)), self.n_crossings)
+
+    @cached_property
+    def n_crossings(self) -> float | None:
+        """How many independent pieces the run is worth, by their weights; None where nothing is known of them.
+
+        Tours between the ends of the path, where states are drawn afresh; where nothing is, round trips.
+        """
+        if self.info is None or self._is_population or len(self.path) == 1:
+            return None
+        if self.info.redraws:
+            return effective_pieces(self, np.asarray(self.weights()))
+        return float(max(self.n_round_trips, 1))
 
     def mean(self, values: Any, rule: str = DEFAULT_RULE) -> Floats:
         """Return the value of `estimate` alone: a standard error costs several times as much."""
@@ -216,6 +233,35 @@ class TemperedDraws:
             series = np.where(np.isfinite(energy), energy, 0.0) if looks else None
             self._kept[rule] = weigh_rungs(self.in_units_of_error, rule, series)
         return self._kept[rule]  # type: ignore[no-any-return]
+
+    def effective_draws(self, rule: str = DEFAULT_RULE) -> float:
+        """Return how many independent draws of the target the run is worth: of the worst coordinate.
+
+        Variance over squared standard error, in which weights and correlation both count.
+        """
+        worst = float(self.rung.size)
+        for array in self.values.values():
+            flat = np.asarray(array, dtype=float).reshape(*self.rung.shape, -1)
+            found = self.estimate(flat, rule)
+            variance = np.ravel(self.mean(flat**2, rule)) - np.ravel(found.value) ** 2
+            error = np.ravel(found.standard_error)
+            moving = (error > 0) & (variance > 0)
+            if moving.any():
+                worst = min(worst, float(np.min(variance[moving] / error[moving] ** 2)))
+        return worst
+
+    def more(self, draws: int) -> TemperedDraws:
+        """Return the run gone on with for ``draws`` more of every chain: the longer run it would have been, to the bit.
+
+        For runs in memory that were made in this process; a checkpoint is gone on with by a call with more draws.
+        """
+        if self.go_on is None:
+            raise SamplerError(
+                "A run can be gone on with where it was made, in memory and without an executor, but this one was read "
+                "from a file, or joined, or made elsewhere. Pass a checkpoint to sample, and call it again with more "
+                "draws."
+            )
+        return self.go_on(self.n_draws + int(draws))
 
     def quantile(self, probability: float | Floats, name: str = "x", rule: str = DEFAULT_RULE) -> Any:
         """Return weighted quantiles of a named value, one column a coordinate."""
@@ -274,7 +320,7 @@ class TemperedDraws:
 
         return to_arviz(self, rule=rule, rng=rng)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | FilePath) -> None:
         """Write the run as a Zarr store; `tempering.load` reads it."""
         from tempering.io.zarr_store import save
 

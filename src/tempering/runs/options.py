@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tempering.execution.checkpoint import Checkpoint
 from tempering.path.ladder import Ladder
+from tempering.runs.until import Until
 
 
 class Options(TypedDict, total=False):
@@ -22,6 +23,7 @@ class Options(TypedDict, total=False):
     method: str
     kernel: Any
     draws: int
+    until: Until | None
     tune: int
     chains: int | None
     rng: np.random.Generator | int | None

@@ -18,8 +18,8 @@ from tempering.errors import SamplerError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import Execution, carrying_out
-from tempering.execution.journal import JournalEngine
-from tempering.execution.keeping import Keeper
+from tempering.execution.journal import JournalEngine, Past
+from tempering.execution.keeping import Keeper, KeptInMemory
 from tempering.io.run_store import draws_in_chunk
 from tempering.learning.rounds import Tuned, check_spread
 from tempering.path import Ladder
@@ -33,6 +33,7 @@ from tempering.runs.preparing import info_of, prepare
 from tempering.runs.sum_checks import check_devices, check_keep, check_sum_every
 from tempering.runs.sum_sampling import Wanted, sample_sums
 from tempering.runs.sums import TemperedSums
+from tempering.runs.until import FIRST_LOOK, GROWTH, Until
 
 LONG_RUN = 100_000  # iterations a chain, from which longer blocks pay for their compilation
 REPORTS = 50  # blocks a run is cut into, at the least, for the bar
@@ -59,6 +60,7 @@ def sample(
     method: str = "simulated",
     kernel: Any = None,
     draws: int = 10_000,
+    until: Until | None = None,
     tune: int = 5_000,
     chains: int | None = None,
     rng: np.random.Generator | int | None = None,
@@ -99,6 +101,9 @@ def sample(
     draws, tune : int
         Iterations of each chain that are kept, and (about) those spent on tuning before. Tuning of a ladder ends
         sooner once there is nothing left to learn, and takes longer where few were given: its pilot needs some 2000.
+    until : Until, optional
+        Where to end sooner: at effective draws, at a standard error, or after seconds (`tempering.Until`); ``draws`` is
+        then the most of each chain.
     chains : int, optional
         Number of chains (ensembles, for "parallel"); as many as the engine runs well by default.
     rng : int, Generator or None
@@ -175,19 +180,30 @@ def sample(
             if devices is not None:
                 running, tuned = on_devices(running, tuned, devices, execution)
             keeper = execution.keeper(running, partial(_package, plan, running, tuned, started), draws)
-            run = draw(execution, running, keeper, tuned, draws, report, is_powered=plan.is_powered)
-            return run if keep == "draws" else replace(run, rounds=_package_rounds(plan, running, tuned, started))
+            run = draw(execution, running, keeper, tuned, draws, report, is_powered=plan.is_powered, until=until)
+            if keep == "rounds":
+                run = replace(run, rounds=_package_rounds(plan, running, tuned, started))
+            return run
 
 
 def draw(
-    execution: Execution, engine: Any, keeper: Keeper, tuned: Tuned, n: int, report: Any, *, is_powered: bool = False
+    execution: Execution,
+    engine: Any,
+    keeper: Keeper,
+    tuned: Tuned,
+    n: int,
+    report: Any,
+    *,
+    is_powered: bool = False,
+    until: Until | None = None,
 ) -> TemperedDraws:
-    """Run with everything frozen, block by block, and keep ``n`` draws of every chain."""
+    """Run with everything frozen, block by block; keep ``n`` draws of every chain, or fewer if a goal is reached."""
     block = LONG_BLOCK if n >= LONG_RUN else QUANTUM * max(1, n // (REPORTS * QUANTUM))
-    schedule = tuned.schedule
+    schedule, started = tuned.schedule, time.perf_counter()
     watch = progress_bars.Watch(report, engine.name, schedule.path, engine.n_chains)
     states = tuned.states if keeper.states is None else keeper.states
     report(min(keeper.n_done, n), "")
+    next_look = FIRST_LOOK
     for done in range(keeper.n_done, n, block):
         with keeper.keeping(states):
             states, trace = engine.engine.run(states, schedule, block)
@@ -198,7 +214,29 @@ def draw(
         watch.see(trace.rung, trace.terms)
         if execution.interruption.requested and done + block < n:
             return execution.stopped(keeper, states, n)
-    return keeper.finish(states)
+        if until is not None and done + block >= next_look:
+            next_look = int(GROWTH * (done + block))
+            if until.is_reached(keeper.so_far, time.perf_counter() - started):
+                report(n - done - block, "")  # not needed
+                keeper.save(states)
+                return _counted(keeper.so_far(), engine, states)
+    run = _counted(keeper.finish(states), engine, states)
+    if not isinstance(keeper, KeptInMemory) or execution.workers is not None:
+        return run
+    return replace(run, go_on=partial(_go_on, engine, keeper, replace(tuned, states=states), is_powered))
+
+
+def _go_on(engine: Any, keeper: KeptInMemory, tuned: Tuned, is_powered: bool, n: int) -> TemperedDraws:
+    """Go on with a run in memory from the states that it ended with."""
+    with carrying_out(None, None) as execution:
+        return draw(execution, engine, keeper.longer(n), tuned, n, lambda done, line: None, is_powered=is_powered)
+
+
+def _counted(run: TemperedDraws, engine: Any, states: Any) -> TemperedDraws:
+    """Say how many evaluations gave no number."""
+    if run.info is None or isinstance(states, Past):
+        return run
+    return replace(run, info=replace(run.info, n_invalid=engine.engine.n_invalid(states)))
 
 
 def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], execution: Execution) -> tuple[JournalEngine, Tuned]:

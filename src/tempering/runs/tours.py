@@ -56,6 +56,28 @@ class Tours:
         return np.bincount(self.index[self.index >= 0], minlength=self.n_tours)
 
 
+def _ends(draws: TemperedDraws) -> NDArray[np.bool_]:
+    """Return the draws with which a tour ends: at an end of the path, where the next position is drawn afresh."""
+    assert draws.info is not None
+    before = np.concatenate([np.full((draws.n_chains, 1), -1), draws.rung[:, :-1]], axis=1)
+    ends = np.zeros(draws.rung.shape, dtype=bool)
+    for end in draws.path.ends or (len(draws.path) - 1,):
+        at_end = draws.rung == end
+        if draws.info.rung_moves == "lifted":
+            at_end &= (before == end) & (draws.proposed == end)
+        ends |= at_end
+    return ends
+
+
+def effective_pieces(draws: TemperedDraws, weights: NDArray[np.float64]) -> float:
+    """Return how many tours, whole or cut off, a run is worth, by the sums of their weights."""
+    ends = _ends(draws)
+    piece: NDArray[np.int64] = np.cumsum(ends, axis=1, dtype=np.int64) - ends
+    piece = piece + np.concatenate([[0], np.cumsum(piece[:, -1] + 1)[:-1]])[:, np.newaxis]
+    total = np.bincount(piece.ravel(), np.ravel(weights))
+    return float(total.sum() ** 2 / np.sum(total**2))
+
+
 def tours_of(draws: TemperedDraws) -> Tours:
     """Find the regenerations of a run of simulated tempering that draws from its base at k = 0.
 
@@ -67,14 +89,10 @@ def tours_of(draws: TemperedDraws) -> Tours:
             "Tours need a run whose path ends where it can be drawn from, but this one does not. Leave path and ladder "
             "out, or give sample_prior and a ladder that ends at 0."
         )
-    before = np.concatenate([np.full((draws.n_chains, 1), -1), draws.rung[:, :-1]], axis=1)
-    ends = np.zeros(draws.rung.shape, dtype=bool)
-    for end in draws.path.ends or (len(draws.path) - 1,):
-        at_end = draws.rung == end
-        if draws.info.rung_moves == "lifted":
-            at_end &= (before == end) & (draws.proposed == end)
-        ends |= at_end
-    completed = np.cumsum(ends, axis=1) - ends  # ends before this draw: which piece of its chain it is in
+    ends = _ends(draws)
+    completed: NDArray[np.int64] = (
+        np.cumsum(ends, axis=1, dtype=np.int64) - ends
+    )  # ends before this draw: which piece of its chain it is in
     per_chain = ends.sum(axis=1)
     whole = (completed >= 1) & (completed < per_chain[:, None])
     n_whole = np.maximum(per_chain - 1, 0)

@@ -168,7 +168,7 @@ def without_first(draws: TemperedDraws, n: int) -> TemperedDraws:
         draws,
         values={name: array[:, n:] for name, array in draws.values.items()},
         rung=draws.rung[:, n:],
-        energy=draws.energy[:, n:],
+        terms=draws.terms[:, n:],
         proposed=draws.proposed[:, n:],
         acceptance=draws.acceptance[:, n:],
         _kept={},

@@ -1,0 +1,36 @@
+"""Error bars that cannot say plus or minus nothing: none claims more than the independent pieces of a run support."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tempering.estimators import Estimate, weighted_mean
+
+FEWEST_PIECES = 2.0  # fewer say nothing of how far they could have gone apart
+
+
+def with_doubt(found: Estimate, values: Any, weights: Any, n_pieces: float | None) -> Estimate:
+    """Widen standard errors by what an event that none of so many independent pieces has seen could add.
+
+    Such an event has a probability of about 1 / n or less, and moves a mean by so much of the quantity's spread; that
+    of an indicator, which is all that a missed mode changes, is taken as 1 even where it never changed.
+    """
+    if n_pieces is None:
+        return found
+    if n_pieces < FEWEST_PIECES:
+        unknown = np.full(np.shape(found.value), np.inf)
+        return Estimate(found.value, float(unknown) if unknown.ndim == 0 else unknown)
+    h = np.asarray(values, dtype=float)
+    flat = h.reshape(*weights.shape, -1)
+    mean = np.ravel(np.asarray(found.value))
+    spread = np.empty(flat.shape[-1])
+    for i in range(flat.shape[-1]):
+        column = flat[..., i]
+        is_indicator = bool(np.all((column == 0.0) | (column == 1.0)))
+        square = 1.0 if is_indicator else float(weighted_mean((column - mean[i]) ** 2, weights))
+        spread[i] = np.sqrt(square)
+    floor = (spread / n_pieces).reshape(np.shape(found.value))
+    error = np.hypot(np.asarray(found.standard_error), floor)
+    return Estimate(found.value, float(error) if np.ndim(error) == 0 else error)

@@ -1,0 +1,70 @@
+"""When to stop drawing: at effective draws, at a standard error, or after seconds, whichever comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tempering.errors import SamplerError
+
+if TYPE_CHECKING:
+    from tempering.runs.draws import TemperedDraws
+
+FIRST_LOOK = 512  # iterations; each look is made after a quarter more of them, since looking takes time too
+GROWTH = 1.25
+
+
+@dataclass(frozen=True)
+class Until:
+    """A goal for `tempering.sample`: drawing ends at the first of these that is reached, or at ``draws``.
+
+    Parameters
+    ----------
+    effective_draws : float, optional
+        Variance over squared standard error of every coordinate, the worst of them.
+    standard_error : float, optional
+        Of the cold expectation of ``quantity``, its largest component.
+    quantity : callable, optional
+        A function of the position, as `TemperedDraws.expect` takes it.
+    seconds : float, optional
+        By the clock, from the beginning of the drawing.
+
+    Examples
+    --------
+    >>> Until(effective_draws=1000, seconds=60)
+    Until(effective_draws=1000, standard_error=None, quantity=None, seconds=60)
+    """
+
+    effective_draws: float | None = None
+    standard_error: float | None = None
+    quantity: Callable[..., Any] | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        goals = (self.effective_draws, self.standard_error, self.seconds)
+        if all(goal is None for goal in goals) or any(goal is not None and not goal > 0 for goal in goals):
+            raise SamplerError(
+                f"Until needs effective_draws, a standard_error with its quantity, or seconds, each above 0, but got "
+                f"{goals}. Write for example Until(effective_draws=1000)."
+            )
+        if (self.standard_error is None) != (self.quantity is None):
+            raise SamplerError(
+                "A standard error is that of a quantity, but only one of the two was given. Write for example "
+                "Until(standard_error=0.01, quantity=lambda x: x > 0)."
+            )
+
+    def is_reached(self, so_far: Callable[[], TemperedDraws], seconds: float) -> bool:
+        """Whether a run that has taken so many seconds may end; its draws are looked at only if they have to be."""
+        if self.seconds is not None and seconds >= self.seconds:
+            return True
+        if self.effective_draws is None and self.quantity is None:
+            return False
+        run = so_far()
+        if self.quantity is not None and self.standard_error is not None:
+            error = np.max(np.asarray(run.expect(self.quantity).standard_error))
+            if error <= self.standard_error:
+                return True
+        return self.effective_draws is not None and run.effective_draws() >= self.effective_draws
