@@ -89,13 +89,17 @@ def fresh_vector(key):
 def build_mover(kernel):
     """Return a compiled function that moves all draws of all rungs three times."""
     energy, base = PROBLEM.traced.energy, PROBLEM.traced.base
-    arrays = reference_arrays.arrays_of(FITTED)
+    fitted = reference_arrays.arrays_of(FITTED)
 
     def density(x):
+        arrays = jax.tree.map(jnp.asarray, fitted)
         return jnp.stack([energy(x), base(x) + LOG_SCALE, reference_arrays.log_density(arrays, x)])
 
     def several(key, x, coefficients, source, settings):
-        draws = [vector.Draw.by_key(fresh_vector, 1), reference_arrays.draw_of(arrays, 2)]
+        draws = [
+            vector.Draw.by_key(fresh_vector, 1),
+            reference_arrays.draw_of(jax.tree.map(jnp.asarray, fitted), 2),
+        ]
         move = vector.build_move(kernel, density, draws)
 
         def once(i, particle):

@@ -30,9 +30,9 @@ from tempering.path.ladder import Ladder
 from tempering.populations.pilot import Pilot, check_support, chosen, row_of, run_pilot
 from tempering.populations.populations import Mover, along_longest_axis, build_mover, energy_of, systematic
 from tempering.randomness import stream
-from tempering.runs.starts import cold_density
 from tempering.target import Target
 from tempering.target.layout import Layout
+from tempering.target.target import cold_density
 
 Floats = NDArray[np.float64]
 

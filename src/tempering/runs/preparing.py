@@ -24,7 +24,7 @@ from tempering.path import Ladder, Path
 from tempering.randomness import stream
 from tempering.runs.draws import RunInfo
 from tempering.runs.planning import Plan, first_log_pseudo_prior
-from tempering.runs.starts import cold_density
+from tempering.target.target import cold_density
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
 LEARNING_STREAM = 6

@@ -7,23 +7,18 @@ Tempering the likelihood only: base = log prior, energy = log likelihood; then k
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from tempering.errors import TargetError
-from tempering.path.ladder import Ladder
 from tempering.target.gradients import WithGradient, gradient_of
+from tempering.target.layout import Layout
+
+if TYPE_CHECKING:
+    from tempering.path.ladder import Ladder
 
 LogDensity = Callable[[Any], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Bridge:
-    """What a path was made of: engines may compile code for all references to ``plain`` at once."""
-
-    plain: Target
-    reference: Any = None  # at k = 0; None where there is none yet, and the path is the plain one
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,6 @@ class Target:
     base: LogDensity | None = field(default=None)
     sample_base: Callable[[Any], Any] | None = field(default=None)
     constrain: Callable[[Any], Any] | None = field(default=None)
-    bridge: Bridge | None = field(default=None, compare=False, repr=False)
 
     def __init__(self, log_density: LogDensity | object) -> None:
         if type(log_density).__module__.partition(".")[0] == "bridgestan":
@@ -118,13 +112,6 @@ class Target:
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "sample_base", sample_base)
         object.__setattr__(self, "constrain", constrain)
-        object.__setattr__(self, "bridge", None)
-
-    def with_bridge(self, bridge: Bridge) -> Target:
-        """Return the same path, which says what it was made of."""
-        bridged = copy(self)
-        object.__setattr__(bridged, "bridge", bridge)
-        return bridged
 
     def with_reference(self, reference: Any) -> Target:
         """Put a normalised reference q at k = 0: base = log q, energy = log pi - log q.
@@ -181,3 +168,13 @@ def _function(name: str, value: Any) -> Callable[[Any], Any]:
         f"{name} must be a function of a random generator, but got {type(value).__name__}. Pass the function itself, "
         "not a draw."
     )
+
+
+@lru_cache(maxsize=32)
+def cold_density(target: Target, layout: Layout) -> Any:
+    """Return log pi at k = 1 as a function of flat vectors; kept, so that code compiled for it is found again."""
+    energy = layout.on_flat(target.energy)
+    if target.base is None:
+        return energy
+    base = layout.on_flat(target.base)
+    return lambda flat: base(flat) + energy(flat)
