@@ -23,7 +23,7 @@ def skewed_run(name, n_chains=6, n_draws=2500, method="simulated", shift=0.0):
     rung = rng.choice(K.size, size=(n_draws, n_chains), p=OCCUPANCY).astype(np.int32)
     x = -np.log(rng.gamma(K[rung])) + np.log(K[rung])  # log density -x - exp(-x), times k
     energy = -x - np.exp(-x) + np.where(rung == 1, shift, 0.0)
-    return tp.TemperedDraws(
+    return tp.TemperedDraws.of_energies(
         values={"x": x.T},
         rung=rung.T,
         energy=energy.T,

@@ -173,6 +173,4 @@ def test_the_rungs_are_a_table():
 def test_round_trips_are_counted():
     draws = exact("trips", n_chains=1, n_draws=5)
     rung = np.array([[0, 1, 2, 1, 0]], np.int32)
-    assert (
-        TemperedDraws(draws.values, rung, draws.energy, LADDER, np.zeros(3), rung, draws.acceptance).n_round_trips == 1
-    )
+    assert TemperedDraws.of_energies(draws.values, rung, draws.energy, LADDER).n_round_trips == 1

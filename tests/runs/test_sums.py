@@ -332,7 +332,7 @@ import jax, numpy as np, jax.numpy as jnp, tempering as tp
 assert len(jax.devices()) == 4
 target = tp.Target(lambda x: jnp.logaddexp(-2 * (x + 4) ** 2, -0.5 * (x - 4) ** 2))
 options = dict(initial=-4.0, ladder=tp.Ladder.geometric(6, 0.02), tune=0, draws=320, chains=16, rng=1, progress=False,
-               reference=None, kernel=tp.kernels.RandomWalk())
+               kernel=tp.kernels.RandomWalk())
 one, four = (tp.sample(target, **options, devices=d) for d in (None, jax.devices()))
 assert np.array_equal(one.values["x"], four.values["x"]) and np.array_equal(one.rung, four.rung)
 for method in METHODS:
