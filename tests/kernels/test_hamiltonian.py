@@ -206,7 +206,9 @@ def test_gradients_that_are_not_numbers_are_counted_on_both_engines():
         setting = Settings(jnp.array(0.3), jnp.ones((2, 1)), jnp.zeros(2))
         start = vector.at(lambda x: energy(x)[None], jnp.array([0.4, 0.0]))
         move = lockstep.hamiltonian(lambda x: energy(x)[None], 2)
-        after = jax.vmap(lambda key: move(key, start, COLD, setting)[0])(jax.random.split(jax.random.key(1), 100))
+        keys = jax.random.split(jax.random.key(1), 100)
+        after = jax.vmap(lambda key: move(key, start, COLD, setting)[0])(keys)
+        after = jax.tree.map(np.asarray, after)
     assert np.all(after.position[:, 0] <= 0.5)
     assert 10 < np.sum(after.n_invalid) < 90
 
