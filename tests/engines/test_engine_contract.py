@@ -160,7 +160,13 @@ NAN_ROWS = [
 def test_a_density_that_is_not_a_number_is_outside_the_support_and_counted(row):
     traces, n_invalid = run_and_count(row, 3, lengths=(32,) * 8, starts=tuple(NEAR_NAN))
     x = np.concatenate([trace.values for trace in traces], axis=1)
-    if row.kernel not in ("hmc", "nuts", "mala", "barker", "rmh"):  # BlackJAX's kernels keep their proposals to themselves
+    if row.kernel not in (
+        "hmc",
+        "nuts",
+        "mala",
+        "barker",
+        "rmh",
+    ):  # BlackJAX's kernels keep their proposals to themselves
         assert n_invalid > 0
     assert x[..., 0][x[..., 2] > SWITCH].max() <= EDGE
     assert np.mean(x[..., 2] > SWITCH) > 0.5  # they did stay where it is not a number

@@ -142,9 +142,7 @@ def joint_drift(move, move_rung):
         out[:] = particle[2][:-1]
         return True
 
-    loop = bind(
-        loops.simulate, move=move, write_terms=write_terms, write=lambda *_: None, move_rung=move_rung
-    )
+    loop = bind(loops.simulate, move=move, write_terms=write_terms, write=lambda *_: None, move_rung=move_rung)
     law = normalised(
         {
             (x, i, way): TWO_LEGS.log_density(i, x) + TWO_LEGS.log_pseudo_prior[i]

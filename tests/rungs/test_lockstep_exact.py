@@ -36,9 +36,7 @@ def padded(line):
         return jnp.concatenate([jnp.asarray(a), jnp.full((3, *a.shape[1:]), jnp.nan)])
 
     sources = jnp.full(len(line) + 3, -1)
-    return lockstep.Line(
-        longer(line.coefficients), sources, longer(line.log_pseudo_prior), (), jnp.asarray(len(line))
-    )
+    return lockstep.Line(longer(line.coefficients), sources, longer(line.log_pseudo_prior), (), jnp.asarray(len(line)))
 
 
 def turning_point(accepted, shape):
