@@ -50,7 +50,10 @@ def replicates(engine, method, n):
     return np.array(found)
 
 
-@pytest.mark.parametrize("method", ["simulated", "parallel"])
+COUPLED = pytest.param("parallel", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("method", ["simulated", COUPLED])
 def test_both_modes_and_the_evidence_of_a_bare_density_are_found(method):
     found = replicates("vector", method, 24)
     assert_mean_is([MASS, np.log(2 * np.pi)], found)
@@ -68,6 +71,16 @@ def test_plain_python_finds_them_too(method):
 def test_one_run_in_plain_python_is_within_its_own_errors():
     run = tp.sample(TARGETS["python"], initial=START, rng=1, tune=640, draws=640, chains=4, progress=False)
     assert run.info.engine == "scalar (Python)"
+    assert run.path.has_two_legs
+    mass, evidence = run.expect(lambda x: x[..., 0] > 0), run.log_evidence()
+    assert abs(mass.value - MASS) < 5 * mass.standard_error < 0.5
+    assert abs(evidence.value - np.log(2 * np.pi)) < 5 * evidence.standard_error < 1.0
+
+
+def test_one_run_of_coupled_chains_is_within_its_own_errors():
+    run = tp.sample(
+        TARGETS["vector"], initial=START, method="parallel", rng=1, tune=960, draws=640, chains=2, progress=False
+    )
     assert run.path.has_two_legs
     mass, evidence = run.expect(lambda x: x[..., 0] > 0), run.log_evidence()
     assert abs(mass.value - MASS) < 5 * mass.standard_error < 0.5
@@ -99,7 +112,14 @@ def posterior(method, with_draws):
     return np.array(found)
 
 
-@pytest.mark.parametrize(("method", "with_draws"), [("simulated", True), ("parallel", True), ("simulated", False)])
+@pytest.mark.parametrize(
+    ("method", "with_draws"),
+    [
+        ("simulated", True),
+        pytest.param("parallel", True, marks=pytest.mark.long),
+        pytest.param("simulated", False, marks=pytest.mark.long),
+    ],
+)
 def test_a_prior_and_a_likelihood_give_the_posterior_and_its_evidence(method, with_draws):
     truth = [1.6, 1.6, -np.log(2 * np.pi * 5.0) - 4.0 / 5.0]
     assert_mean_is(truth, posterior(method, with_draws))
