@@ -108,7 +108,7 @@ def test_rungs_that_hardly_exchange_are_named():
     target = tp.Target(problems.mixture().as_vector.log_density_numba)
     run = tp.sample(target, initial=np.array([-8.0]), ladder=[1.0, 1e-5], tune=2000, draws=4000, rng=1, progress=False)
     said = " ".join(run.diagnose().sentences)
-    assert "rungs 0 and 1 exchange in" in said
+    assert "rungs 0 and 1 (k = 1 and 1e-05) exchange in" in said
     assert "add rungs between k = 1 and 1e-05" in said
 
 
