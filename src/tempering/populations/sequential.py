@@ -210,4 +210,5 @@ def _samplable(target: Target, layout: Layout, starts: Sequence[Any], seed: int)
         return target
     points = np.stack([layout.flatten(start) for start in starts])
     fitted = fit_reference(cold_density(target, layout), points, rng=stream(seed, REFERENCE))
-    return along_reference(target, safe_end_around(fitted.reference), layout)
+    q = fitted.reference if fitted.is_good else safe_end_around(fitted.reference)  # narrow modes keep their masses
+    return along_reference(target, q, layout)
