@@ -113,7 +113,7 @@ def test_the_path_is_what_was_asked_for(target, options, legs):
 
 
 def test_sums_are_kept_along_one_leg():
-    run = tp.sample(NORMAL, **SHORT | {"keep": "sums", "quantities": {"x": lambda x: x[0]}})
+    run = tp.sample(NORMAL, **SHORT | {"keep": "sums", "quantities": {"x": lambda x: x[..., 0]}})
     assert np.isfinite(run.expect("x").value)
 
 
