@@ -43,7 +43,7 @@ ROWS = {
 
 
 def run(density, draws=1000, rng=1, **options):
-    common = {"initial": np.zeros(2), "ladder": LADDER, "tune": 320, "progress": False, "reference": None}
+    common = {"initial": np.zeros(2), "ladder": LADDER, "tune": 320, "progress": False, "path": "powers"}
     common |= {"kernel": KERNEL}
     target = density if isinstance(density, tp.Target) else tp.Target(density)
     return tp.sample(target, draws=draws, rng=rng, **(common | options))
@@ -299,7 +299,7 @@ def test_standard_errors_are_right_where_some_iterations_are_summed():
     k = np.array([1.0, 0.5])
     options = {
         "initial": 1.0, "ladder": k, "pseudo_prior": 0.5 * np.log(k), "tune": 0, "draws": 5120, "chains": 32,
-        "engine": "vector", "progress": False, "reference": None, "kernel": tp.kernels.RandomWalk(scale=0.4),
+        "engine": "vector", "progress": False, "path": "powers", "kernel": tp.kernels.RandomWalk(scale=0.4),
         "keep": "sums", "quantities": {"x": lambda x: x}, "sum_every": 5,
     }  # fmt: skip
     z, naive = [], []
