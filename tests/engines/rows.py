@@ -1,7 +1,7 @@
 """One table of (engine, sampler, kernel) rows, and one target in the languages of the engines.
 
 The third coordinate is a switch: beyond 5, where no chain comes by itself, the density is flat in it and is
-not a number where the first coordinate exceeds 0.3. A chain put there must find that out.
+not a number where the first coordinate exceeds 0.3. A chain put there must count how often it was refused.
 """
 
 from functools import cache
@@ -19,9 +19,11 @@ from tempering.engines.trace import Schedule
 from tempering.kernels import BlackJAX, Cycle, HitAndRunSlice, Independence, Mixture, RandomWalk, Slice
 from tempering.kernels.composite import leaves
 from tempering.kernels.settings import Settings
+from tempering.path import Path
 from tempering.target.layout import Layout
 
 LADDER = Ladder([1.0, 0.5, 0.1])
+PATH = Path.powers(LADDER)
 LOG_PSEUDO_PRIOR = np.array([0.0, -1.5, -5.0])  # near 1 / Z, but not at it
 LAYOUT = Layout.of(np.zeros(3))
 SHAPES = np.array([1.0, 2.5])
@@ -128,7 +130,7 @@ def schedule(kernel):
     log_pseudo_prior = LOG_PSEUDO_PRIOR
     if kernel == "model":
         log_pseudo_prior = -np.array([SELECTION.log_normaliser(k) for k in LADDER])
-    return Schedule(LADDER, log_pseudo_prior, tuple(settings))
+    return Schedule(PATH, log_pseudo_prior, tuple(settings))
 
 
 def build(row, n_chains, seed=1, starts=tuple(STARTS)):
@@ -147,10 +149,15 @@ def build(row, n_chains, seed=1, starts=tuple(STARTS)):
 
 def run(row, n_chains, lengths=(64,), seed=1, starts=tuple(STARTS), **options):
     """Run a row from its start, in blocks; return the traces."""
+    return run_and_count(row, n_chains, lengths, seed, starts, **options)[0]
+
+
+def run_and_count(row, n_chains, lengths=(64,), seed=1, starts=tuple(STARTS), **options):
+    """Run a row from its start, in blocks; return the traces, and how often a density was not a number."""
     engine = build(row, n_chains, seed, starts)
-    states = engine.start(len(LADDER))
+    states = engine.start(PATH)
     traces = []
     for n in lengths:
         states, trace = engine.run(states, schedule(row.kernel), n, **options)
         traces.append(trace)
-    return traces
+    return traces, engine.n_invalid(states)

@@ -12,11 +12,13 @@ from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
+from tempering.path import Path
 from tempering.target.layout import Layout
 
 LADDER = Ladder([1.0, 0.0])
 LAYOUT = Layout.of(np.zeros(2))
-SCHEDULE = Schedule(LADDER, np.zeros(2), (starting_settings(LADDER, np.zeros(2), 1e-3, dense=True),))
+PATH = Path.from_base(LADDER, can_draw=True)
+SCHEDULE = Schedule(PATH, np.zeros(2), (starting_settings(LADDER, np.zeros(2), 1e-3, dense=True),))
 PRIOR_MEAN, PRIOR_SD = np.array([1.0, -2.0]), np.array([0.5, 2.0])
 SELECTION = problems.variable_selection()
 
@@ -52,7 +54,7 @@ def engine_of(kind, n_chains, rng=1):
 def test_every_draw_at_nought_is_a_fresh_one_of_the_prior(kind):
     """Steps of 1e-3 would stay where they are: a redraw moves by the prior's own deviations."""
     engine = engine_of(kind, 16)
-    states = engine.on_rung(engine.start(2), 1)
+    states = engine.on_rung(engine.start(PATH), 1)
     _, trace = engine.run(states, SCHEDULE, 64, moving=False)
     x = trace.values.reshape(-1, 2)
     statistics = np.hstack([x, (x - PRIOR_MEAN) ** 2])
@@ -61,13 +63,13 @@ def test_every_draw_at_nought_is_a_fresh_one_of_the_prior(kind):
     z = (trace.values - PRIOR_MEAN) / PRIOR_SD
     assert_mean_is(0.0, (z[:, 1::2] * z[:, ::2]).reshape(-1, 2))  # one draw knows nothing of the one before
     assert np.all(np.isnan(trace.acceptance))
-    np.testing.assert_allclose(trace.energy, -0.5 * trace.values.sum(axis=-1) ** 2, rtol=1e-12)
+    np.testing.assert_allclose(trace.terms[..., 0], -0.5 * trace.values.sum(axis=-1) ** 2, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["vector", "numba", "python"])
 def test_elsewhere_the_kernel_moves(kind):
     engine = engine_of(kind, 16)
-    _, trace = engine.run(engine.start(2), SCHEDULE, 64, moving=False)
+    _, trace = engine.run(engine.start(PATH), SCHEDULE, 64, moving=False)
     assert np.all(np.abs(trace.values) < 0.2)
     assert not np.any(np.isnan(trace.acceptance))
 
@@ -76,8 +78,8 @@ def test_elsewhere_the_kernel_moves(kind):
 def test_a_model_is_redrawn_from_its_reference(model):
     pieces = scalar_pieces.model_pieces(model, model.initial(np.random.default_rng(0)))
     engine = scalar.ScalarEngine(pieces, "simulated", "lifted", 1, 8, 2)
-    states = engine.on_rung(engine.start(2), 1)
-    _, trace = engine.run(states, Schedule(LADDER, np.zeros(2)), 64, moving=False)
+    states = engine.on_rung(engine.start(PATH), 1)
+    _, trace = engine.run(states, Schedule(Path.powers(LADDER), np.zeros(2)), 64, moving=False)
     records = trace.values.reshape(-1, 16)
     assert_mean_is(SELECTION.mean_record(0.0)[:8], records[:, :8])
     different = np.any(trace.values[:, 1:, 8:] != trace.values[:, :-1, 8:], axis=-1)
@@ -89,6 +91,11 @@ def test_a_base_that_numba_cannot_sample_is_left_to_the_kernel():
     pieces = scalar_pieces.target_pieces(target, RandomWalk(), LAYOUT, [np.zeros(2)])
     assert pieces.is_compiled
     assert pieces.functions[2] == 0
+    assert not scalar_pieces.can_draw_base(target, LAYOUT)
+    both = Target.from_likelihood(njit(log_likelihood), njit(log_prior), njit(draw_by_numpy))
+    assert scalar_pieces.can_draw_base(both, LAYOUT)
+    plain = Target.from_likelihood(log_likelihood, log_prior, draw_by_numpy)
+    assert scalar_pieces.can_draw_base(plain, LAYOUT)
 
 
 def test_a_model_for_jax_is_redrawn_too():
@@ -110,7 +117,7 @@ def test_a_model_for_jax_is_redrawn_too():
 
     engine = vector.VectorEngine(vector.model_pieces(Walk()), "simulated", "lifted", 1, 16, 2)
     for rung in (0, 1):
-        states = engine.on_rung(engine.start(2), rung)
-        _, trace = engine.run(states, Schedule(LADDER, np.zeros(2)), 64, moving=False)
+        states = engine.on_rung(engine.start(PATH), rung)
+        _, trace = engine.run(states, Schedule(Path.powers(LADDER), np.zeros(2)), 64, moving=False)
         x = trace.values["x"]
         assert len(np.unique(x)) == (x.size if rung else 1)

@@ -114,6 +114,24 @@ class Logistic:
         return Target.from_likelihood(log_likelihood, log_prior)
 
 
+def coefficients_at(path, k):
+    """Return what the rung at k is made of: one power, or (likelihood, prior)."""
+    return np.array([k] if path.traced.base is None else [k, 1.0])
+
+
+def terms_of(energy, base=None):
+    """Return the terms of a flat vector, as the vector engine has them."""
+
+    def density(x):
+        return jnp.stack([energy(x)] if base is None else [energy(x), base(x)])
+
+    return density
+
+
+NO_REFERENCES = (np.zeros(1, np.int64), np.empty(0), np.empty((0, 3)), np.empty((0, 3, 3)), np.empty(0), np.empty(0),
+                 np.empty((0, 3, 3)))  # fmt: skip
+
+
 def statistics(x, scale_by):
     """Return first, second and mixed moments of coordinates, scaled to unit variance by exact draws."""
     z = (np.asarray(x) - scale_by.mean(axis=0)) / scale_by.std(axis=0)

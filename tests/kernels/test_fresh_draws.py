@@ -1,7 +1,7 @@
-"""Draws of the base proposed at every temperature keep it: exact draws go in, and must come out, on both engines.
+"""Draws of the sources proposed on every rung of two legs keep it: exact draws go in, and must come out (level 4).
 
-Local steps are made so small that they change nothing: whatever comes out came from the base. The controls accept
-as if the proposal were a step, with the base's densities in the ratio, or at another temperature.
+On both engines. Local steps are made so small that they change nothing: whatever comes out came from a source. The
+controls accept as if the proposal were a step, with the source's density in the ratio, or on another rung.
 """
 
 from functools import cache
@@ -15,139 +15,195 @@ from exact_paths import INVERSE, TRIL, Logistic, statistics
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering import Ladder, Target, sample
 from tempering.compiling.functions import bind
-from tempering.engines import loops
+from tempering.engines import loops, reference_arrays
 from tempering.kernels import Cycle, Hamiltonian, RandomWalk, vector
 from tempering.kernels.composite import leaves
 from tempering.kernels.random_walk import random_walk
+from tempering.kernels.scalar import evaluate, stacked_references
 from tempering.kernels.settings import Settings
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.learning.kernel_settings import MOST_FRESH, with_fresh
+from tempering.path import Leg, Path
+from tempering.path.reference import Reference
 
-N = 3000  # exact draws a temperature
-PATH = Logistic((1.0, 0.3, 0.05))
+N = 3000  # exact draws a rung
+PROBLEM = Logistic()
+FITTED = Reference([0.6, 0.4], [[1.0, 0.5, 0.3], [-0.5, 0.0, 1.0]], [1.1 * TRIL, 0.8 * TRIL + 0.3 * np.eye(3)], [5, 8])
+SAFE = Leg("safe", np.array([0.0, 1.0, 0.0]), Ladder([1.0, 0.3, 0.0]), source=1)
+QUICK = Leg("quick", np.array([0.0, 0.0, 1.0]), Ladder([1.0, 0.45, 0.0]), source=2)
+PATH = Path([1.0, 1.0, 0.0], [SAFE, QUICK], references=[FITTED])
+BETWEEN = np.array([1, 2, 3])  # of the five rungs: the ends redraw whatever they are told
+LOG_SCALE = -0.5 * 3 * np.log(2 * np.pi) - np.sum(np.log(np.diag(TRIL)))  # of the prior
 SMALL = 1e-7  # steps that leave every statistic where it is
 KERNELS = {"random walk": RandomWalk(), "hamiltonian": Hamiltonian(3), "cycle": Cycle([RandomWalk(), RandomWalk()])}
 
 
+def log_prior(x):
+    z = (x - np.array(PROBLEM.mean)) @ INVERSE.T
+    return -0.5 * np.sum(z**2, axis=-1) + LOG_SCALE
+
+
+def terms_at(x):
+    return np.stack([PROBLEM.log_likelihood(x), log_prior(x), FITTED.log_density(x)], axis=-1)
+
+
 @cache
 def exact_draws():
+    """Return exact draws of every rung, by rejection from a mixture of the prior and the fitted density."""
     rng = seeded_rng("fresh")
-    return np.stack([PATH.draw(rng, N, k) for k in PATH.temperatures])
+    return np.stack([exact_draws_of(rng, c) for c in PATH.coefficients])
+
+
+def exact_draws_of(rng, c):
+    """Reject from (prior + fitted) / 2: pi_r <= prior^a fitted^b with a + b = 1 is at most twice that.
+
+    The likelihood is at most 1, and coefficients are k, k and 1 - k on the quick leg, k, 1 and 0 on the safe one.
+    """
+    kept = np.empty((0, 3))
+    while len(kept) < N:
+        prior = np.array(PROBLEM.mean) + rng.standard_normal((4 * N, 3)) @ TRIL.T
+        x = np.where(rng.random((4 * N, 1)) < 0.5, prior, FITTED.sample_many(rng, 4 * N))
+        t = terms_at(x)
+        log_proposal = np.logaddexp(t[:, 1], t[:, 2])  # twice the proposal's density
+        kept = np.concatenate([kept, x[np.log(rng.random(4 * N)) < t @ c - log_proposal]])
+    return kept[:N]
 
 
 def changes(after):
-    """Return the changes of the statistics, all temperatures side by side: one row a replicate."""
+    """Return the changes of the statistics, all rungs side by side: one row a replicate."""
     return np.hstack([statistics(b, a) - statistics(a, a) for a, b in zip(exact_draws(), after, strict=True)])
 
 
 def settings_of(kernel, fresh=0.5):
-    m = len(PATH.temperatures)
+    m = len(PATH)
     one = Settings(np.full(m, SMALL), np.tile(np.eye(3), (m, 1, 1)), np.zeros((m, 3)), np.full(m, fresh))
     return tuple(one for _ in leaves(kernel))
 
 
 def fresh_vector(key):
     """Draw from the prior, as a JAX program."""
-    return jnp.asarray(PATH.mean) + jnp.asarray(TRIL) @ jax.random.normal(key, (3,))
+    return jnp.asarray(PROBLEM.mean) + jnp.asarray(TRIL) @ jax.random.normal(key, (3,))
 
 
 @cache
 def build_mover(kernel):
-    """Return a compiled function that moves all draws of all temperatures three times."""
-    energy, base = PATH.traced.energy, PATH.traced.base
+    """Return a compiled function that moves all draws of all rungs three times."""
+    energy, base = PROBLEM.traced.energy, PROBLEM.traced.base
+    fitted = reference_arrays.arrays_of(FITTED)
 
     def density(x):
-        return base(x), energy(x)
+        arrays = jax.tree.map(jnp.asarray, fitted)
+        return jnp.stack([energy(x), base(x) + LOG_SCALE, reference_arrays.log_density(arrays, x)])
 
-    def several(key, x, k, settings, is_exact):
-        draw = vector.Draw.by_key(fresh_vector)._replace(is_exact=is_exact)
-        move = vector.build_move(kernel, density, draw)
+    def several(key, x, coefficients, source, settings):
+        draws = [
+            vector.Draw.by_key(fresh_vector, 1),
+            reference_arrays.draw_of(jax.tree.map(jnp.asarray, fitted), 2),
+        ]
+        move = vector.build_move(kernel, density, draws)
 
         def once(i, particle):
-            return move(jax.random.fold_in(key, i), particle, k, settings)[0]
+            return move(jax.random.fold_in(key, i), particle, vector.Rung(coefficients, source), settings)[0]
 
         return jax.lax.fori_loop(0, 3, once, vector.at(density, x)).position
 
-    by_draw = jax.vmap(jax.vmap(several, in_axes=(0, 0, None, None, None)), in_axes=(0, 0, 0, 0, None))
+    by_draw = jax.vmap(jax.vmap(several, in_axes=(0, 0, None, None, None)))
     return jax.jit(by_draw, compiler_options={"xla_backend_optimization_level": 0})  # run a few times
 
 
-def moved_by_vector(kernel, name, warmer=1.0, is_exact=True, build=build_mover):
-    k = warmer * np.array(PATH.temperatures)
+def moved_by_vector(kernel, name, coefficients=PATH.coefficients, sources=PATH.sources, build=build_mover):
     with jax.enable_x64(True):
-        keys = jax.random.split(jax.random.key(int(seeded_rng(name).integers(2**31))), (len(k), N))
-        return np.asarray(build(kernel)(keys, exact_draws(), k, settings_of(kernel), is_exact))
+        keys = jax.random.split(jax.random.key(int(seeded_rng(name).integers(2**31))), (len(PATH), N))
+        return np.asarray(build(kernel)(keys, exact_draws(), coefficients, sources, settings_of(kernel)))
+
+
+def have_moved(after):
+    return np.mean(np.abs(after - exact_draws()).max(axis=-1) > 1e-3, axis=1)
+
+
+WARMER = 0.4 * PATH.coefficients + 0.6 * PATH.coefficients[[1, 0, 4, 4, 3]]  # on the way to another rung
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_fresh_draws_keep_every_temperature(name):
+def test_fresh_draws_keep_every_rung(name):
     after = moved_by_vector(KERNELS[name], f"fresh {name}")
     assert_mean_is(0.0, changes(after))
-    moved = np.mean(np.abs(after - exact_draws()).max(axis=-1) > 1e-3, axis=1)
-    assert np.all(moved > 0.1), moved  # and they do move
-    assert moved[2] > moved[0]  # the more the hotter
+    moved = have_moved(after)
+    assert np.all(moved[[0, 4]] > 0.99), moved  # the ends forget at once
+    assert np.all(moved[BETWEEN] > 0.1), moved
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_control_fresh_draws_at_the_wrong_temperature_are_seen(name):
-    assert_mean_is_not(0.0, changes(moved_by_vector(KERNELS[name], f"wrong {name}", warmer=0.4)))
+def test_control_fresh_draws_on_the_wrong_rung_are_seen(name):
+    assert_mean_is_not(0.0, changes(moved_by_vector(KERNELS[name], f"wrong {name}", WARMER)))
 
 
 @pytest.mark.parametrize("name", ["random walk", "hamiltonian"])
 def test_control_fresh_draws_taken_for_steps_are_seen(name, monkeypatch):
-    """A symmetric step has the base's densities in its ratio; a draw of the base must not."""
+    """A symmetric step has the source's density in its ratio; a draw of the source must not."""
 
-    def as_a_step(particle, fresh, k):
-        return vector.tempered(fresh, k) - vector.tempered(particle, k)
+    def as_a_step(particle, fresh, rung):
+        return vector.tempered(fresh, rung) - vector.tempered(particle, rung)
 
     monkeypatch.setattr(vector, "log_ratio_of_fresh", as_a_step)
     after = moved_by_vector(KERNELS[name], f"step {name}", build=build_mover.__wrapped__)
     assert_mean_is_not(0.0, changes(after))
 
 
+def test_control_draws_of_the_other_source_are_seen():
+    """Drawn from the one and accepted as if from the other."""
+    swapped = np.array([2, 2, 2, 1, 1], dtype=np.int32)[::-1].copy()
+    after = moved_by_vector(KERNELS["random walk"], "other", sources=swapped)
+    assert_mean_is(0.0, changes(after))  # consistent: a source may be any density that is among the terms
+    wrong = Path([1.0, 1.0, 0.0], [SAFE, QUICK], references=[FITTED]).coefficients[:, [0, 2, 1]]
+    assert_mean_is_not(0.0, changes(moved_by_vector(KERNELS["random walk"], "others", wrong)))
+
+
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_base_that_cannot_be_drawn_from_is_left_to_local_moves(name):
-    after = moved_by_vector(KERNELS[name], f"none {name}", is_exact=False)
-    np.testing.assert_allclose(after, exact_draws(), atol=1e-4)
+def test_where_nothing_can_be_drawn_from_local_moves_are_all(name):
+    none = np.full(len(PATH), -1, dtype=np.int32)
+    np.testing.assert_allclose(moved_by_vector(KERNELS[name], f"none {name}", sources=none), exact_draws(), atol=1e-4)
 
 
-def moved_by_scalar(name, warmer=1.0, fresh=0.5, **broken):
+def moved_by_scalar(name, coefficients=PATH.coefficients, fresh=0.5, **broken):
     """Move exact draws by the scalar engine's own loop body, in plain Python."""
-    move = bind(loops.redraw_or_move, local_move=random_walk, **broken)
-    mean, energy = np.array(PATH.mean), PATH.log_likelihood
-
-    def base(x):
-        return -0.5 * np.sum((INVERSE @ (x - mean)) ** 2)
-
-    functions = (base, energy, (lambda rng: mean + TRIL @ rng.standard_normal(3),))
+    pieces = {"local_move": random_walk, "draw_base": loops.draw_base_by_function} | broken
+    move = bind(loops.redraw_or_move, **pieces)
+    mean = np.array(PROBLEM.mean)
+    draw = (lambda rng: mean + TRIL @ rng.standard_normal(3),)
+    functions = (PROBLEM.log_likelihood, log_prior, draw, stacked_references([FITTED], 3))
     one = settings_of(RandomWalk(), fresh)[0]
-    settings, rng, after = (one.fresh, (one.scale, one.factor, one.centre)), seeded_rng(name), exact_draws().copy()
-    for rung, k in enumerate(PATH.temperatures):
+    settings = (one.fresh, PATH.sources, (one.scale, one.factor, one.centre))
+    rng, after = seeded_rng(name), exact_draws().copy()
+    for rung in range(len(PATH)):
         for x in after[rung]:
-            here = np.array([base(x), energy(x)])
-            particle = (x, np.empty(3), here, np.empty(2))
+            particle = (x, np.empty(3), np.zeros(4), np.zeros(4))
+            evaluate(functions, x, particle[2])
             for _ in range(2):
-                particle = move(rng, functions, particle, warmer * k, settings, rung, np.zeros(1))
+                particle = move(rng, functions, particle, coefficients[rung], settings, rung, np.zeros(1))
     return after
 
 
-def test_fresh_draws_keep_every_temperature_on_the_scalar_engine():
+def test_fresh_draws_keep_every_rung_on_the_scalar_engine():
     after = moved_by_scalar("fresh scalar")
     assert_mean_is(0.0, changes(after))
-    assert np.all(np.mean(np.abs(after - exact_draws()).max(axis=-1) > 1e-3, axis=1) > 0.1)
+    moved = have_moved(after)
+    assert np.all(moved[[0, 4]] > 0.99)
+    assert np.all(moved[BETWEEN] > 0.1), moved
 
 
-def test_control_fresh_draws_at_the_wrong_temperature_are_seen_on_the_scalar_engine():
-    assert_mean_is_not(0.0, changes(moved_by_scalar("wrong scalar", warmer=0.4)))
+def test_control_fresh_draws_on_the_wrong_rung_are_seen_on_the_scalar_engine():
+    assert_mean_is_not(0.0, changes(moved_by_scalar("wrong scalar", WARMER)))
 
 
 def test_control_fresh_draws_all_accepted_are_seen_on_the_scalar_engine():
     assert_mean_is_not(0.0, changes(moved_by_scalar("all scalar", accept=lambda rng, log_ratio: True)))
 
 
-def test_without_a_share_only_the_base_is_drawn_afresh():
+def test_without_a_share_only_the_ends_are_drawn_afresh():
     after = moved_by_scalar("none scalar", fresh=0.0)
-    np.testing.assert_allclose(after, exact_draws(), atol=1e-4)
+    np.testing.assert_allclose(after[BETWEEN], exact_draws()[BETWEEN], atol=1e-4)
+    assert np.all(have_moved(after)[[0, 4]] > 0.99)
 
 
 def test_the_share_follows_the_acceptance_of_draws_of_the_base():
@@ -165,13 +221,11 @@ def test_the_share_follows_the_acceptance_of_draws_of_the_base():
 
 
 def test_a_prior_that_cannot_be_drawn_from_is_kept_at_the_hot_end():
-    """The program for a fitted reference is shared with the plain path, whose base has no draws of its own.
-
-    So short a tuning fits none.
-    """
     target = Target.from_likelihood(lambda x: -jnp.sum((x - 3.0) ** 2), lambda x: -0.125 * jnp.sum((x - 20.0) ** 2))
     run = sample(target, initial=np.full(2, 20.0), rng=1, draws=2000, tune=1000, chains=8, progress=False)
+    assert run.path.legs[0].source == -1
     assert run.ladder.hottest == 0.0
-    hot = run.values["x"][run.rung == len(run.ladder) - 1]
-    assert np.all(np.abs(hot.mean(axis=0) - 20.0) < 1.0)  # the prior's deviation is 2; before, 20 and more off
+    hot = run.values["x"][run.rung == len(run.path) - 1]
+    assert len(hot) > 100
+    assert np.all(np.abs(hot.mean(axis=0) - 20.0) < 1.0)  # the prior's deviation is 2
     assert np.all(hot.std(axis=0) < 3.0)

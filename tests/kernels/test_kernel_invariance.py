@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
-from exact_paths import Logistic, LogRates, PoweredUp, statistics
+from exact_paths import NO_REFERENCES, Logistic, LogRates, PoweredUp, coefficients_at, statistics, terms_of
 from numba.core.types import FunctionType
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
@@ -100,15 +100,16 @@ def changes(after, path):
 move = evaluate  # until `bind` says which
 
 
-def move_all(rng, one, two, three, draws, k, settings, rung, n_steps, acceptance):
+def move_all(rng, one, two, three, references, draws, coefficients, settings, rung, n_steps, acceptance):
     """Move every row of ``draws`` in place, at one rung; the scalar engine's particle, without its loop."""
-    functions = (one, two, three)
-    proposal, here, there = np.empty(3), np.empty(2), np.empty(2)
+    functions = (one, two, three, references)
+    n = coefficients.size + 1  # the last counts what is not a number
+    proposal, here, there = np.empty(3), np.zeros(n), np.zeros(n)
     for i in range(len(draws)):
         particle = (draws[i], proposal, here, there)
         evaluate(functions, draws[i], here)
         for _ in range(n_steps):
-            particle = move(rng, functions, particle, k, settings, rung, acceptance)
+            particle = move(rng, functions, particle, coefficients, settings, rung, acceptance)
 
 
 move_all.__module__ = "tempering.engines.loops"  # compiled with what it calls, as the package's own functions are
@@ -126,7 +127,8 @@ def moved_by_scalar(kernel, path, name, own_move=None, warmer=1.0, n=N):
     for rung, k in enumerate(path.temperatures):
         k = warmer * k + (1 - warmer) * 0.5
         draws = exact_draws(path)[rung, :n].copy()
-        arguments = (rng, base, target.energy, 0, draws, k, made, rung, N_STEPS, acceptance)
+        c = coefficients_at(path, k)
+        arguments = (rng, target.energy, base, 0, NO_REFERENCES, draws, c, made, rung, N_STEPS, acceptance)
         if own_move is None:
             pointer = FunctionType(numba.float64(FLOATS))
             types = [pointer if i in (1, 2) else numba.typeof(a) for i, a in enumerate(arguments)]
@@ -178,9 +180,9 @@ def test_control_accepting_everything_is_seen():
 def test_control_a_slice_whose_limit_all_goes_to_one_side_is_seen():
     """The limit on stepping out must be shared at random (Neal 2003, Fig. 3)."""
 
-    def one_sided(density, particle, k, direction, end, step, n_steps, level):
+    def one_sided(density, particle, coefficients, direction, end, step, n_steps, level):
         n_steps = 31 if step < 0 else 0
-        return slice_sampling._step_out(density, particle, k, direction, end, step, n_steps, level)
+        return slice_sampling._step_out(density, particle, coefficients, direction, end, step, n_steps, level)
 
     along = bind(slice_sampling.slice_along, _step_out=one_sided)
     own_move = bind(slice_sampling.slice_coordinates, slice_along=along)
@@ -188,7 +190,7 @@ def test_control_a_slice_whose_limit_all_goes_to_one_side_is_seen():
 
 
 def test_control_a_slice_that_ignores_its_level_is_seen():
-    along = bind(slice_sampling.slice_along, tempered=lambda log_densities, k: 0.0)
+    along = bind(slice_sampling.slice_along, tempered=lambda terms, coefficients: 0.0)
     own_move = bind(slice_sampling.slice_along_direction, slice_along=along)
     assert_mean_is_not(0.0, broken_after(HitAndRunSlice(), own_move, "no level"))
 
@@ -199,17 +201,12 @@ def test_control_a_slice_that_ignores_its_level_is_seen():
 @cache
 def build_mover(kernel, path):
     """Return a compiled function that moves all draws of all temperatures ``N_STEPS`` times."""
-    energy, base = path.traced.energy, path.traced.base
-
-    def density(x):
-        value = energy(x)
-        return (jnp.zeros_like(value) if base is None else base(x)), value
-
+    density = terms_of(path.traced.energy, path.traced.base)
     move = vector.build_move(kernel, density)
 
-    def several(key, x, k, settings):
+    def several(key, x, coefficients, settings):
         def once(i, particle):
-            return move(jax.random.fold_in(key, i), particle, k, settings)[0]
+            return move(jax.random.fold_in(key, i), particle, vector.Rung(coefficients, -1), settings)[0]
 
         return jax.lax.fori_loop(0, N_STEPS, once, vector.at(density, x)).position
 
@@ -222,7 +219,8 @@ def moved_by_vector(kernel, path, name, warmer=1.0, mover=None):
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(int(seeded_rng(name).integers(2**31))), (len(k), N))
         mover = mover if mover is not None else build_mover(kernel, path)
-        return np.asarray(mover(keys, exact_draws(path), k, settings_of(kernel, path)))
+        coefficients = np.stack([coefficients_at(path, one) for one in k])
+        return np.asarray(mover(keys, exact_draws(path), coefficients, settings_of(kernel, path)))
 
 
 @pytest.mark.parametrize("name", VECTOR)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tempering import Ladder, Target
+from tempering.engines.densities import functions_of
 from tempering.errors import TargetError
 from tempering.kernels import (
     BlackJAX,
@@ -18,7 +19,9 @@ from tempering.kernels import (
     composite,
     vector,
 )
+from tempering.kernels.scalar import evaluate, stacked_references
 from tempering.kernels.settings import Settings, is_dense, starting_settings
+from tempering.target.layout import Layout
 
 RW, SLICE, IND = RandomWalk(), Slice(), Independence()
 
@@ -55,12 +58,12 @@ def test_a_mixture_applies_each_kernel_as_often_as_it_says():
     move = composite.scalar_move(kernel)
     setting = starting_settings(Ladder([1.0]), np.zeros(1), 1.0, dense=False)
     rng = np.random.default_rng(1)
-    functions = (lambda x: 0.0, lambda x: -0.5 * x[0] ** 2, 0)
+    functions = (lambda x: -0.5 * x[0] ** 2, None, 0, stacked_references([], 1))
     particle = (np.zeros(1), np.zeros(1), np.zeros(2), np.zeros(2))
     tried = np.zeros(3)
     for _ in range(3000):
         acceptance = np.full(3, -1.0)
-        move(rng, functions, particle, 1.0, composite.scalar_settings(kernel, [setting] * 3), 0, acceptance)
+        move(rng, functions, particle, np.ones(1), composite.scalar_settings(kernel, [setting] * 3), 0, acceptance)
         assert np.sum(~np.isnan(acceptance)) == 1
         tried += ~np.isnan(acceptance)
     np.testing.assert_allclose(tried / 3000, kernel.probabilities, atol=5 * np.sqrt(0.25 / 3000))
@@ -97,24 +100,40 @@ def test_elliptical_slices_refuse_a_prior_that_is_not_theirs():
     target = Target.from_likelihood(jnp.sum, lambda x: -jnp.sum(x**2))  # variance 1/2, not 1
 
     def density(x):
-        return target.base(x), target.energy(x)
+        return jnp.stack([target.energy(x), target.base(x)])
 
     with pytest.raises(TargetError, match=r"elliptical_slice is exact for a Gaussian prior.*another function"):
         kernel.vector_move(density)
-    kernel.vector_move(lambda x: (-0.5 * jnp.sum(x**2) + 3.0, jnp.sum(x)))
+    kernel.vector_move(lambda x: jnp.stack([jnp.sum(x), -0.5 * jnp.sum(x**2) + 3.0]))
 
 
-def test_at_nought_the_energy_plays_no_part():
-    outside = vector.Particle(np.zeros(1), jnp.array(-1.5), jnp.array(-jnp.inf))
-    assert vector.tempered(outside, 0.0) == -1.5
-    assert vector.tempered(outside, 0.1) == -jnp.inf
+def test_a_term_that_does_not_count_may_be_minus_infinity():
+    outside = vector.Particle(np.zeros(1), jnp.array([-jnp.inf, -1.5]), 0)
+    assert vector.tempered(outside, vector.Rung(jnp.array([0.0, 1.0]), -1)) == -1.5
+    assert vector.tempered(outside, vector.Rung(jnp.array([0.1, 1.0]), -1)) == -jnp.inf
+
+
+def test_what_is_not_a_number_is_outside_the_support_and_counted_on_both_engines():
+    for value in (np.nan, np.inf):
+        particle = vector.at(lambda x, value=value: jnp.array([value, -0.5]), np.zeros(1))
+        np.testing.assert_array_equal(particle.terms, [-np.inf, -0.5])
+        assert particle.n_invalid == 1
+        out = np.zeros(3)
+        evaluate((lambda x, value=value: value, lambda x: -0.5, 0, stacked_references([], 1)), np.zeros(1), out)
+        np.testing.assert_array_equal(out, [-np.inf, -0.5, 1.0])
+    assert vector.at(lambda x: jnp.array([-jnp.inf, 0.0]), np.zeros(1)).n_invalid == 0
 
 
 def test_where_the_base_ends_the_energy_is_not_asked():
-    particle = vector.at(lambda x: (jnp.array(-jnp.inf), jnp.array(jnp.nan)), np.zeros(1))
-    assert particle.energy == -jnp.inf
-    exposed = vector.at(lambda x: (jnp.array(0.0), jnp.array(jnp.nan)), np.zeros(1))
-    assert exposed.energy == jnp.inf
+    def energy(x):
+        raise AssertionError("asked")
+
+    out = np.zeros(3)
+    evaluate((energy, lambda x: -np.inf, 0, stacked_references([], 1)), np.zeros(1), out)
+    np.testing.assert_array_equal(out, [-np.inf, -np.inf, 0.0])
+    target = Target.from_likelihood(lambda x: jnp.log(-1.0 - x[0]), lambda x: jnp.where(x[0] < 0.0, 0.0, -jnp.inf))
+    terms = functions_of(target, RW, Layout.of(np.zeros(1))).density((), jnp.ones(1))  # the log is NaN there
+    np.testing.assert_array_equal(terms, [-np.inf, -np.inf])
 
 
 def test_the_adapter_is_imported_when_asked_for():

@@ -106,9 +106,18 @@ def _settings(kernel: Any, redraws: bool, schedule: Schedule) -> Any:
 def _redraw(target: Target, layout: Layout, is_compiled: bool) -> Any:
     """Return how to draw a flat vector from the base; None where the loop cannot do it."""
     draw = target.sample_base
-    if draw is None or (is_compiled and not (is_numba(draw) and layout.is_vector)):
+    if draw is None or not _can_call(draw, layout, is_compiled):
         return None
     return draw if is_compiled else lambda rng: layout.flatten(draw(rng))
+
+
+def _can_call(draw: Any, layout: Layout, is_compiled: bool) -> bool:
+    return not is_compiled or (is_numba(draw) and layout.is_vector)
+
+
+def can_draw_base(target: Target, layout: Layout) -> bool:
+    """Whether the loops can draw from the base: compiled ones call only what is compiled."""
+    return target.sample_base is not None and _can_call(target.sample_base, layout, _is_compiled(target, layout))
 
 
 def starting_point(target: Target, layout: Layout, starts: Sequence[Any], index: int, rng: Any) -> NDArray[np.float64]:
@@ -191,13 +200,17 @@ def is_numba(function: Any) -> bool:
 
 def _densities(target: Target, layout: Layout) -> tuple[Any, Any, bool]:
     """Return (base, energy) of flat vectors, compiled when all the target's functions are."""
-    given = [f for f in (target.base, target.energy) if f is not None]
-    if all(is_numba(f) for f in given) and _is_one_array(layout):
+    if _is_compiled(target, layout):
         wrap = _compiled_on_flat(layout)
         base = compiled_zero() if target.base is None else wrap(target.base)
         return base, wrap(target.energy), True
     base_or_zero = target.base if target.base is not None else WithGradient(_zero, _flat_zero)
     return layout.on_flat(base_or_zero), layout.on_flat(target.energy), False
+
+
+def _is_compiled(target: Target, layout: Layout) -> bool:
+    given = [f for f in (target.base, target.energy) if f is not None]
+    return all(is_numba(f) for f in given) and _is_one_array(layout)
 
 
 def _is_one_array(layout: Layout) -> bool:

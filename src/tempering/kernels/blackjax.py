@@ -137,7 +137,7 @@ class BlackJAX:
         rng = np.random.default_rng(0)
         points = rng.multivariate_normal(mean, covariance, size=4)
         gaussian = -0.5 * np.sum((points - mean) * np.linalg.solve(covariance, (points - mean).T).T, axis=1)
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():  # moves are built while a program is traced
             base = np.array([float(density(jnp.asarray(x))[1]) for x in points])
         if not np.allclose(np.diff(base), np.diff(gaussian), rtol=1e-6, atol=1e-6):
             raise TargetError(

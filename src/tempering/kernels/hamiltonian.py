@@ -116,7 +116,7 @@ def whitened_slope(
     """Write the terms at ``x`` into ``out`` and return the gradient of the rung in whitened coordinates.
 
     None where a trajectory cannot go on: outside the support, where the density is not a number, or where the gradient
-    is infinite.
+    is infinite or not a number; the latter is counted, for nobody comes to such places.
     """
     energy, base, _, references = density
     n_references = references[0].size - 1
@@ -136,6 +136,7 @@ def whitened_slope(
         out[n_own + i], gradient = mixture_slope(references, i, x)
         slope = slope + coefficients[n_own + i] * gradient
     if not np.all(np.isfinite(slope)):
+        out[-1] += float(np.any(np.isnan(slope)))
         return None
     return np.asarray(factor.T @ slope if is_dense(factor) else factor[:, 0] * slope)
 

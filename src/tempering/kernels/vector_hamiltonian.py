@@ -45,6 +45,7 @@ def hamiltonian(density: Density, n_steps: int) -> Move:
         end = jax.lax.fori_loop(0, n_steps, leap, _Trajectory(start, here))
         # a value by itself: compiled with its gradient, one of -1e21 may come out as infinite (JAX 0.10.2)
         there = at(density, end.point.particle.position)
+        there = there._replace(n_invalid=jnp.maximum(there.n_invalid, end.point.particle.n_invalid))
         log_ratio = tempered(there, rung) - tempered(particle, rung)
         log_ratio += 0.5 * (start @ start - end.momentum @ end.momentum)
         # off the support, or where the gradient is infinite, a trajectory cannot go on, nor could its reverse
@@ -74,4 +75,6 @@ def _sloped(density: Density, x: Any, rung: Rung, setting: Settings) -> _Sloped:
     (value, particle), gradient = jax.value_and_grad(height, has_aux=True)(x)
     slope = gradient @ setting.factor if is_dense(setting.factor) else gradient * setting.factor[:, 0]
     goes_on = jnp.isfinite(value) & jnp.all(jnp.isfinite(slope))
+    no_slope = jnp.isfinite(value) & jnp.any(jnp.isnan(slope))  # counted, for nobody comes to such places
+    particle = particle._replace(n_invalid=jnp.maximum(particle.n_invalid, no_slope.astype(jnp.int32)))
     return _Sloped(particle, jnp.where(goes_on, slope, 0.0), goes_on)

@@ -36,12 +36,12 @@ def weighted_terms(coefficients: ArrayLike, terms: Floats) -> Floats:
     total = np.zeros(np.broadcast_shapes(c.shape, terms.shape)[:-1])
     for i in range(terms.shape[-1]):
         column, factor = terms[..., i], c[..., i]
-        if np.ndim(factor) == 0:
-            if factor != 0.0:
-                total += factor * column
-        else:
-            used = factor != 0.0
-            with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # infinities of both signs: the sum is not a number, and says so
+            if np.ndim(factor) == 0:
+                if factor != 0.0:
+                    total += factor * column
+            else:
+                used = factor != 0.0
                 total += np.where(used, factor * np.where(used, column, 0.0), 0.0)
     return total
 
@@ -117,7 +117,7 @@ class Path:
         if len(legs) not in (1, 2) or any(leg.end.shape != target.shape for leg in legs):
             raise LadderError(
                 f"A path has one leg or two, with one coefficient for each of {target.size} terms, but got "
-                f"{len(legs)} legs with {[leg.end.size for leg in legs]}."
+                f"{len(legs)} legs with {[leg.end.size for leg in legs]}. Give one or two legs whose ends have as many."
             )
         target.setflags(write=False)
         object.__setattr__(self, "target_coefficients", target)

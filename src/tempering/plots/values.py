@@ -97,11 +97,11 @@ def plot_estimates(
     """Draw the mean of a number by each rule, with two standard errors on both sides."""
     ax = new_axes(ax)
     values = one_number_a_draw(draws, name).reshape(draws.rung.shape)
-    shown = [rule for rule in rules or COLOURS if rule != "cold_only" or draws.visits[0] > 0]
+    shown = [rule for rule in rules or COLOURS if rule != "cold_only" or draws.visits[draws.path.target] > 0]
     for i, rule in enumerate(shown):
-        found = draws.combination(values, rule)
+        found = draws.estimate(values, rule)
         error = 2 * float(found.standard_error)
-        ax.errorbar(float(found.estimate), i, xerr=error, fmt="o", color=COLOURS[rule], markersize=5, capsize=3)
+        ax.errorbar(float(found.value), i, xerr=error, fmt="o", color=COLOURS[rule], markersize=5, capsize=3)
     ax.set_yticks(range(len(shown)), shown)
     ax.set(xlabel=f"mean of {as_text(name)}, with two standard errors", ylim=(len(shown) - 0.5, -0.5))
     return ax

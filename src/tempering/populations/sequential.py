@@ -30,9 +30,9 @@ from tempering.path.ladder import Ladder
 from tempering.populations.pilot import Pilot, check_support, chosen, row_of, run_pilot
 from tempering.populations.populations import Mover, along_longest_axis, build_mover, energy_of, systematic
 from tempering.randomness import stream
-from tempering.runs.starts import cold_density
 from tempering.target import Target
 from tempering.target.layout import Layout
+from tempering.target.target import cold_density
 
 Floats = NDArray[np.float64]
 
@@ -210,4 +210,5 @@ def _samplable(target: Target, layout: Layout, starts: Sequence[Any], seed: int)
         return target
     points = np.stack([layout.flatten(start) for start in starts])
     fitted = fit_reference(cold_density(target, layout), points, rng=stream(seed, REFERENCE))
-    return along_reference(target, safe_end_around(fitted.reference), layout)
+    q = fitted.reference if fitted.is_good else safe_end_around(fitted.reference)  # narrow modes keep their masses
+    return along_reference(target, q, layout)

@@ -138,7 +138,7 @@ def _pairs(draws: TemperedDraws) -> str:
 
 
 def _quantity(draws: TemperedDraws, name: str) -> str:
-    rules = [rule for rule in ("cold_only", *RULES_SHOWN) if rule != "cold_only" or draws.visits[0] > 0]
+    rules = [rule for rule in ("cold_only", *RULES_SHOWN) if rule != "cold_only" or draws.visits[draws.path.target] > 0]
     pictures: list[Picture] = [
         (f"Density of {name}", "By rule.", lambda ax: plots.plot_density(draws, name, rules=rules, n_bins=60, ax=ax)),
         (f"{name} by rung", "As sampled; blue is cold.", lambda ax: plots.plot_densities(draws, name, ax=ax)),

@@ -84,9 +84,14 @@ class Plan:
     @property
     def can_redraw(self) -> bool:
         """Whether the base can be drawn from exactly, so that runs split into tours."""
-        if isinstance(self.target, Target):
-            return self.target.sample_base is not None
-        return self.has_base
+        if not isinstance(self.target, Target):
+            return self.has_base
+        if self.engine == "scalar":
+            from tempering.engines.scalar_pieces import can_draw_base
+
+            assert self.layout is not None
+            return can_draw_base(self.target, self.layout)
+        return self.target.sample_base is not None
 
     def path_of(self, ladder: Ladder) -> Path:
         """Return the path of one leg with a ladder."""

@@ -24,7 +24,7 @@ from tempering.path import Ladder, Path
 from tempering.randomness import stream
 from tempering.runs.draws import RunInfo
 from tempering.runs.planning import Plan, first_log_pseudo_prior
-from tempering.runs.starts import cold_density
+from tempering.target.target import cold_density
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
 LEARNING_STREAM = 6
@@ -49,7 +49,7 @@ def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Any) -> tuple[
     """Tune two legs by simulated tempering, whichever method then runs along them."""
     assert plan.layout is not None
     target = plan.target
-    frame = Frame(target.base is not None, target.sample_base is not None)
+    frame = Frame(target.base is not None, plan.can_redraw)
     start = plan.layout.flatten(plan.example)
     single = replace(plan, method="simulated", rung_moves="lifted" if plan.method == "parallel" else plan.rung_moves)
     engine = build_engine(single, frame.example_path(start))

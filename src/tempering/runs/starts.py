@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tempering.errors import TargetError
 from tempering.randomness import stream
 from tempering.target import Target
 from tempering.target.layout import Layout
+from tempering.target.target import cold_density
 
 PRIOR_POINTS, PRIOR_POINTS_AT_ONCE = 64, 512  # drawn from a prior to climb from, one by one or by JAX
 REFERENCE_STREAM, EXAMPLE_STREAM = 5, 2
@@ -61,16 +61,6 @@ def _many_of_base(target: Target, layout: Layout, seed: int) -> NDArray[np.float
         return None
     flat = np.concatenate([leaf.reshape(PRIOR_POINTS_AT_ONCE, -1) for leaf in leaves], axis=1)
     return flat if flat.shape[1] == layout.size else None
-
-
-@lru_cache(maxsize=32)
-def cold_density(target: Target, layout: Layout) -> Any:
-    """Return log pi at k = 1 as a function of flat vectors; kept, so that code compiled for it is found again."""
-    energy = layout.on_flat(target.energy)
-    if target.base is None:
-        return energy
-    base = layout.on_flat(target.base)
-    return lambda flat: base(flat) + energy(flat)
 
 
 def inside_or_prior(target: Target, layout: Layout, starts: tuple[Any, ...]) -> tuple[Any, ...]:

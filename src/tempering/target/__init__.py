@@ -1,5 +1,5 @@
 """What a user brings: a log density, or a likelihood and a prior, and how its positions look."""
 
-from tempering.target.target import NOT_INTEGRABLE, Bridge, LogDensity, Target
+from tempering.target.target import NOT_INTEGRABLE, LogDensity, Target
 
-__all__ = ["NOT_INTEGRABLE", "Bridge", "LogDensity", "Target"]
+__all__ = ["NOT_INTEGRABLE", "LogDensity", "Target"]

@@ -9,21 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from tempering.errors import TargetError
-from tempering.path.ladder import Ladder
 from tempering.target.gradients import WithGradient, gradient_of
+from tempering.target.layout import Layout
+
+if TYPE_CHECKING:
+    from tempering.path.ladder import Ladder
 
 LogDensity = Callable[[Any], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Bridge:
-    """What a path was made of: engines may compile code for all references to ``plain`` at once."""
-
-    plain: Target
-    reference: Any = None  # at k = 0; None where there is none yet, and the path is the plain one
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,6 @@ class Target:
     unconstrain: Callable[[Any], Any] | None = field(default=None, compare=False)  # of a user's starting points
     model: Any = field(default=None, compare=False, repr=False)  # of another package, and its names of dimensions
     is_checked: bool = field(default=False, compare=False)  # prior and its sampler are known to agree
-    bridge: Bridge | None = field(default=None, compare=False, repr=False)
 
     def __init__(self, log_density: LogDensity | object, *, batched: bool = False, blobs: Sequence[str] = ()) -> None:
         if batched or blobs:
@@ -185,7 +180,7 @@ class Target:
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "sample_base", sample_base)
         object.__setattr__(self, "constrain", constrain)
-        for name, value in (("unconstrain", None), ("model", None), ("is_checked", False), ("bridge", None)):
+        for name, value in (("unconstrain", None), ("model", None), ("is_checked", False)):
             object.__setattr__(self, name, value)
 
     def with_model(self, model: Any, unconstrain: Callable[[Any], Any] | None = None) -> Target:
@@ -194,12 +189,6 @@ class Target:
         for name, value in (("model", model), ("unconstrain", unconstrain), ("is_checked", True)):
             object.__setattr__(known, name, value)
         return known
-
-    def with_bridge(self, bridge: Bridge) -> Target:
-        """Return the same path, which says what it was made of."""
-        bridged = copy(self)
-        object.__setattr__(bridged, "bridge", bridge)
-        return bridged
 
     def with_reference(self, reference: Any) -> Target:
         """Put a normalised reference q at k = 0: base = log q, energy = log pi - log q.
@@ -290,3 +279,13 @@ def _beside(energy: Any, constrain: Callable[[Any], Any] | None) -> Callable[[An
         return {**(shown if isinstance(shown, dict) else {"x": shown}), **energy.extras(positions)}
 
     return with_blobs
+
+
+@lru_cache(maxsize=32)
+def cold_density(target: Target, layout: Layout) -> Any:
+    """Return log pi at k = 1 as a function of flat vectors; kept, so that code compiled for it is found again."""
+    energy = layout.on_flat(target.energy)
+    if target.base is None:
+        return energy
+    base = layout.on_flat(target.base)
+    return lambda flat: base(flat) + energy(flat)

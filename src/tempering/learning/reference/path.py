@@ -13,7 +13,7 @@ import numpy as np
 
 from tempering.errors import TargetError
 from tempering.path.reference import Reference
-from tempering.target import Bridge, Target
+from tempering.target import Target
 from tempering.target.gradients import WithGradient, gradient_of
 from tempering.target.layout import Layout
 
@@ -59,12 +59,6 @@ def along_reference(target: Target, reference: Any, layout: Layout | None = None
 
 
 @lru_cache(maxsize=64)
-def open_to_reference(target: Target) -> Target:
-    """Return the same path, run by code that is found again once a reference has been fitted."""
-    return target.with_bridge(Bridge(target))
-
-
-@lru_cache(maxsize=64)
 def _path(target: Target, reference: Any, layout: Layout | None) -> Target:
     log_q, sample, log_pi = reference.log_density, reference.sample, _cold(target)
     log_q_gradient = gradient_of(reference)
@@ -79,8 +73,7 @@ def _path(target: Target, reference: Any, layout: Layout | None) -> Target:
         return log_pi(position) - log_q(position)
 
     if gradient_of(log_pi) is None or log_q_gradient is None:
-        path = Target.from_likelihood(_like(log_pi, energy), log_q, sample, constrain=target.constrain)
-        return path.with_bridge(Bridge(target, reference)) if isinstance(reference, Reference) else path
+        return Target.from_likelihood(_like(log_pi, energy), log_q, sample, constrain=target.constrain)
     base = WithGradient(log_q, log_q_gradient)
     rise = WithGradient(energy, _combined(log_pi, base, -1.0))
     return Target.from_likelihood(rise, base, sample, constrain=target.constrain)

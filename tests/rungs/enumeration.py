@@ -3,11 +3,52 @@
 Stands in for `tempering.randomness`: ``accept`` and ``choose`` get a `Decisions` instead of a generator.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
+
+from tempering.path import Ladder, Leg, Path
 
 LADDER = np.array([1.0, 0.55, 0.4, 0.05])  # uneven
 LOG_PSEUDO_PRIOR = np.array([0.0, 0.7, -0.4, 1.1])  # not 1 / Z
 ENERGY = np.array([-0.3, -2.1, 0.9])  # a skewed density on three points
+PRIOR, FITTED = np.array([0.5, 0.3, 0.2]), np.array([0.15, 0.25, 0.6])  # probabilities of the points
+SAFE = Leg("safe", np.array([0.0, 1.0, 0.0]), Ladder([1.0, 0.55, 0.2, 0.0]), source=1)
+QUICK = Leg("quick", np.array([0.0, 0.0, 1.0]), Ladder([1.0, 0.3, 0.0]), source=2)  # the legs differ in length
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Rungs on a space of three points: log pi_r(x) = coefficients[r] . terms[x]."""
+
+    coefficients: np.ndarray  # (rung, term)
+    terms: np.ndarray  # (point, term)
+    log_pseudo_prior: np.ndarray
+
+    def of(self, rungs):
+        """Return the same with some of its rungs alone."""
+        return Line(self.coefficients[rungs], self.terms, self.log_pseudo_prior[rungs])
+
+    def first(self, n_rungs):
+        """Return the same with its first rungs alone."""
+        return self.of(slice(n_rungs))
+
+    def __len__(self):
+        return len(self.coefficients)
+
+    def log_density(self, rung, x):
+        """Return log pi_rung(x), written down independently of the package."""
+        return float(sum(c * t for c, t in zip(self.coefficients[rung], self.terms[x], strict=True) if c != 0.0))
+
+
+TWO_LEGGED = Path([1.0, 1.0, 0.0], [SAFE, QUICK])
+POWERS = Line(LADDER[:, None], ENERGY[:, None], LOG_PSEUDO_PRIOR)
+TWO_LEGS = Line(
+    TWO_LEGGED.coefficients,
+    np.stack([ENERGY, np.log(PRIOR), np.log(FITTED)], axis=1),
+    np.array([0.4, -0.5, 0.2, 0.7, -0.4, 1.1]),  # not 1 / Z
+)
+LINES = {"powers": POWERS, "two legs": TWO_LEGS}
 
 
 class Decisions:

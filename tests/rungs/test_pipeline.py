@@ -12,10 +12,12 @@ from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
+from tempering.path import Path
 from tempering.target.layout import Layout
 
 PROBLEM = problems.skewed(2)
 LADDER = Ladder([1.0, 0.5, 0.15])
+PATH = Path.powers(LADDER)
 LAYOUT = Layout.of(np.zeros(2))
 KERNEL = RandomWalk()
 LOG_Z = np.array([PROBLEM.log_normaliser(k) for k in LADDER])
@@ -52,10 +54,10 @@ def run(engine, method, rung_moves):
     build = vector.VectorEngine if engine == "vector" else scalar.ScalarEngine
     pieces = module.target_pieces(TARGETS[engine], KERNEL, LAYOUT, starts)
     chains = build(pieces, method, rung_moves, int(rng.integers(2**31)), N_REPLICATES, m)
-    states = chains.start(m)
+    states = chains.start(PATH)
     if method == "simulated":
         states = chains.on_rung(states, rung)
-    schedule = Schedule(LADDER, LOG_PSEUDO_PRIOR, (starting_settings(LADDER, np.zeros(2), 1.7, dense=True),))
+    schedule = Schedule(PATH, LOG_PSEUDO_PRIOR, (starting_settings(LADDER, np.zeros(2), 1.7, dense=True),))
     return chains.run(states, schedule, N_DRAWS)[1]
 
 
@@ -120,8 +122,8 @@ def ensembles(trace):
         yield TemperedDraws(
             values=LAYOUT.named(trace.values[own]),
             rung=trace.rung[own],
-            energy=trace.energy[own],
-            ladder=LADDER,
+            terms=trace.terms[own],
+            path=PATH,
             log_pseudo_prior=LOG_PSEUDO_PRIOR,
             proposed=trace.proposed[own],
             acceptance=trace.acceptance[own],

@@ -9,6 +9,7 @@ from rich.console import Console
 import tempering as tp
 from statistical import seeded_rng
 from tempering.learning.rounds import n_round_trips
+from tempering.path import Path
 from tempering.runs import progress
 
 
@@ -24,26 +25,26 @@ class Listener:
         self.shown.append(status)
 
 
-@pytest.mark.parametrize("n_rungs", [1, 2, 3, 5])
+@pytest.mark.parametrize(("n_rungs", "target"), [(1, 0), (2, 0), (3, 0), (5, 0), (5, 2), (4, 3)])
 @pytest.mark.parametrize("block", [1, 7, 32])
-def test_round_trips_are_counted_across_blocks(n_rungs, block):
+def test_round_trips_are_counted_across_blocks(n_rungs, target, block):
     rng = seeded_rng(f"trips {n_rungs} {block}")
     steps = np.cumsum(rng.choice([-1, 0, 1], size=(6, 400)), axis=1) + rng.integers(n_rungs, size=(6, 1))
     rung = np.clip(np.abs((steps % (4 * n_rungs)) - 2 * n_rungs) - 1, 0, n_rungs - 1).astype(np.int32)
-    trips = progress.RoundTrips(n_rungs, 6)
+    trips = progress.RoundTrips(target, n_rungs, 6)
     for start in range(0, 400, block):
         trips.see(rung[:, start : start + block])
-    assert trips.total == n_round_trips(rung, n_rungs)
-    assert n_rungs == 1 or trips.total > 3
+    assert trips.total == n_round_trips(rung, target, n_rungs)
+    assert n_rungs == target + 1 or trips.total > 3
 
 
 def test_the_status_is_that_of_the_draws_so_far():
     listener = Listener()
     target = tp.Target(lambda x: -0.5 * x**2)
     run = tp.sample(target, initial=0.0, ladder=[1, 0.5, 0.2], draws=640, tune=320, rng=1, progress=False)
-    watch = progress.Watch(listener, "some engine", run.ladder.inverse_temperatures, run.n_chains)
+    watch = progress.Watch(listener, "some engine", run.path, run.n_chains)
     for start in range(0, 640, 64):
-        watch.see(run.rung[:, start : start + 64], run.energy[:, start : start + 64])
+        watch.see(run.rung[:, start : start + 64], run.terms[:, start : start + 64])
     assert len(listener.shown) == 10
     assert listener.shown[-1].startswith("some engine, 3 rungs, ")
     assert f"{run.n_round_trips:,} round trips" in listener.shown[-1]
@@ -52,7 +53,7 @@ def test_the_status_is_that_of_the_draws_so_far():
 
 
 def test_nobody_pays_for_what_nobody_sees():
-    watch = progress.Watch(lambda done, line: None, "engine", np.array([1.0, 0.5]), 2)
+    watch = progress.Watch(lambda done, line: None, "engine", Path.powers(tp.Ladder([1.0, 0.5])), 2)
     watch.see(None, None)
     assert watch.ess == 0.0
 

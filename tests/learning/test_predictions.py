@@ -92,7 +92,7 @@ def regression(n_rows=12_000):
 # down to 1e-5: the prior's mean energy is -1e5, and from 1e-4 the last step is long enough for its share to be luck
 @pytest.mark.parametrize("ladder", [tp.Ladder([*np.geomspace(1, 1e-5, 39), 0.0]), None], ids=["given", "tuned"])
 def test_no_rung_is_starved_or_crowded_over_5000_nats(ladder):
-    run = tp.sample(regression(), initial=np.zeros(4), ladder=ladder, reference=None, rng=2, draws=6000, progress=False)
+    run = tp.sample(regression(), initial=np.zeros(4), ladder=ladder, path="prior", rng=2, draws=6000, progress=False)
     assert np.ptp(run.log_pseudo_prior) > 5000
     check_occupancy(run)
 
@@ -100,7 +100,7 @@ def test_no_rung_is_starved_or_crowded_over_5000_nats(ladder):
 @pytest.mark.parametrize("ladder", [tp.Ladder.geometric(40, 0.1), None], ids=["given", "tuned"])
 def test_no_rung_is_starved_or_crowded_in_50_dimensions(ladder):
     target = tp.Target(lambda x: -0.5 * jnp.sum(x**2))
-    run = tp.sample(target, initial=np.zeros(50), ladder=ladder, reference=None, rng=2, draws=6000, progress=False)
+    run = tp.sample(target, initial=np.zeros(50), ladder=ladder, path="powers", rng=2, draws=6000, progress=False)
     check_occupancy(run)
 
 

@@ -18,7 +18,7 @@ def exact_run(ladder, n_draws, label, n_chains=8):
         x[rung == i] = SKEWED.sample(rng, int(np.sum(rung == i)), k)
     energy = np.asarray(SKEWED.log_density(x))
     acceptance = np.full((*rung.shape, 1), np.nan, dtype=np.float32)
-    return tp.TemperedDraws({"x": x}, rung, energy, ladder, np.zeros(len(ladder)), rung, acceptance)
+    return tp.TemperedDraws.of_energies({"x": x}, rung, energy, ladder, acceptance=acceptance)
 
 
 def test_rungs_of_several_ladders_are_rungs_of_their_union():
@@ -49,10 +49,9 @@ def test_joined_runs_are_right_and_their_errors_honest(rule):
 def test_control_rungs_taken_for_those_of_one_ladder_are_wrong():
     first, second = exact_run(tp.Ladder([1, 0.5, 0.2]), 4000, "x"), exact_run(tp.Ladder([1, 0.3, 0.01]), 4000, "y")
     wrong = np.concatenate([first.rung, second.rung], axis=1)
-    mixed = tp.TemperedDraws(
+    mixed = tp.TemperedDraws.of_energies(
         {"x": np.concatenate([first.values["x"], second.values["x"]], axis=1)}, wrong,
-        np.concatenate([first.energy, second.energy], axis=1), first.ladder, np.zeros(3), wrong,
-        np.concatenate([first.acceptance, second.acceptance], axis=1),
+        np.concatenate([first.energy, second.energy], axis=1), first.ladder,
     )  # fmt: skip
     estimate = mixed.expect(lambda x: x[..., 0] ** 2)
     truth = tp.join([first, second]).expect(lambda x: x[..., 0] ** 2)
@@ -61,12 +60,20 @@ def test_control_rungs_taken_for_those_of_one_ladder_are_wrong():
 
 def test_tuning_rounds_are_kept_when_asked_for():
     target = tp.Target(SKEWED.log_density_numba)
-    options = {"initial": np.zeros(2), "rng": 1, "tune": 1600, "draws": 400, "reference": None, "progress": False}
+    options = {"initial": np.zeros(2), "rng": 1, "tune": 1600, "draws": 400, "path": "powers", "progress": False}
     run = tp.sample(target, keep="rounds", **options)
     assert [r.n_draws for r in run.rounds] == [r.n_iterations for r in run.info.rounds]
     whole = tp.join([*run.rounds[1:], run])
     assert whole.expect(lambda x: x[..., 0]).standard_error < run.expect(lambda x: x[..., 0]).standard_error
     assert np.array_equal(tp.sample(target, **options).energy, run.energy)
+
+
+def test_runs_along_two_legs_are_not_joined_as_if_their_references_were_one():
+    target = tp.Target(SKEWED.log_density_numba)
+    run = tp.sample(target, initial=np.zeros(2), rng=1, tune=640, draws=100, progress=False)
+    assert run.path.has_two_legs
+    with pytest.raises(EstimatorError, match="references of their own"):
+        tp.join([run, run])
 
 
 def test_runs_that_cannot_be_joined_are_refused():

@@ -90,36 +90,31 @@ def test_draws_that_never_moved_are_refused():
         fit_to_draws(lambda x: -0.5 * (x**2).sum(axis=-1), values, np.zeros(400), rng=1)
 
 
-def test_a_default_run_takes_the_path_that_its_first_rounds_have_shown():
-    """One t distribution does not fit the banana, the mixture fitted to the first rounds does: k = 0 is drawn from."""
+def test_a_default_run_fits_its_quick_leg_to_what_its_rounds_have_drawn():
+    """One t distribution does not fit the banana, the mixture fitted to the rounds does: both ends are drawn from."""
     problem = Banana()
-    run = tp.sample(
-        tp.Target(problem.log_density_numba), initial=problem.initial, chains=8, tune=5000, draws=2000, rng=1,
-        progress=False,
-    )  # fmt: skip
-    assert run.ladder.hottest == 0.0
+    options = {"initial": problem.initial, "chains": 8, "tune": 5000, "draws": 2000, "rng": 1, "progress": False}
+    run = tp.sample(tp.Target(problem.log_density_numba), **options)
+    assert run.path.has_two_legs
     assert run.info.redraws
+    assert run.path.references[-1].n_components > 2
     mean = run.expect(lambda x: x[..., 0])
     assert abs(mean.value - 1.0) < 5 * mean.standard_error
-    plain = tp.sample(
-        tp.Target(problem.log_density_numba), initial=problem.initial, chains=8, tune=5000, draws=2000, rng=1,
-        reference=None, progress=False,
-    )  # fmt: skip
+    plain = tp.sample(tp.Target(problem.log_density_numba), path="powers", **options)
     assert plain.ladder.hottest > 0.0  # control
     assert mean.standard_error < 0.7 * plain.expect(lambda x: x[..., 0]).standard_error
 
 
-def test_rounds_before_and_after_a_refused_fit_are_all_reported():
+def test_a_density_that_no_mixture_fits_is_reached_by_the_safe_leg():
     problem = likelihood_gaussian(3)
 
     def unfittable(x):  # cliffs everywhere: no mixture comes near
         return problem.log_density_numba(x) if np.sin(40.0 * x[0]) > 0.8 else -np.inf
 
     start = np.array([np.arcsin(1.0) / 40.0, 0.0, 0.0])
-    run = tp.sample(tp.Target(unfittable), initial=start, chains=4, tune=2600, draws=64, rng=1, progress=False)
-    assert run.ladder.hottest > 0.0
+    run = tp.sample(tp.Target(unfittable), initial=start, chains=4, tune=2600, draws=640, rng=1, progress=False)
+    x = run.values["x"][run.rung == run.path.target]
+    assert np.all(np.sin(40.0 * x[:, 0]) > 0.8)
+    assert len(np.unique(np.round(x[:, 0] * 40.0 / (2 * np.pi)))) > 3  # strips: chains have gone from one to another
     lengths = [done.n_iterations for done in run.info.rounds]
-    begins_anew = 1 + int(np.argmin(np.diff(lengths)))  # rounds double before and after the refused fit
-    assert 2 <= begins_anew <= len(lengths) - 2
-    assert np.all(np.diff(lengths[:begins_anew]) > 0)
-    assert np.all(np.diff(lengths[begins_anew:]) > 0)
+    assert len(lengths) >= 2

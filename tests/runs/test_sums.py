@@ -43,7 +43,7 @@ ROWS = {
 
 
 def run(density, draws=1000, rng=1, **options):
-    common = {"initial": np.zeros(2), "ladder": LADDER, "tune": 320, "progress": False, "reference": None}
+    common = {"initial": np.zeros(2), "ladder": LADDER, "tune": 320, "progress": False, "path": "powers"}
     common |= {"kernel": KERNEL}
     target = density if isinstance(density, tp.Target) else tp.Target(density)
     return tp.sample(target, draws=draws, rng=rng, **(common | options))
@@ -299,7 +299,7 @@ def test_standard_errors_are_right_where_some_iterations_are_summed():
     k = np.array([1.0, 0.5])
     options = {
         "initial": 1.0, "ladder": k, "pseudo_prior": 0.5 * np.log(k), "tune": 0, "draws": 5120, "chains": 32,
-        "engine": "vector", "progress": False, "reference": None, "kernel": tp.kernels.RandomWalk(scale=0.4),
+        "engine": "vector", "progress": False, "path": "powers", "kernel": tp.kernels.RandomWalk(scale=0.4),
         "keep": "sums", "quantities": {"x": lambda x: x}, "sum_every": 5,
     }  # fmt: skip
     z, naive = [], []
@@ -332,7 +332,7 @@ import jax, numpy as np, jax.numpy as jnp, tempering as tp
 assert len(jax.devices()) == 4
 target = tp.Target(lambda x: jnp.logaddexp(-2 * (x + 4) ** 2, -0.5 * (x - 4) ** 2))
 options = dict(initial=-4.0, ladder=tp.Ladder.geometric(6, 0.02), tune=0, draws=320, chains=16, rng=1, progress=False,
-               reference=None, kernel=tp.kernels.RandomWalk())
+               kernel=tp.kernels.RandomWalk())
 one, four = (tp.sample(target, **options, devices=d) for d in (None, jax.devices()))
 assert np.array_equal(one.values["x"], four.values["x"]) and np.array_equal(one.rung, four.rung)
 for method in METHODS:

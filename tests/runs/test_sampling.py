@@ -128,11 +128,57 @@ def test_a_density_that_is_not_one_number_is_refused():
         tp.sample(tp.Target(lambda x: -0.5 * x**2), initial=np.zeros(2), **SMALL, engine="vector")
 
 
-def test_not_a_number_names_the_position():
+def nan_beyond(x):
+    return math.nan if x > 1 else -0.5 * x**2
+
+
+NOT_A_NUMBER = {
+    "python": tp.Target(nan_beyond),
+    "numba": tp.Target(njit(nan_beyond)),
+    "vector": tp.Target(lambda x: jnp.where(x > 1, jnp.nan, -0.5 * x**2)),
+    "infinite": tp.Target(lambda x: math.inf if x > 1 else -0.5 * x**2),
+}
+
+
+@pytest.mark.parametrize("method", ["simulated", "parallel"])
+@pytest.mark.parametrize("name", NOT_A_NUMBER)
+def test_what_is_not_a_number_counts_as_outside_the_support_and_is_counted(name, method):
+    run = tp.sample(NOT_A_NUMBER[name], initial=0.5, **SMALL | {"draws": 400, "method": method})
+    assert run.values["x"].max() <= 1.0
+    assert np.all(np.isfinite(run.terms))
+    assert run.info.n_invalid > 10
+    inside = tp.sample(PLAIN, initial=0.5, **SMALL | {"draws": 400, "method": method})
+    assert inside.info.n_invalid == 0
+
+
+@pytest.mark.parametrize("name", NOT_A_NUMBER)
+def test_a_start_that_is_not_a_number_is_an_error_that_names_it(name):
+    with pytest.raises(NotANumberError, match=r"it is NaN or \+inf at.*1\.5") as caught:
+        tp.sample(NOT_A_NUMBER[name], initial=1.5, **SMALL)
+    assert np.ravel(caught.value.position) == [1.5]
+
+
+def test_a_named_start_that_is_not_a_number_is_named():
     target = tp.Target(lambda p: math.nan if p["a"] > 1 else -0.5 * p["a"] ** 2)
     with pytest.raises(NotANumberError, match="'a'") as caught:
-        tp.sample(target, initial={"a": 0.0}, **SMALL | {"draws": 400})
-    assert caught.value.position["a"] > 1
+        tp.sample(target, initial={"a": 2.0}, **SMALL | {"draws": 400})
+    assert caught.value.position["a"] == 2.0
+
+
+def test_a_prior_that_only_python_can_draw_from_is_not_drawn_from_by_compiled_loops():
+    """Compiled loops cannot call it: the safe end is then explored by steps, and begins no tours."""
+    likelihood, prior = njit(lambda x: -0.5 * np.sum((x - 1.0) ** 2)), njit(lambda x: -0.5 * np.sum(x**2))
+    target = tp.Target.from_likelihood(likelihood, prior, lambda rng: rng.standard_normal(2))
+    run = tp.sample(target, draws=2000, tune=2000, rng=1, progress=False)
+    assert run.info.engine == "scalar (Numba)"
+    assert run.path.legs[0].source == -1
+    at_end = run.values["x"][run.rung == len(run.path) - 1]
+    assert len(at_end) > 100
+    assert abs(at_end.mean()) < 0.5
+    assert 0.6 < at_end.std() < 1.4
+    log_evidence = run.log_evidence()
+    truth = -0.5 - np.log(2.0)  # of two coordinates, over the mass of the prior
+    assert abs(log_evidence.value - truth) < 5 * log_evidence.standard_error + 0.1
 
 
 def test_a_chain_that_runs_off_to_infinity_is_stopped_with_the_condition_on_moments():

@@ -23,7 +23,7 @@ def skewed_run(name, n_chains=6, n_draws=2500, method="simulated", shift=0.0):
     rung = rng.choice(K.size, size=(n_draws, n_chains), p=OCCUPANCY).astype(np.int32)
     x = -np.log(rng.gamma(K[rung])) + np.log(K[rung])  # log density -x - exp(-x), times k
     energy = -x - np.exp(-x) + np.where(rung == 1, shift, 0.0)
-    return tp.TemperedDraws(
+    return tp.TemperedDraws.of_energies(
         values={"x": x.T},
         rung=rung.T,
         energy=energy.T,
@@ -40,13 +40,15 @@ def n_fits(monkeypatch):
     """Count how often MBAR is fitted."""
     calls = []
 
-    def counted(*arguments):
-        calls.append(arguments)
-        return fit(*arguments)
+    def counting(fit):
+        def counted(*arguments, **options):
+            calls.append(arguments)
+            return fit(*arguments, **options)
 
-    fit = rung_draws.mbar
-    for module in (rung_draws, density_of_states, tp.draws):
-        monkeypatch.setattr(module, "mbar", counted)
+        return counted
+
+    for module, name in ((rung_draws, "mbar"), (rung_draws, "mbar_from_terms"), (density_of_states, "mbar")):
+        monkeypatch.setattr(module, name, counting(getattr(module, name)))
     return lambda: len(calls)
 
 
@@ -169,9 +171,9 @@ def test_other_methods_are_those_of_their_formulas():
 
 def test_the_order_in_memory_does_not_matter():
     run = skewed_run("memory")
-    plain = {name: np.ascontiguousarray(getattr(run, name)) for name in ("rung", "energy", "proposed")}
+    plain = {name: np.ascontiguousarray(getattr(run, name)) for name in ("rung", "terms", "proposed")}
     same = replace(run, values={"x": np.ascontiguousarray(run.values["x"])}, _kept={}, **plain)
-    assert not run.energy.flags.c_contiguous
+    assert not run.terms.flags.c_contiguous
     np.testing.assert_array_equal(run.weights(), same.weights())
     assert run.log_evidence() == same.log_evidence()
     assert run.expect(lambda x: x) == same.expect(lambda x: x)

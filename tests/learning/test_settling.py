@@ -13,6 +13,7 @@ from tempering.learning.density_of_states import DensityOfStates, Energies
 from tempering.learning.ladder_choice import aimed_occupancy
 from tempering.learning.rounds import Tuner
 from tempering.learning.settling import has_settled
+from tempering.path import Path
 
 EVENLY = np.full(4, 0.25)
 LADDER = tp.Ladder([1.0, 0.5, 0.2, 0.1])
@@ -21,7 +22,7 @@ LADDER = tp.Ladder([1.0, 0.5, 0.2, 0.1])
 def schedule(ladder=LADDER, step=1.0, width=1.0):
     m = len(ladder)
     settings = Settings(np.full(m, step), np.tile(width * np.eye(2), (m, 1, 1)), np.zeros((m, 2)))
-    return Schedule(ladder, np.zeros(m), (settings,))
+    return Schedule(Path.powers(ladder), np.zeros(m), (settings,))
 
 
 def test_an_even_round_that_changes_nothing_is_the_last():

@@ -24,7 +24,7 @@ def exact(name, n_chains=4, n_draws=600, position=None):
     for i, k in enumerate(LADDER):
         x[rung == i] = PROBLEM.sample(rng, int(np.sum(rung == i)), k)
     layout = Layout.of(np.zeros(2) if position is None else position)
-    return TemperedDraws(
+    return TemperedDraws.of_energies(
         values=layout.named(x),
         rung=rung,
         energy=PROBLEM.log_density(x),
@@ -173,6 +173,4 @@ def test_the_rungs_are_a_table():
 def test_round_trips_are_counted():
     draws = exact("trips", n_chains=1, n_draws=5)
     rung = np.array([[0, 1, 2, 1, 0]], np.int32)
-    assert (
-        TemperedDraws(draws.values, rung, draws.energy, LADDER, np.zeros(3), rung, draws.acceptance).n_round_trips == 1
-    )
+    assert TemperedDraws.of_energies(draws.values, rung, draws.energy, LADDER).n_round_trips == 1

@@ -13,13 +13,21 @@ from tempering.learning.rounds import n_round_trips, swap_acceptance
     [([0, 1, 2, 1, 0], 1), ([2, 1, 0, 1, 2, 1, 0], 1), ([0, 1, 0, 1, 0], 0), ([0, 2, 0, 2], 1), ([1, 1, 1], 0)],
 )
 def test_round_trips_go_from_cold_to_hot_and_back(path, trips):
-    assert n_round_trips(np.array([path]), 3) == trips
+    assert n_round_trips(np.array([path]), 0, 3) == trips
+
+
+@pytest.mark.parametrize(
+    ("path", "trips"),
+    [([1, 2, 3, 2, 1], 1), ([1, 0, 1, 0, 1], 0), ([1, 3, 0, 1, 3, 1], 2), ([0, 1, 2, 1, 0], 0)],
+)
+def test_with_two_legs_they_go_from_the_target_along_the_safe_one(path, trips):
+    assert n_round_trips(np.array([path]), 1, 4) == trips
 
 
 def test_swap_acceptance_counts_proposals_between_neighbours():
     rung = np.array([[0, 1, 1, 0, 0]], dtype=np.int32)
     proposed = np.array([[0, 1, 2, 0, 1]], dtype=np.int32)  # accepted up, refused up, accepted down, refused up
-    trace = Trace(None, rung.astype(float), rung, proposed, None)
+    trace = Trace(None, rung[..., None].astype(float), rung, proposed, None)
     assert swap_acceptance(trace, 3) == pytest.approx([2 / 3, 0.0])
 
 
@@ -53,7 +61,7 @@ def test_control_without_tuning_the_rungs_are_uneven():
 
 def test_a_ladder_tuned_from_nothing_crosses_the_modes():
     target = tp.Target(problems.mixture().as_vector.log_density_numba)
-    run = tp.sample(target, initial=np.array([-8.0]), rng=1, tune=5000, draws=20_000, progress=False)
+    run = tp.sample(target, initial=np.array([-8.0]), rng=1, tune=5000, draws=20_000, path="powers", progress=False)
     right = run.expect(lambda x: x[..., 0] > 0)
     assert run.ladder.hottest < 0.1
     assert run.n_round_trips > 1000

@@ -15,9 +15,9 @@ from tempering.learning.reference import (
     TooManyCalls,
     along_reference,
     fit_reference,
-    fitting,
     improved_reference,
     refit_reference,
+    search,
 )
 from tempering.learning.reference.modes import climb, find_modes, is_parted, local_factor
 from tempering.learning.reference.refit import split_reference
@@ -45,7 +45,7 @@ def draws_by_jax(reference, n, seed):
 def draws_by_arrays(reference, n, seed):
     """Draw by the compiled code that all references share, from numbers that the kernel would hand out."""
     with jax.enable_x64(True):
-        draw = draw_of(jax.tree.map(jnp.asarray, arrays_of(reference, 3)))
+        draw = draw_of(jax.tree.map(jnp.asarray, arrays_of(reference)), 1)
         uniforms = jnp.asarray(np.random.default_rng(seed).uniform(size=(n, draw.n_uniforms)))
         return np.asarray(jax.vmap(lambda row: draw.position(None, row))(uniforms))
 
@@ -83,7 +83,7 @@ def test_numpy_jax_padded_arrays_and_numba_give_one_density():
     with jax.enable_x64(True):
         traced = jax.jit(jax.vmap(SKEWED.log_density))(x)
         assert traced.dtype == jnp.float64
-        by_arrays = jax.jit(jax.vmap(log_density_of_arrays, in_axes=(None, 0)))(arrays_of(SKEWED, 3), x)
+        by_arrays = jax.jit(jax.vmap(log_density_of_arrays, in_axes=(None, 0)))(arrays_of(SKEWED), x)
     np.testing.assert_allclose(traced, expected, rtol=1e-13)
     np.testing.assert_allclose(by_arrays, expected, rtol=1e-13)
     np.testing.assert_allclose([SKEWED.log_density_numba(row) for row in x], expected, rtol=1e-13)
@@ -419,7 +419,7 @@ def test_scouts_that_are_higher_than_known_modes_explain_are_climbed_from(monkey
     options = {"scouts": scouts, "scout_heights": problem.log_density(scouts), "draws": 300}
     fitted = fit_reference(problem.log_density, problem.means[0], rng=1, **options)
     assert fitted.n_modes == 2
-    monkeypatch.setattr(fitting, "is_unexplained", lambda modes, places, heights: np.zeros(len(places), dtype=bool))
+    monkeypatch.setattr(search, "is_unexplained", lambda modes, places, heights: np.zeros(len(places), dtype=bool))
     blind = fit_reference(problem.log_density, problem.means[0], rng=1, **options)  # control
     assert blind.n_modes == 1
 

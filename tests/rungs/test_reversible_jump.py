@@ -9,9 +9,11 @@ from statistical import assert_mean_is, assert_mean_is_not
 from tempering import Ladder, problems
 from tempering.engines import scalar, scalar_pieces
 from tempering.engines.trace import Schedule
+from tempering.path import Path
 
 PROBLEM = problems.variable_selection()
 LADDER = Ladder([1.0, 0.3, 0.05])
+PATH = Path.powers(LADDER)
 LOG_Z = np.array([PROBLEM.log_normaliser(k) for k in LADDER])
 LOG_PSEUDO_PRIOR = -LOG_Z + np.array([0.0, 0.4, -0.3])  # not 1 / Z
 OCCUPANCY = np.exp(LOG_Z + LOG_PSEUDO_PRIOR) / np.exp(LOG_Z + LOG_PSEUDO_PRIOR).sum()
@@ -26,8 +28,8 @@ def counts(method, rung_moves, n_draws, *, compiled=True):
     model = PROBLEM.compiled if compiled else PROBLEM
     pieces = scalar_pieces.model_pieces(model, model.initial(np.random.default_rng(0)))
     engine = scalar.ScalarEngine(pieces, method, rung_moves, 11, N_REPLICATES, len(LADDER))
-    schedule = Schedule(LADDER, LOG_PSEUDO_PRIOR)
-    states, _ = engine.run(engine.start(len(LADDER)), schedule, BURN_IN)
+    schedule = Schedule(PATH, LOG_PSEUDO_PRIOR)
+    states, _ = engine.run(engine.start(PATH), schedule, BURN_IN)
     _, trace = engine.run(states, schedule, n_draws)
     assert engine.name == ("scalar (Numba)" if compiled else "scalar (Python)")
     number = (trace.values[..., :8] @ 2.0 ** np.arange(8)).astype(int)

@@ -1,0 +1,142 @@
+"""What rounds with references of their own know together: normalisers against exact ones, of a Gaussian toy."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from statistical import assert_mean_is, seeded_rng
+from tempering.engines.trace import Schedule, Trace
+from tempering.kernels.settings import Settings
+from tempering.learning.pool import Pool, Stage
+from tempering.path import Ladder, Leg, Path
+from tempering.path.reference import Reference
+
+D = 2
+SAFE_END = Reference([1.0], [[0.5, 0.0]], [3.0 * np.eye(D)], [5])
+QUICK_ENDS = [
+    Reference([1.0], [[1.0, -1.0]], [1.5 * np.eye(D)], [6]),
+    Reference([1.0], [[0.6, -0.2]], [[[0.9, 0.0], [0.3, 1.1]]], [8]),
+    Reference([0.7, 0.3], [[0.3, 0.0], [1.0, 0.5]], [np.eye(D), 0.8 * np.eye(D)], [7, 7]),
+]
+TRUE_LOG_Z = 1.7 + D / 2 * np.log(2 * np.pi)  # of the target below
+
+
+def log_density(x):
+    return 1.7 - 0.5 * np.sum((x - np.array([0.4, 0.1])) ** 2, axis=-1)
+
+
+def path_to(quick, safe_ladder=(1.0, 0.4, 0.0), quick_ladder=(1.0, 0.5, 0.0)):
+    safe = Leg("safe", np.array([0.0, 1.0, 0.0]), Ladder(safe_ladder), source=1)
+    end = Leg("quick", np.array([0.0, 0.0, 1.0]), Ladder(quick_ladder), source=2)
+    return Path([1.0, 0.0, 0.0], [safe, end], references=[SAFE_END, quick])
+
+
+def draws_of(path, rung, rng):
+    """Draw exactly from a rung by weighing many draws of a wide mixture."""
+    wide = np.concatenate([SAFE_END.sample_many(rng, 8000), path.references[1].sample_many(rng, 8000)])
+    log_q = np.logaddexp(SAFE_END.log_density(wide), path.references[1].log_density(wide))
+    terms = path.with_reference_terms(wide, np.stack([log_density(wide)] * 3, axis=-1))
+    values, own = np.empty((rung.size, D)), np.empty((rung.size, 3))
+    for r in np.unique(rung):
+        log_w = terms @ path.coefficients[r] - log_q
+        rows = rng.choice(len(wide), np.sum(rung == r), p=np.exp(log_w - np.logaddexp.reduce(log_w)))
+        values[rung == r], own[rung == r] = wide[rows], terms[rows]
+    return values, own
+
+
+def round_along(path, rng, log_pseudo_prior=None, n=1600):
+    """Return a round of 8 chains, as if made by simulated tempering with this pseudo-prior, near 1 / Z."""
+    log_p = np.zeros(len(path)) if log_pseudo_prior is None else log_pseudo_prior
+    share = np.exp(log_p + log_normalisers(path))
+    rung = rng.choice(len(path), size=n, p=share / share.sum())
+    values, terms = draws_of(path, rung, rng)
+    trace = Trace(values.reshape(8, -1, D), terms.reshape(8, -1, 3), rung.reshape(8, -1).astype(np.int32), None, None)
+    m = len(path)
+    settings = (Settings(np.ones(m), np.tile(np.eye(D), (m, 1, 1)), np.zeros((m, D))),)
+    return trace, Schedule(path, log_p, settings)
+
+
+AXIS = np.linspace(-40, 40, 321)  # a quarter of a deviation: the trapezium rule is exact to many digits
+
+
+def log_normalisers(path):
+    """Integrate every rung on a grid."""
+    return _log_normalisers(path.references[1], *(tuple(leg.ladder) for leg in path.legs))
+
+
+@cache
+def _log_normalisers(quick, safe_ladder, quick_ladder):
+    path, axis = path_to(quick, safe_ladder, quick_ladder), AXIS
+    x = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, D)
+    terms = path.with_reference_terms(x, np.stack([log_density(x)] * 3, axis=-1))
+    return np.logaddexp.reduce(terms @ path.coefficients.T, axis=0) + 2 * np.log(axis[1] - axis[0])
+
+
+def pool_of(name, n=1600, quick_ends=QUICK_ENDS):
+    """Return a pool of three rounds, each with a fitted end of its own and a pseudo-prior that is not 1 / Z."""
+    rng, pool = seeded_rng(name), Pool()
+    for i, quick in enumerate(quick_ends):
+        path = path_to(quick, safe_ladder=(1.0, 0.5 - 0.1 * i, 0.0))
+        pool = pool.with_round(*round_along(path, rng, 0.4 * np.sin(np.arange(len(path)) + i), n))
+    return pool
+
+
+def test_log_normalisers_are_right_whatever_references_the_rounds_had():
+    path = path_to(QUICK_ENDS[2], (1.0, 0.6, 0.2, 0.0), (1.0, 0.3, 0.0))
+    exact = log_normalisers(path)
+    assert exact[path.target] == pytest.approx(TRUE_LOG_Z, abs=1e-6)
+    found = np.array([pool_of(f"pool {i}").along(path).log_normalisers(path) for i in range(24)])
+    relative = found - found[:, :1]
+    truth = exact - exact[0]
+    assert_mean_is(truth[1:], relative[:, 1:], false_alarm_rate=1e-6)
+    assert relative.std(axis=0).max() < 0.1
+
+
+def test_control_rounds_whose_terms_are_taken_for_those_of_another_reference_are_seen():
+    """As if the fitted end had been the same in every round."""
+    path, far = path_to(QUICK_ENDS[2]), Reference([1.0], [[4.0, -4.0]], [np.eye(D)], [6])
+    pool = pool_of("mistaken", 4000, [far, QUICK_ENDS[1], QUICK_ENDS[2]])
+    stages = [Stage(path, s.log_pseudo_prior, s.values, s.terms, s.rung) for s in pool.stages]
+    mistaken = Pool(tuple(stages)).along(path).log_normalisers(path)
+    right = pool.along(path).log_normalisers(path)
+    truth = log_normalisers(path)
+
+    def worst(found):
+        return np.abs(found - found[path.target] - truth + truth[path.target]).max()
+
+    assert worst(right) < 0.15
+    assert worst(mistaken) > 2 * worst(right)
+
+
+def test_what_is_known_of_a_leg_is_its_density_of_states():
+    path = path_to(QUICK_ENDS[1])
+    known, truth = pool_of("states", 4000).along(path), log_normalisers(path)
+    for leg in (0, 1):
+        states, rungs = known.density_of_states(leg), path.rungs_of(leg)
+        found = states.log_normaliser(path.legs[leg].ladder.inverse_temperatures)
+        np.testing.assert_allclose(found - found[0], truth[rungs] - truth[path.target], atol=0.1)
+        assert known.share_inside(leg) == pytest.approx(1.0)
+
+
+def test_places_on_a_rung_are_drawn_by_their_weight_there():
+    path = path_to(QUICK_ENDS[0])
+    known = pool_of("places", 4000).along(path)
+    rung = np.repeat(np.arange(len(path)), 4000)
+    places = known.places_on(path, rung, seeded_rng("places on rungs"))
+    at_target = places.values[rung == path.target]
+    np.testing.assert_allclose(at_target.mean(axis=0), [0.4, 0.1], atol=0.15)
+    assert places.values[rung == len(path) - 1].std() > 2 * at_target.std()  # the safe end reaches far
+    np.testing.assert_allclose(places.terms[:, 0], log_density(places.values))
+
+
+def test_the_pilot_and_the_last_rounds_are_remembered():
+    rng, path, pool = seeded_rng("memory"), path_to(QUICK_ENDS[0]), Pool()
+    first = round_along(path, rng, n=160)
+    pool = pool.with_round(*first)
+    for _ in range(6):
+        pool = pool.with_round(*round_along(path, rng, n=160))
+    assert len(pool.stages) < 7
+    np.testing.assert_array_equal(pool.stages[0].rung, first[0].rung.ravel())
+    halves = pool.by_halves_of_chains
+    assert sorted(halves.tolist()) == list(range(len(pool.values)))

@@ -1,0 +1,126 @@
+"""The call with nothing but a target: masses and evidence over replicates, on both methods and both engines (level 5).
+
+Each run is short; its estimates are compared with the truth by Student's t over independent seeds.
+"""
+
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tempering as tp
+from statistical import SEED_OFFSET, assert_mean_is, assert_mean_is_not
+
+MASS = 0.3  # of the narrow mode
+
+
+def log_two_modes(x):
+    """A bare density in two dimensions: a wide mode at -4, a narrow one at 4 with mass 0.3; its integral is 2 pi."""
+    wide = np.log(1 - MASS) - 0.5 * jnp.sum((x + 4.0) ** 2)
+    narrow = np.log(MASS) - np.log(0.25) - 0.5 * jnp.sum((x - 4.0) ** 2) / 0.25
+    return jnp.logaddexp(wide, narrow)
+
+
+def log_two_modes_plain(x):
+    wide = np.log(1 - MASS) - 0.5 * float(np.sum((x + 4.0) ** 2))
+    narrow = np.log(MASS) - np.log(0.25) - 0.5 * float(np.sum((x - 4.0) ** 2)) / 0.25
+    return float(np.logaddexp(wide, narrow))
+
+
+TARGETS = {"vector": tp.Target(log_two_modes), "python": tp.Target(log_two_modes_plain)}
+START = [np.array([-4.0, -4.0])]
+
+
+@cache
+def replicates(engine, method, n):
+    """Return (mass of the narrow mode, log evidence) of every replicate, all started in the wide mode."""
+    found = []
+    for i in range(n):
+        size = {"tune": 960, "draws": 640, "chains": 8} if method == "simulated" else {"tune": 960, "draws": 320}
+        if engine == "python":
+            size = {"tune": 640, "draws": 320, "chains": 4 if method == "simulated" else 1}
+        elif method == "parallel":
+            size |= {"chains": 2}
+        run = tp.sample(
+            TARGETS[engine], initial=START, method=method, rng=100 * SEED_OFFSET + i, progress=False, **size
+        )
+        assert run.path.has_two_legs
+        found.append((float(run.expect(lambda x: x[..., 0] > 0).value), run.log_evidence().value))
+    return np.array(found)
+
+
+COUPLED = pytest.param("parallel", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("method", ["simulated", COUPLED])
+def test_both_modes_and_the_evidence_of_a_bare_density_are_found(method):
+    found = replicates("vector", method, 24)
+    assert_mean_is([MASS, np.log(2 * np.pi)], found)
+    assert_mean_is_not([0.0, np.log(2 * np.pi)], found)  # nor would the wide mode alone pass
+    assert np.all(found.std(axis=0) < [0.12, 0.25])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["simulated", "parallel"])
+def test_plain_python_finds_them_too(method):
+    found = replicates("python", method, 12)
+    assert_mean_is([MASS, np.log(2 * np.pi)], found)
+
+
+def test_one_run_in_plain_python_is_within_its_own_errors():
+    run = tp.sample(TARGETS["python"], initial=START, rng=1, tune=640, draws=640, chains=4, progress=False)
+    assert run.info.engine == "scalar (Python)"
+    assert run.path.has_two_legs
+    mass, evidence = run.expect(lambda x: x[..., 0] > 0), run.log_evidence()
+    assert abs(mass.value - MASS) < 5 * mass.standard_error < 0.5
+    assert abs(evidence.value - np.log(2 * np.pi)) < 5 * evidence.standard_error < 1.0
+
+
+def test_one_run_of_coupled_chains_is_within_its_own_errors():
+    run = tp.sample(
+        TARGETS["vector"], initial=START, method="parallel", rng=1, tune=960, draws=640, chains=2, progress=False
+    )
+    assert run.path.has_two_legs
+    mass, evidence = run.expect(lambda x: x[..., 0] > 0), run.log_evidence()
+    assert abs(mass.value - MASS) < 5 * mass.standard_error < 0.5
+    assert abs(evidence.value - np.log(2 * np.pi)) < 5 * evidence.standard_error < 1.0
+
+
+@cache
+def posterior(method, with_draws):
+    """Return (mean, log evidence) by replicate of N(2; x, 1) under N(0, 4) in each of two dimensions."""
+    import jax
+
+    def log_likelihood(x):
+        return -0.5 * jnp.sum((x - 2.0) ** 2) - jnp.log(2 * jnp.pi)
+
+    def log_prior(x):
+        return -0.125 * jnp.sum(x**2) - jnp.log(8 * jnp.pi)
+
+    draw = (lambda key: 2.0 * jax.random.normal(key, (2,))) if with_draws else None
+    target = tp.Target.from_likelihood(log_likelihood, log_prior, draw)
+    found = []
+    for i in range(24):
+        run = tp.sample(
+            target, initial=None if with_draws else np.zeros(2), method=method, rng=100 * SEED_OFFSET + i, tune=640,
+            draws=320, chains=8 if method == "simulated" else 2, progress=False,
+        )  # fmt: skip
+        assert run.path.has_two_legs
+        assert (run.path.legs[0].source == 1) == with_draws
+        found.append((*run.expect(lambda x: x).value, run.log_evidence().value))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("method", "with_draws"),
+    [
+        ("simulated", True),
+        pytest.param("parallel", True, marks=pytest.mark.long),
+        pytest.param("simulated", False, marks=pytest.mark.long),
+    ],
+)
+def test_a_prior_and_a_likelihood_give_the_posterior_and_its_evidence(method, with_draws):
+    truth = [1.6, 1.6, -np.log(2 * np.pi * 5.0) - 4.0 / 5.0]
+    assert_mean_is(truth, posterior(method, with_draws))
+    assert_mean_is_not([1.6, 1.6, truth[2] + 0.3], posterior(method, with_draws))
