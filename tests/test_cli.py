@@ -262,6 +262,7 @@ def test_the_options_of_sample_are_those_of_the_function():
     options = {parameter.name for parameter in command.params}
     otherwise = {"rng": "seed", "executor": "workers", "progress": "quiet"}
     of_python = {"until", "keep", "quantities", "sum_every", "devices"}  # functions, and objects of JAX
+    of_python |= {"reference"}  # an old name
     for name in inspect.signature(tp.sample).parameters:
         assert otherwise.get(name, name) in options or name in of_python, name
     assert {"output", "report", "kernel", "path", "checkpoint"} <= options

@@ -40,24 +40,24 @@ def test_control_other_draws_are_seen(tmp_path, monkeypatch):
     monkeypatch.setattr("zarr.codecs.Crc32cCodec", lambda: __import__("zarr").codecs.ZstdCodec())
     whole = run()
     whole.save(tmp_path / "run.zarr")
-    file = next((tmp_path / "run.zarr/energy").rglob("c/0/0"))
+    file = next((tmp_path / "run.zarr/terms").rglob("c/0/0/0"))
     good = arrays_of(whole)
-    wrong = good | {"energy": np.nextafter(good["energy"], 0.0)}
-    assert outcome(load, tmp_path / "run.zarr", wrong) == "silent: energy differs"
+    wrong = good | {"terms": np.nextafter(good["terms"], 0.0)}
+    assert outcome(load, tmp_path / "run.zarr", wrong) == "silent: terms differs"
     assert file.stat().st_size
 
 
 def test_a_flipped_bit_in_a_chunk_is_told_with_the_draws_before_it(tmp_path, monkeypatch, small_chunks):  # noqa: F811
     whole = run()
     whole.save(tmp_path / "run.zarr")
-    file = tmp_path / "run.zarr" / "energy" / "c" / "0" / "3"
+    file = tmp_path / "run.zarr" / "terms" / "c" / "0" / "3" / "0"
     data = bytearray(file.read_bytes())
     data[17] ^= 4
     file.write_bytes(data)
-    with pytest.raises(DamageError, match=r"energy/c/0/3 is damaged: .* The 150 draws of each chain") as told:
+    with pytest.raises(DamageError, match=r"terms/c/0/3/0 is damaged: .* The 150 draws of each chain") as told:
         tp.load(tmp_path / "run.zarr").expect(lambda x: x[..., 0])
     assert told.value.file == file
-    np.testing.assert_array_equal(told.value.draws.energy, whole.energy[:, :150])
+    np.testing.assert_array_equal(told.value.draws.terms, whole.terms[:, :150])
 
 
 def test_a_lost_chunk_is_not_a_chunk_of_zeros(tmp_path, small_chunks):  # noqa: F811
@@ -73,14 +73,14 @@ def test_a_lost_file_of_zarrs_removes_no_draws_and_is_written_again(tmp_path, mo
         stop_with_draws(patch, tmp_path / "run", 150)
         with pytest.raises(BaseException):  # noqa: B017, PT011 - stands for a kill
             run(kept)
-    for name in ("zarr.json", "energy/zarr.json"):
+    for name in ("zarr.json", "terms/zarr.json"):
         (tmp_path / "run/draws.zarr" / name).unlink()
     with pytest.raises(DamageError, match=r"zarr\.json is damaged: it is missing\. No draw is lost"):
         tp.load(tmp_path / "run")
-    chunks = sorted((tmp_path / "run/draws.zarr/energy/c").rglob("*"))
+    chunks = sorted((tmp_path / "run/draws.zarr/terms/c").rglob("*"))
     with pytest.warns(UserWarning, match="restored from about/record; no draw is lost"):
         resumed = run(kept)
-    assert set(chunks) <= set((tmp_path / "run/draws.zarr/energy/c").rglob("*"))
+    assert set(chunks) <= set((tmp_path / "run/draws.zarr/terms/c").rglob("*"))
     assert_same(run(), resumed)
 
 

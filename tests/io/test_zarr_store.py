@@ -103,6 +103,7 @@ import sys
 from pathlib import Path
 import tempering as tp
 import jax, zarr  # code does not count, only data
+import tempering.io.zarr_store, tempering.runs.sampling
 
 def peak():
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))

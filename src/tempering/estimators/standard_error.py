@@ -18,7 +18,7 @@ from tempering.estimators.arrays import Floats, Ints, slices
 
 # b >= 4 times the integrated autocorrelation time it implies; see tests/estimators/test_coverage.py
 TIMES_PER_BATCH = 4.0
-ENOUGH_CHAINS = 8  # whose spread is worth looking at
+ENOUGH_CHAINS = 16  # whose spread is worth looking at
 BEYOND_NOISE = 0.99  # quantile of the variance between chains that mix
 # a variance from fewer than ten batches is too noisy to divide by
 MINIMUM_BATCHES = 10

@@ -28,6 +28,8 @@ def write_probes(folder: Folder, trace: Trace) -> None:
     if values_at is None or not isinstance(values, np.ndarray) or (folder.path / PROBES).is_file():
         return
     flat = values.reshape(-1, values.shape[-1])
+    if not len(flat):  # all of them are in the store: the next record will do
+        return
     points = flat[np.unique(np.linspace(0, len(flat) - 1, MOST).astype(int))]
     folder.write_record(PROBES, {"values": values_at(points)}, [encode(points)])
 

@@ -124,6 +124,6 @@ def _try_traced(plan: Plan, summands: Summands) -> None:
             positions: Any = plan.layout.named
         else:
             pieces = vector.model_pieces(plan.target)
-            states = jax.eval_shape(pieces.start, jax.random.split(jax.random.key(0), 2))
+            states = jax.eval_shape(lambda keys: pieces.start(keys, ()), jax.random.split(jax.random.key(0), 2))
             recorded, positions = jax.eval_shape(jax.vmap(pieces.record), states), pieces.positions
         jax.eval_shape(summands.on_device(positions, 1), recorded)
