@@ -6,7 +6,7 @@ import pytest
 from exact_runs import exact_run
 from tempering.doors import tables
 from tempering.errors import InputError
-from tempering.report.notebook import diagnosis_html, evidence_html, run_html
+from tempering.runs.notebook import diagnosis_html, evidence_html, run_html
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,8 @@ class LabelSwitching:
     Examples
     --------
     >>> problem = label_switching()
-    >>> problem.mode_of(np.array([0.0, 5.0, -2.0, *np.zeros(6)]))  # the third mean is the least: order (2, 0, 1)
-    array(4)
+    >>> int(problem.mode_of(np.array([0.0, 5.0, -2.0, *np.zeros(6)])))  # the third mean is the least: order (2, 0, 1)
+    4
     """
 
     data: FloatArray

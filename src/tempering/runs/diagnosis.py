@@ -64,7 +64,7 @@ class Diagnosis:
     evidence_agrees: bool
 
     def _repr_html_(self) -> str:
-        from tempering.report.notebook import diagnosis_html
+        from tempering.runs.notebook import diagnosis_html
 
         return diagnosis_html(self)
 

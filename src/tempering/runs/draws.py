@@ -370,7 +370,7 @@ class TemperedDraws:
         return {name: np.shape(array)[2:] for name, array in self.values.items()}
 
     def _repr_html_(self) -> str:
-        from tempering.report.notebook import run_html
+        from tempering.runs.notebook import run_html
 
         return run_html(self)
 

@@ -43,7 +43,7 @@ class Evidence:
     disagreement: str = ""
 
     def _repr_html_(self) -> str:
-        from tempering.report.notebook import evidence_html
+        from tempering.runs.notebook import evidence_html
 
         return evidence_html(self)
 

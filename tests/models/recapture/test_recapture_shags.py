@@ -20,7 +20,8 @@ def some_draws(shift=0.0):
     model = rng.integers(0, 3, (4, 500, 3)).astype(np.int32)
     log_p = np.array([0.0, -11.0, -22.0]) + (1 - ladder.inverse_temperatures) * shift
     acceptance = np.full((*rung.shape, 1), np.nan, np.float32)
-    return TemperedDraws({"model": model}, rung, energy + shift, ladder, log_p, rung, acceptance)
+    others = {"log_pseudo_prior": log_p, "proposed": rung, "acceptance": acceptance}
+    return TemperedDraws.of_energies({"model": model}, rung, energy + shift, ladder, **others)
 
 
 def test_the_naive_sample_size_depends_on_the_constant_and_the_optimal_one_does_not():

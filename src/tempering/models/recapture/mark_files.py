@@ -65,7 +65,7 @@ def read_mark(
     --------
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "two.inp"
-    >>> _ = file.write_text("/* two groups */ 1100 5 2; 1010 1 -1;")
+    >>> _ = file.write_text("/* two groups */ 11000 5 2; 10100 1 -1;")
     >>> read_mark(file, groups=2).number
     array([ 5,  2,  1, -1])
     """
