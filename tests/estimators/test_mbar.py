@@ -16,6 +16,7 @@ def pymbar_on(log_density_kn, rung):
 
     Inside the context JAX is in double precision already: otherwise pymbar switches it for the whole process.
     """
+    before = jax.config.jax_enable_x64  # other packages, PyTensor among them, may have set it
     with warnings.catch_warnings(), jax.enable_x64(True):
         warnings.simplefilter("ignore")  # about its own options
         import pymbar
@@ -27,7 +28,7 @@ def pymbar_on(log_density_kn, rung):
         weights = np.empty_like(fit.weights())
         weights[order] = fit.weights()
         overlap = fit.compute_overlap()
-    assert not jax.config.jax_enable_x64
+    assert jax.config.jax_enable_x64 == before
     return -fit.f_k, result["Theta"], weights, overlap
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from samplers.enumeration import accept, choose, outcomes
+from rungs.enumeration import accept, choose, outcomes
 from tempering.informed import Moves
 
 
