@@ -78,7 +78,9 @@ def check_density(function: Callable[[Any], Any], position: Any) -> None:
 def _called(function: Callable[[Any], Any], position: Any) -> Any:
     """Call a user's function; what it raises where chains start is one sentence, with the error as its cause."""
     if isinstance(position, dict):  # engines hand over arrays, of no dimensions where a number was given
-        position = {name: np.asarray(value) for name, value in position.items()}
+        import jax
+
+        position = jax.tree.map(np.asarray, position)
     try:
         with np.errstate(all="ignore"):
             return function(position)
