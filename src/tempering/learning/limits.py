@@ -1,11 +1,12 @@
-"""The numbers that steer a tuned run, each with what it was measured on or where it comes from.
+"""The numbers that steer a tuned run, each with the reason for it.
 
-Problems used to choose a number are those of the tuning half of ``benchmarks/calibration``; the other half judges.
+Most are reasoned, not measured one by one: no sweep over their values has been made. Where one is to be chosen anew,
+the tuning half of ``benchmarks/calibration`` is for choosing, and the other half judges.
 """
 
 # Draws kept of one round for what is learnt from it: with those of two rounds before and of the pilot enough for a
-# mixture of 63 components in few dimensions, or a dense covariance in a hundred; three times as many took three times
-# as long to learn from, half a minute of processor time on the funnel in 10 dimensions.
+# mixture of 63 components in few dimensions, or a dense covariance in a hundred; the time
+# that a round's fits take grows with their number.
 DRAWS_OF_A_ROUND = 5_000
 # Rounds double in length: the last three hold seven eighths of all draws, and those before were out of equilibrium.
 ROUNDS_REMEMBERED = 3
