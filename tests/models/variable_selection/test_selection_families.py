@@ -6,7 +6,8 @@ from scipy import stats
 from scipy.special import expit
 
 from statistical import seeded_rng
-from tempering.models.variable_selection import VariableSelection
+from tempering.errors import InputError
+from tempering.models.variable_selection import Family, VariableSelection
 from tempering.models.variable_selection.families import FAMILIES, _terms
 
 NAMES = [name for name in FAMILIES if name != "gaussian"]
@@ -45,8 +46,9 @@ def log_density(name, y, eta):
 def fitted(name, **settings):
     x, y = data(name)
     trials = TRIALS if name == "binomial" else None
-    keywords = {"draws": 300, "tune": 100, "chains": 4, "random_state": 1} | settings
-    return VariableSelection(name, trials=trials, dispersion=DISPERSION, **keywords).fit(x, y)
+    sampling = {"draws": 300, "tune": 100, "chains": 4} | settings
+    family = Family(name, trials=trials, dispersion=DISPERSION)
+    return VariableSelection(family, sampling=sampling, random_state=1).fit(x, y)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -99,6 +101,25 @@ def test_the_chain_has_the_inclusion_probabilities_of_all_models(name):
     assert np.abs(wrong).max() > 8
     evidence = model.log_evidence()
     assert abs(evidence.value - np.logaddexp.reduce(log_posterior)) < 6 * evidence.standard_error
+
+
+def all_sets(problem):
+    """Return all sets of units and their probabilities under the problem's own marginal likelihoods."""
+    p = len(problem.units)
+    sets = [tuple(i for i in range(p) if row[i]) for row in np.ndindex(*(2,) * p)]
+    log_posterior = np.array([problem.log_prior(s) + problem.evaluate(s)[0] for s in sets])
+    return sets, np.exp(log_posterior - np.logaddexp.reduce(log_posterior))
+
+
+def test_a_look_at_three_flips_of_five_has_the_same_inclusion_probabilities():
+    model = fitted("poisson", draws=3000, tries=3)
+    sets, weight = all_sets(model.problem_)
+    truth = np.array([sum(w for s, w in zip(sets, weight, strict=True) if unit in s) for unit in range(5)])
+    error = np.maximum(model.inclusion_errors_, 1e-3)
+    assert np.abs((model.inclusion_probabilities_ - truth) / error).max() < 6
+    assert np.abs((model.inclusion_probabilities_ + 0.1 - truth) / error).max() > 8
+    with pytest.raises(InputError, match="leave tries out"):
+        VariableSelection(sampling={"tries": 3}).fit(*data("poisson"))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,7 +20,7 @@ NEWTON_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Family:
+class Distribution:
     """One distribution with its link: what responses it allows, its mean and variance."""
 
     code: int
@@ -48,14 +48,14 @@ def _is_share_of_trials(y: Floats, trials: Any) -> bool:
 
 
 FAMILIES = {
-    "gaussian": Family(-1, lambda y, trials: True, "numbers", lambda eta: eta),
-    "logistic": Family(LOGISTIC, _is_binary, "0 or 1", expit),
-    "probit": Family(PROBIT, _is_binary, "0 or 1", ndtr),
-    "binomial": Family(
+    "gaussian": Distribution(-1, lambda y, trials: True, "numbers", lambda eta: eta),
+    "logistic": Distribution(LOGISTIC, _is_binary, "0 or 1", expit),
+    "probit": Distribution(PROBIT, _is_binary, "0 or 1", ndtr),
+    "binomial": Distribution(
         LOGISTIC, _is_share_of_trials, "whole numbers up to the number of trials, which must be given", expit
     ),
-    "poisson": Family(POISSON, _is_count, "whole numbers of at least 0", np.exp),
-    "negative_binomial": Family(NEGATIVE_BINOMIAL, _is_count, "whole numbers of at least 0", np.exp),
+    "poisson": Distribution(POISSON, _is_count, "whole numbers of at least 0", np.exp),
+    "negative_binomial": Distribution(NEGATIVE_BINOMIAL, _is_count, "whole numbers of at least 0", np.exp),
 }
 
 
@@ -202,4 +202,4 @@ def laplace(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, be
     return here + log_prior - half
 
 
-__all__ = ["FAMILIES", "Family", "laplace", "log_constant"]
+__all__ = ["FAMILIES", "Distribution", "laplace", "log_constant"]
