@@ -4,7 +4,8 @@ An informed jump evaluates the marginal likelihood of every neighbour of a struc
 time of one set of ages, of one parameter. There is no closed form; the least that an approximation needs is the
 maximum of the likelihood, so that is what is timed, for the models that a fit finds most probable. Reversible jumps
 propose one neighbour with its values at a time. The last figure is the number of accepted jumps, at the target's own
-temperature, that they make in the time of one informed jump: above 1 the informed jump, though never rejected, is slower.
+temperature, that they make in the time of one informed jump: above 1 the informed jump, though never rejected, is
+slower.
 """
 
 import argparse

@@ -19,7 +19,7 @@ from tempering.informed.verdict import Verdict
 from tempering.models.variable_selection.chains import ChainPlan, run_chains, tuned_ladder
 from tempering.models.variable_selection.families import FAMILIES
 from tempering.models.variable_selection.general import fit_general, general_problem
-from tempering.models.variable_selection.parameters import NestedParameters, group_of, refuse
+from tempering.models.variable_selection.parameters import NestedParameters, group_of, naming_groups
 from tempering.models.variable_selection.posterior import FoundModel, posterior_of
 from tempering.models.variable_selection.priors import SizePrior, Slab
 from tempering.models.variable_selection.problem import LinearProblem
@@ -77,6 +77,7 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
     array([ True, False, False,  True, False, False])
     """
 
+    @naming_groups
     def __init__(
         self,
         family: str | Family | Mapping[str, Any] = "gaussian",
@@ -87,10 +88,7 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
         threshold: float = 0.5,
         n_jobs: int = 1,
         random_state: Any = None,
-        **moved: Any,
     ) -> None:
-        if moved:  # settings that belong to a group: say to which
-            refuse(moved)
         self.family = family
         self.prior = prior
         self.design = design

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import Any, NoReturn
+from functools import wraps
+from typing import Any, NoReturn, TypeVar, cast
 
 from sklearn.base import BaseEstimator
 
@@ -12,6 +14,7 @@ from tempering.errors import InputError
 from tempering.models.variable_selection.settings import Design, Family, Sampling, SelectionPrior
 
 GROUPS: dict[str, Any] = {"family": Family, "prior": SelectionPrior, "design": Design, "sampling": Sampling}
+Constructor = TypeVar("Constructor", bound=Callable[..., None])
 MOVED = {field.name: group for group, kind in GROUPS.items() for field in fields(kind) if field.name != "name"}
 
 
@@ -53,6 +56,20 @@ def refuse(settings: Mapping[str, Any]) -> NoReturn:
         f"VariableSelection has no parameter {', '.join(map(repr, settings))}. It has {', '.join(GROUPS)}, "
         "threshold, n_jobs and random_state."
     )
+
+
+def naming_groups(constructor: Constructor) -> Constructor:
+    """Let a constructor say to which group a setting belongs that is passed as a parameter of its own."""
+    known = inspect.signature(constructor).parameters
+
+    @wraps(constructor)
+    def checked(self: Any, *arguments: Any, **settings: Any) -> None:
+        unknown = {key: value for key, value in settings.items() if key not in known}
+        if unknown:
+            refuse(unknown)
+        constructor(self, *arguments, **settings)
+
+    return cast(Constructor, checked)
 
 
 class NestedParameters(BaseEstimator):  # type: ignore[misc]
