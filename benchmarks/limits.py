@@ -51,8 +51,7 @@ def row_of(name: str, records: Sequence[Record]) -> dict[str, Any]:
         kind: float(np.sqrt(np.mean([e[kind] ** 2 for e in each]))) if each and kind in each[0] else None
         for kind in BARS
     }
-    z = [max(float(np.max(np.abs(z_of(q)))) for q in record["quantities"]) for record in ended if record["quantities"]]
-    wrong = [not record["sound"] for record in ended]
+    z = [max((float(np.max(np.abs(z_of(q)))) for q in record["quantities"]), default=0.0) for record in ended]
     row = {
         "target": name,
         "what": problems.suite()[name].title,
@@ -60,7 +59,7 @@ def row_of(name: str, records: Sequence[Record]) -> dict[str, Any]:
         "not ended": len(records) - len(ended),
         **rms,
         "largest z": max(z, default=None),
-        "calls itself sound": len(wrong) - sum(wrong),
+        "calls itself sound": sum(bool(record["sound"]) for record in ended),
     }
     return row | {"why": why(row), "says": says(records), "sound, but far off": sum(
         record["sound"] and value > FAR for record, value in zip(ended, z, strict=True)
