@@ -8,7 +8,7 @@ from scipy.special import expit
 from statistical import seeded_rng
 from tempering.errors import InputError
 from tempering.models.variable_selection import Family, VariableSelection
-from tempering.models.variable_selection.families import FAMILIES, _terms
+from tempering.models.variable_selection.families import FAMILIES, _higher, _terms
 
 NAMES = [name for name in FAMILIES if name != "gaussian"]
 TRIALS, DISPERSION = 4.0, 2.5
@@ -60,6 +60,10 @@ def test_slopes_and_curvatures_are_those_of_the_log_density(name):
         above, below = (_terms(code, eta + d, y, trials, DISPERSION)[0] for d in (step, -step))
         assert slope == pytest.approx((above - below) / (2 * step), abs=1e-6)
         assert curvature == pytest.approx(-(above - 2 * value + below) / step**2, abs=1e-5)
+        third, fourth = _higher(code, eta, y, trials, DISPERSION)
+        above, below = (_terms(code, eta + d, y, trials, DISPERSION)[2] for d in (step, -step))
+        assert third == pytest.approx(-(above - below) / (2 * step), abs=1e-6)
+        assert fourth == pytest.approx(-(above - 2 * curvature + below) / step**2, abs=1e-5)
         other = _terms(code, eta + 1.0, y, trials, DISPERSION)[0]
         truth = log_density(name, y, eta + 1.0) - log_density(name, y, eta)
         assert other - value == pytest.approx(float(truth), abs=1e-9)
@@ -67,7 +71,7 @@ def test_slopes_and_curvatures_are_those_of_the_log_density(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_marginal_likelihood_is_near_that_of_quadrature(name):
-    """Two coefficients (intercept, one column): within 0.02 on 60 rows, where a wrong constant is off by far more."""
+    """Two coefficients (intercept, one column): within 0.002 on 60 rows, a tenth of the first order's error."""
     model = fitted(name)
     problem = model.problem_
     value, beta, tril = problem.evaluate((0,))
@@ -83,7 +87,7 @@ def test_the_marginal_likelihood_is_near_that_of_quadrature(name):
     log_grid += stats.norm.logpdf(a, scale=10.0)[:, None] + stats.norm.logpdf(b)
     grid = np.exp(log_grid - value)
     area = 0.25 * (high[0] - low[0]) * (high[1] - low[1])
-    assert abs(np.log(area * weights @ grid @ weights)) < 0.02
+    assert abs(np.log(area * weights @ grid @ weights)) < 0.002
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -126,7 +130,7 @@ def integrated(problem, name, model, nodes=9):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_inclusion_probabilities_are_near_those_of_numerical_integration_over_all_models(name):
-    """Four columns, 60 rows: Laplace's approximation moves no inclusion probability by more than .01."""
+    """Four columns, 60 rows: within .001. To the first order, Laplace's approximation is off by .01 (logistic)."""
     x, y = data(name, p=4)
     family = Family(name, trials=TRIALS if name == "binomial" else None, dispersion=DISPERSION)
     problem = (
@@ -136,7 +140,7 @@ def test_inclusion_probabilities_are_near_those_of_numerical_integration_over_al
     exact = np.array([problem.log_prior(s) + integrated(problem, name, s) for s in sets])
     exact = np.exp(exact - np.logaddexp.reduce(exact))
     inside = np.array([[unit in s for unit in range(4)] for s in sets])
-    assert np.abs(weight @ inside - exact @ inside).max() < 0.01
+    assert np.abs(weight @ inside - exact @ inside).max() < 0.001
     finer = integrated(problem, name, sets[-1], nodes=11)
     assert abs(finer - integrated(problem, name, sets[-1])) < 1e-4  # the quadrature itself
     without = np.array([problem.log_prior(s) + problem.evaluate(s)[0] + 0.5 * len(s) for s in sets])
