@@ -145,6 +145,7 @@ def test_more_columns_than_rows_and_a_g_prior_with_copies():
         ({"design": {"interactions": "cubes"}}, "interactions"),
         ({"design": {"groups": ["a"]}}, "label"),
         ({"family": "logistic"}, "0 or 1"),
+        ({"family": "binomial"}, "number of trials"),
         ({"draws": 500}, r"sampling=dict\(draws=500\)"),
         ({"slab": "g"}, r"prior=dict\(slab='g'\)"),
         ({"speed": 2}, "no parameter 'speed'"),

@@ -31,9 +31,15 @@ class Distribution:
     is_valid: Callable[[Floats, Any], bool]
     expected: str
     mean: Callable[[Floats], Floats]
+    needs_trials: bool = False
 
     def check(self, response: Floats, trials: Any) -> None:
         """Raise if a response is not one of this family."""
+        if trials is None and self.needs_trials:
+            raise InputError(
+                "A binomial response needs the number of trials: pass Family('binomial', trials=12), or one for each "
+                "row; --trials on the command line."
+            )
         if not self.is_valid(response, trials):
             raise InputError(f"The response must be {self.expected}, but it ranges from {response.min():g} "
                              f"to {response.max():g}. Choose another family.")  # fmt: skip
@@ -48,7 +54,7 @@ def _is_binary(y: Floats, trials: Any = None) -> bool:
 
 
 def _is_share_of_trials(y: Floats, trials: Any) -> bool:
-    return trials is not None and _is_count(y) and bool(np.all(y <= np.asarray(trials)))
+    return _is_count(y) and bool(np.all(y <= np.asarray(trials)))
 
 
 FAMILIES = {
@@ -56,7 +62,7 @@ FAMILIES = {
     "logistic": Distribution(LOGISTIC, _is_binary, "0 or 1", expit),
     "probit": Distribution(PROBIT, _is_binary, "0 or 1", ndtr),
     "binomial": Distribution(
-        LOGISTIC, _is_share_of_trials, "whole numbers up to the number of trials, which must be given", expit
+        LOGISTIC, _is_share_of_trials, "whole numbers up to the number of trials", expit, needs_trials=True
     ),
     "poisson": Distribution(POISSON, _is_count, "whole numbers of at least 0", np.exp),
     "negative_binomial": Distribution(NEGATIVE_BINOMIAL, _is_count, "whole numbers of at least 0", np.exp),
