@@ -62,18 +62,18 @@ def against_all_models(case: str, python: str, runs: int, draws: tuple[int, int]
     own = np.array([inclusion_of(run_one(problem, plan, seed, 0)) for seed in range(1, runs + 1)])
     other = runs_of_millipede(python, small, y, draws[1], draws[1] // 4, runs, expected=expected)
     theirs = np.array([row["pip"] for row in other])
+    is_open = (truth > 0.02) & (truth < 0.98)  # nearly sure ones have errors of long tails
     rows = []
     for name, found in (("tempering", own), ("millipede", theirs)):
         error = found.std(axis=0, ddof=1) / np.sqrt(runs)
-        t = np.abs(found.mean(axis=0) - truth) / np.maximum(error, 1e-12)
-        worst = int(np.argmax(np.where(error > 1e-9, t, 0.0)))
+        t = np.abs(found.mean(axis=0) - truth)[is_open] / error[is_open]
         rows.append(
             {
                 "case": case,
                 "what": f"{name} against all models of {SMALL} columns, {runs} runs",
                 "largest_difference": float(np.abs(found.mean(axis=0) - truth).max()),
-                "in_errors": float(t[worst]),
-                "by_chance": float(min(1.0, SMALL * 2 * stats.t.sf(t[worst], runs - 1))),
+                "in_errors": float(t.max()),
+                "by_chance": float(min(1.0, len(t) * 2 * stats.t.sf(t.max(), runs - 1))),
             }
         )
     return rows
