@@ -3,12 +3,13 @@
 `tp.sample` runs with its defaults and is compared with the truth. A target is listed where
 a run ended in an error or out of time, where errors are above .02 of a mass, .1 in log Z or .1 deviations of a mean
 (root mean square over runs of the largest of each kind), or where a run was off by more than four of its own standard
-errors; beside it stands what most runs said of themselves. The records are those of the calibration: with
+errors; beside it stands what the runs said of themselves. The records are those of the calibration: with
 ``--tables-only --records FILE`` its runs serve as well.
 """
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -27,6 +28,7 @@ from tempering import problems
 
 BARS = {"masses": 0.02, "log Z": 0.1, "means": 0.1}
 FAR = 4.0  # standard errors
+FIGURES = re.compile(r"[0-9][0-9.]*")
 FOLDER = Path(__file__).parents[1] / "build" / "benchmarks"  # not tracked
 Record = dict[str, Any]
 
@@ -78,11 +80,13 @@ def why(row: dict[str, Any]) -> str:
 
 
 def says(records: Sequence[Record]) -> str:
-    """Return the sentence that most runs said, or that they call themselves sound."""
-    sentences = Counter(
-        record["error"] if "error" in record else next(iter(record["sentences"]), "looks sound") for record in records
-    )
-    return sentences.most_common(1)[0][0]
+    """Return the complaint that is made most often, figures apart, or that runs look sound."""
+    complaints = [record.get("error") or next(iter(record["sentences"]), "") for record in records]
+    kinds = Counter(FIGURES.sub("#", text) for text in complaints if text)
+    if not kinds:
+        return "looks sound"
+    most = kinds.most_common(1)[0][0]
+    return next(text for text in complaints if FIGURES.sub("#", text) == most)
 
 
 def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
@@ -134,7 +138,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{row['target']:22} {row['why'] or 'works':40} {row['says'][:60]}")
     if options.json:
         facts = about(max((row["runs"] for row in rows), default=0), 0.0, 0.0)
-        facts = {key: facts[key] for key in ("machine", "python", "date", "seeds")} | {
+        facts = {key: facts[key] for key in ("date", "seeds")} | {
             "arguments of the call": options.options or "defaults",
             "targets": len(rows),
             "that work": sum(not row["why"] for row in rows),

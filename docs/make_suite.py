@@ -97,7 +97,7 @@ def write_limits(results: Path, path: Path) -> None:
         f"{len(rows) - len(bad)} of them work. Errors are root mean squares over the runs.",
         "",
         "| target | what is wrong | error of masses | of log Z | of means, in deviations | largest z | "
-        "calls itself sound | what most runs say |",
+        "calls itself sound | its complaint otherwise |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for row in bad:
