@@ -260,10 +260,11 @@ def test_the_options_of_sample_are_those_of_the_function():
 
     command = typer.main.get_command(cli.app).commands["sample"]
     options = {parameter.name for parameter in command.params}
-    otherwise = {"rng": "seed", "executor": "workers", "progress": "quiet"}
-    of_python = {"until", "keep", "quantities", "sum_every", "devices"}  # functions, and objects of JAX
-    of_python |= {"reference"}  # an old name
-    for name in inspect.signature(tp.sample).parameters:
+    otherwise = {"rng": "seed", "executor": "workers", "progress": "quiet", "iterations": "tune"}
+    of_python = {"until", "keep", "devices"}  # functions, and objects of JAX
+    of_python |= {"tuning", "execution", "moved"}  # values made of options, and earlier names
+    groups = (tp.sample, tp.Tuning, tp.Execution)
+    for name in [name for group in groups for name in inspect.signature(group).parameters]:
         assert otherwise.get(name, name) in options or name in of_python, name
     assert {"output", "report", "kernel", "path", "checkpoint"} <= options
 

@@ -147,7 +147,14 @@ def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
 
 
 def test_workers_make_the_same_draws(folder, tmp_path):
-    options = {"initial": np.array(0.0), "ladder": [1, 0.5], "draws": 64, "tune": 64, "chains": 2, "rng": 4}
+    options = {
+        "initial": np.array(0.0),
+        "ladder": [1, 0.5],
+        "draws": 64,
+        "tuning": tp.Tuning(64),
+        "chains": 2,
+        "rng": 4,
+    }
     where = f"{folder}/user_model.py:log_density"
     alone = sample_file(where, tmp_path / "a.zarr", progress=False, **options)
     shared = sample_file(where, tmp_path / "b.zarr", progress=False, workers=1, **options)
@@ -157,7 +164,14 @@ def test_workers_make_the_same_draws(folder, tmp_path):
 
 
 def test_the_run_is_the_one_that_sample_gives(folder, tmp_path):
-    options = {"initial": np.array(0.0), "ladder": [1, 0.5], "draws": 200, "tune": 64, "chains": 2, "rng": 4}
+    options = {
+        "initial": np.array(0.0),
+        "ladder": [1, 0.5],
+        "draws": 200,
+        "tuning": tp.Tuning(64),
+        "chains": 2,
+        "rng": 4,
+    }
     where = f"{folder}/user_model.py:log_density"
     sample_file(where, tmp_path / "run.zarr", progress=False, **options)
     own = tp.sample(tp.Target(lambda x: -0.5 * (x - 3.0) ** 2), progress=False, **options)

@@ -169,8 +169,12 @@ def sample(
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,
     engine: Annotated[str, typer.Option(help="auto, vector or scalar.")] = "auto",
     rung_moves: Annotated[str | None, typer.Option(help="How chains move between rungs.")] = None,
-    pseudo_prior: Annotated[str, typer.Option(help="How the weights of the rungs are learnt, or their logs.")] = "mbar",
-    objective: Annotated[str, typer.Option(help="What a tuned ladder is best at: hybrid, barrier or ess.")] = "hybrid",
+    pseudo_prior: Annotated[
+        str | None, typer.Option(help="With a ladder: how the weights of the rungs are learnt, or their logs.")
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option(help="What to optimise when the ladder is tuned: hybrid, barrier or ess.")
+    ] = None,
     path: Annotated[
         str | None, typer.Option(help="two_legs, powers, prior, reference, or MODULE:NAME of your own reference.")
     ] = None,
@@ -180,6 +184,7 @@ def sample(
 ) -> None:
     """Sample the target of a file of yours; write the run and a page about it."""
     from tempering.cli import user_files as files
+    from tempering.runs.options import Execution, Method, Tuning
 
     quiet = quiet or ctx.obj
     page = report if report is not None else output.with_suffix(".html")
@@ -187,10 +192,10 @@ def sample(
     try:
         run = files.sample_file(
             target, output, page, workers=workers, initial=files.parse_position(initial),
-            ladder=files.parse_ladder(ladder), method=method, kernel=files.parse_kernel(kernel), draws=draws, tune=tune,
-            chains=chains, rng=seed, engine=engine, rung_moves=rung_moves,
-            pseudo_prior=files.parse_pseudo_prior(pseudo_prior), objective=objective,
-            path=files.parse_path(path), checkpoint=checkpoint, progress=not quiet,
+            ladder=files.parse_ladder(ladder), method=Method(method, rung_moves or ""),
+            kernel=files.parse_kernel(kernel), draws=draws, chains=chains, rng=seed, path=files.parse_path(path),
+            tuning=Tuning(tune, objective, files.parse_pseudo_prior(pseudo_prior)),
+            execution=Execution(engine=engine, checkpoint=checkpoint), progress=not quiet,
         )  # fmt: skip
     except KeyboardInterrupt as stop:  # while tuning; later the run returns what there is
         typer.echo(f"tempering: {stop or 'Stopped.'}", err=True)

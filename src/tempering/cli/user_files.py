@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import traceback
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -20,6 +21,7 @@ from tempering.execution.workers import processes_or_none
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
+    from tempering.runs.options import Execution
 
 KERNELS = {
     "random_walk": "RandomWalk",
@@ -33,7 +35,13 @@ BLACKJAX_KERNELS = ("mala", "barker", "nuts")
 
 
 def sample_file(
-    where: str, run: str | Path, report: str | Path | None = None, *, workers: int | None = None, **options: Any
+    where: str,
+    run: str | Path,
+    report: str | Path | None = None,
+    *,
+    workers: int | None = None,
+    execution: Execution | None = None,
+    **options: Any,
 ) -> TemperedDraws:
     """Sample the target of a user's file, and write the run and a page about it.
 
@@ -47,16 +55,20 @@ def sample_file(
         Where the page goes; none is written without it.
     workers : int, optional
         Processes to share the chains among; the draws are the same for any number of them.
+    execution : Execution, optional
+        The engine and the checkpoint; the executor is made for ``workers``.
     **options
-        Those of `tempering.sample`.
+        The others of `tempering.sample`.
     """
     from tempering.io.zarr_store import save
     from tempering.report.page import write_report
+    from tempering.runs.options import Execution
     from tempering.runs.sampling import sample
 
     target = find_target(where)
     with processes_or_none(workers) as executor:
-        draws: TemperedDraws = sample(target, executor=executor, **options)
+        here = replace(execution or Execution(), executor=executor)
+        draws: TemperedDraws = sample(target, execution=here, **options)
     save(draws, run)
     if report is not None:
         write_report(draws, report, title=where)
@@ -196,10 +208,12 @@ def parse_path(text: str | None) -> Any:
     raise InputError(f"A path must be {', '.join(PATHS)} or MODULE:NAME of your own, but got {text!r}. Choose one.")
 
 
-def parse_pseudo_prior(text: str) -> Any:
+def parse_pseudo_prior(text: str | None) -> Any:
     """Read how the pseudo-prior is learnt, or its logs, separated by commas."""
+    if text is None:
+        return None
     try:
-        return np.array([float(part) for part in text.split(",")])
+        return [float(part) for part in text.split(",")]
     except ValueError:
         return text
 

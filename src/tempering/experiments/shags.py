@@ -29,6 +29,7 @@ from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import Structure
 from tempering.path.ladder import Ladder
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.options import Execution, Tuning
 from tempering.runs.sampling import sample
 
 if TYPE_CHECKING:
@@ -155,8 +156,9 @@ def sample_groups(
 
     def one(group: int) -> TemperedDraws:
         draws = sample(
-            model, ladder=LADDER, draws=per_chain, tune=0, chains=sizes[group], rng=rng + group,
-            pseudo_prior=log_pseudo_prior, executor=executor, checkpoint=within(checkpoint, f"group {group}"),
+            model, ladder=LADDER, draws=per_chain, chains=sizes[group], rng=rng + group,
+            tuning=Tuning(0, pseudo_prior=log_pseudo_prior),
+            execution=Execution(executor=executor, checkpoint=within(checkpoint, f"group {group}")),
             progress=progress and group == 0,
         )  # fmt: skip
         kept = without_first(draws, int(DISCARDED * per_chain))

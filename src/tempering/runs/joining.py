@@ -38,7 +38,8 @@ def join(runs: Sequence[TemperedDraws], along: str = "draws") -> TemperedDraws:
     --------
     >>> import tempering as tp
     >>> target = tp.Target(lambda x: -0.5 * (x - 3.0) ** 2)
-    >>> run = tp.sample(target, initial=0.0, ladder=[1, 0.5], draws=200, tune=320, rng=1, keep="rounds", progress=False)
+    >>> run = tp.sample(target, initial=0.0, ladder=[1, 0.5], draws=200,
+    ...                 tuning=tp.Tuning(320), rng=1, keep="rounds", progress=False)
     >>> whole = tp.join([*run.rounds, run])
     >>> whole.n_draws > run.n_draws
     True

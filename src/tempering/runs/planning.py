@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,10 @@ from tempering.errors import SamplerError, TargetError
 from tempering.kernels.composite import checked, leaves
 from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.random_walk import RandomWalk
-from tempering.learning.pseudo_prior import check_method
-from tempering.path import Ladder, Leg, Path
+from tempering.path import Ladder
 from tempering.randomness import seed_of
+from tempering.runs.options import Method
+from tempering.runs.plan import Plan
 from tempering.runs.starts import draw_from_base, inside_or_prior, with_reference
 from tempering.target import Target
 from tempering.target.checks import check_target
@@ -23,83 +23,13 @@ from tempering.target.gradients import gradient_of
 from tempering.target.layout import Layout
 from tempering.target.starting import starting_points
 
-RUNG_MOVES = {
-    "simulated": ("lifted", "neighbour"),
-    "parallel": ("non_reversible", "even_odd", "random"),
-    "sequential": ("none",),
-}
 CHAINS = {
     "vector": {"simulated": 32, "parallel": 4, "sequential": 8},
     "scalar": {"simulated": 8, "parallel": 2, "sequential": 8},
 }
 GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
 LEAPFROG_STEPS = 4
-
-
 PATHS = ("two_legs", "powers", "prior", "reference")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a run is made of, once every default has been filled in."""
-
-    target: Any
-    layout: Layout | None  # None: a model object, which records what it likes
-    kernel: Any
-    ladder: Ladder | None  # None: to be tuned
-    path: str  # one of `PATHS`; "reference": the target has one at k = 0
-    method: str
-    rung_moves: str
-    engine: str
-    n_chains: int
-    seed: int
-    starts: tuple[Any, ...]  # empty: drawn from the prior
-    example: Any = None  # a position, for its shape
-    keep_rounds: bool = False  # whether the draws of the tuning rounds are kept
-    execution: Any = None  # by whom it is carried out: `tempering.execution.context.Execution`
-
-    @property
-    def leaves(self) -> tuple[Any, ...]:
-        """The simple kernels that are tuned."""
-        return leaves(self.kernel) if self.kernel is not None else ()
-
-    @property
-    def in_words(self) -> str:
-        """One line about method, engine, chains and kernel."""
-        what = self.kernel if self.kernel is not None else type(self.target).__name__
-        return f"{self.method} on the {self.engine} engine, {self.n_chains} chains, {what!r}"
-
-    @property
-    def is_powered(self) -> bool:
-        """Whether the whole density is raised to powers on one leg."""
-        return isinstance(self.target, Target) and self.path == "powers"
-
-    @property
-    def has_base(self) -> bool:
-        """Whether one leg can reach k = 0: a base under a likelihood, or a model that can sample its reference."""
-        if isinstance(self.target, Target):
-            return self.path in ("prior", "reference")
-        return callable(getattr(self.target, "sample_reference", None))
-
-    @property
-    def can_redraw(self) -> bool:
-        """Whether the base can be drawn from exactly, so that runs split into tours."""
-        if not isinstance(self.target, Target):
-            return self.has_base
-        if self.engine == "scalar":
-            from tempering.engines.scalar_pieces import can_draw_base
-
-            assert self.layout is not None
-            return can_draw_base(self.target, self.layout)
-        return self.target.sample_base is not None
-
-    def path_of(self, ladder: Ladder) -> Path:
-        """Return the path of one leg with a ladder."""
-        if not isinstance(self.target, Target) or self.target.base is None:
-            return Path.powers(ladder)
-        if self.path == "powers":
-            return Path([1.0, 1.0], [Leg("powers", np.zeros(2), ladder)], ("log likelihood", "log prior"))
-        return Path.from_base(ladder, can_draw=self.can_redraw)
 
 
 def make_plan(
@@ -108,30 +38,28 @@ def make_plan(
     initial: Any,
     ladder: Ladder | Sequence[float] | None,
     path: Any,
-    method: str,
+    method: Method,
     kernel: Any,
     chains: int | None,
     rng: np.random.Generator | int | None,
     engine: str,
-    rung_moves: str | None,
-    keep: str,
+    keeps_sums: bool,
 ) -> Plan:
     """Check the arguments of `tempering.sample` and fill in the defaults."""
-    moves = _rung_moves(method, rung_moves)
     steps = ladder if isinstance(ladder, Ladder) or ladder is None else Ladder(ladder)
     seed = seed_of(rng)
     if not isinstance(target, Target):
         _check_model(target)
         name = _engine_of_model(target, engine)
-        n_chains = chains if chains is not None else CHAINS[name][method]
-        return Plan(target, None, None, steps, "powers", method, moves, name, n_chains, seed, ())
+        n_chains = chains if chains is not None else CHAINS[name][method.name]
+        return Plan(target, None, None, steps, "powers", method.name, method.rung_moves, name, n_chains, seed, ())
     starts = starting_points(initial, target)
     check_target(target, starts)
     example = starts[0] if starts else draw_from_base(target, seed)
     layout = Layout.of(example)
     starts = inside_or_prior(target, layout, starts)
     given = path
-    path = _path_named(path, target, has_ladder=steps is not None, keep=keep)
+    path = _path_named(path, target, has_ladder=steps is not None, keeps_sums=keeps_sums)
     if path == "reference":
         target, path = with_reference(target, given, layout, starts or (example,), seed)
     if steps is not None:
@@ -140,15 +68,17 @@ def make_plan(
     kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
     if path == "two_legs" and any(getattr(leaf, "checks_base", False) for leaf in leaves(kernel)):
         path = "prior"  # a kernel made for one prior can only be run along it
-    n_chains = chains if chains is not None else CHAINS[name][method]
-    return Plan(target, layout, kernel, steps, path, method, moves, name, n_chains, seed, starts, example)
+    n_chains = chains if chains is not None else CHAINS[name][method.name]
+    return Plan(
+        target, layout, kernel, steps, path, method.name, method.rung_moves, name, n_chains, seed, starts, example
+    )
 
 
-def _path_named(path: Any, target: Target, *, has_ladder: bool, keep: str) -> str:
+def _path_named(path: Any, target: Target, *, has_ladder: bool, keeps_sums: bool) -> str:
     """Return which path is meant; by default two legs where the ladder is ours to choose, else the target's own."""
     own = "powers" if target.base is None else "prior"
     if path is None:
-        return own if has_ladder or keep == "sums" else "two_legs"
+        return own if has_ladder or keeps_sums else "two_legs"
     if not isinstance(path, str):
         return "reference"
     if path not in PATHS:
@@ -158,9 +88,9 @@ def _path_named(path: Any, target: Target, *, has_ladder: bool, keep: str) -> st
             "path='prior' needs a prior, but this target is one log density. Write Target.from_likelihood, or leave "
             "path out."
         )
-    if path == "two_legs" and (has_ladder or keep == "sums"):
+    if path == "two_legs" and (has_ladder or keeps_sums):
         raise SamplerError(
-            "path='two_legs' chooses its own ladders and keeps draws, but a ladder or keep='sums' was given. Leave "
+            "path='two_legs' chooses its own ladders and keeps draws, but a ladder or keep=Sums(...) was given. Leave "
             "path out, or leave those out."
         )
     return path
@@ -199,44 +129,18 @@ def _has_gradient(target: Target, layout: Layout, example: Any) -> bool:
 def first_log_pseudo_prior(pseudo_prior: str | NDArray[np.float64], ladder: Ladder) -> NDArray[np.float64]:
     """Return the user's log pseudo-prior, or a flat one to be learnt from."""
     if isinstance(pseudo_prior, str):
-        check_method(pseudo_prior)
         return np.zeros(len(ladder))
-    log_p = np.array(pseudo_prior, dtype=float)
-    if log_p.shape != (len(ladder),) or not np.all(np.isfinite(log_p)):
+    if pseudo_prior.shape != (len(ladder),):
         raise SamplerError(
-            f"pseudo_prior must hold one finite log value for each of the {len(ladder)} rungs, but has shape "
-            f"{log_p.shape}. "
-            "Pass logs, or leave it out to have it learnt."
+            f"pseudo_prior must hold one log value for each of the {len(ladder)} rungs, but has {len(pseudo_prior)}. "
+            "Leave it out to have it learnt."
         )
-    return log_p
-
-
-def check_counts(**counts: int | None) -> None:
-    """Refuse numbers of draws or chains that are not whole and positive; tuning may be left out."""
-    for name, count in counts.items():
-        least = 0 if name == "tune" else 1
-        is_whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-        if count is not None and not (is_whole and count >= least):
-            raise SamplerError(
-                f"{name} must be a whole number of at least {least}, but got {count!r}. Leave it out for the default."
-            )
-
-
-def _rung_moves(method: str, rung_moves: str | None) -> str:
-    if method not in RUNG_MOVES:
-        raise SamplerError(f"method must be one of {sorted(RUNG_MOVES)}, but got {method!r}.")
-    moves = rung_moves if rung_moves is not None else RUNG_MOVES[method][0]
-    if moves not in RUNG_MOVES[method]:
-        raise SamplerError(
-            f"rung_moves of the method {method!r} must be one of {RUNG_MOVES[method]}, but got {moves!r}."
-        )
-    return moves
+    return pseudo_prior
 
 
 def _engine_of_target(target: Target, layout: Layout, position: Any, engine: str) -> str:
     from tempering.engines.scalar_pieces import is_numba
 
-    _check_engine(engine)
     if engine != "auto":
         return engine
     if is_numba(target.energy):
@@ -248,7 +152,6 @@ def _engine_of_target(target: Target, layout: Layout, position: Any, engine: str
 
 def _engine_of_model(model: Any, engine: str) -> str:
     """Take the engine a model names, or the one its step can run on."""
-    _check_engine(engine)
     if engine != "auto":
         return engine
     if getattr(model, "engine", None) in CHAINS:
@@ -266,11 +169,6 @@ def _engine_of_model(model: Any, engine: str) -> str:
     except Exception:  # a model in plain Python may fail in any way of its own
         return "scalar"
     return "vector"
-
-
-def _check_engine(engine: str) -> None:
-    if engine not in ("auto", *CHAINS):
-        raise SamplerError(f"engine must be 'auto', 'vector' or 'scalar', but got {engine!r}.")
 
 
 def _check_model(model: Any) -> None:

@@ -73,7 +73,7 @@ class TemperedSums:
 
     @property
     def n_summed(self) -> int:
-        """Draws that were summed, of all chains: fewer than there were where ``sum_every`` is more than one."""
+        """Draws that were summed, of all chains: fewer than there were if ``Sums.every`` is more than one."""
         return int(self.visits.sum())
 
     @property
@@ -200,7 +200,7 @@ class TemperedSums:
         found = load_sums(Path(path))[0] if is_of_sums(Path(path)) else None
         if found is None:
             raise CheckpointError(
-                f"{path} must be the checkpoint of a run with keep='sums' that has written some, but it is not. Check "
+                f"{path} is not the checkpoint of a run with keep=Sums(...), or nothing was written to it yet. Check "
                 "the path, or let the run go on for a while."
             )
         return found
