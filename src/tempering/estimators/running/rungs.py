@@ -244,7 +244,7 @@ class RunningRungs:
         self._check_alike(other)
         if self.bins != other.bins or not self.quantities.same_as(other.quantities):
             raise EstimatorError(
-                f"Stretches of one run must be in the same bins and units, but the bins are {self.bins} and "
+                f"Blocks of one run must have the same bins and units, but the bins are {self.bins} and "
                 f"{other.bins}. Pass bins=first.bins, quantities=first.quantities."
             )
 
