@@ -86,7 +86,7 @@ def _checked(runs: Sequence[TemperedDraws], along: str) -> int:
     if along not in AXES:
         raise EstimatorError(f"along must be one of {tuple(AXES)}, but got {along!r}.")
     if not runs:
-        raise EstimatorError("join needs one run or more, but got none. Pass [*run.rounds, run].")
+        raise EstimatorError("join needs at least one run, but got none. Pass [*run.rounds, run].")
     first = runs[0]
     for run in runs[1:]:
         if set(run.values) != set(first.values) or run.is_powered != first.is_powered:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ class Plan:
     layout: Layout | None  # None: a model object, which records what it likes
     kernel: Any
     ladder: Ladder | None  # None: to be tuned
-    path: str  # one of `PATHS` in `tempering.runs.planning`; "reference": the target has one at k = 0
+    path: str  # one of `PATHS`; "reference": the target has one at k = 0
     method: str
     rung_moves: str
     engine: str
@@ -52,7 +53,7 @@ class Plan:
     def has_base(self) -> bool:
         """Whether one leg can reach k = 0: a base under a likelihood, or a model that can sample its reference."""
         if isinstance(self.target, Target):
-            return self.path in ("prior", "reference")
+            return self.path in ONE_LEG and ONE_LEG[self.path].reaches_base
         return callable(getattr(self.target, "sample_reference", None))
 
     @property
@@ -69,8 +70,30 @@ class Plan:
 
     def path_of(self, ladder: Ladder) -> Path:
         """Return the path of one leg with a ladder."""
-        if not isinstance(self.target, Target) or self.target.base is None:
-            return Path.powers(ladder)
-        if self.path == "powers":
-            return Path([1.0, 1.0], [Leg("powers", np.zeros(2), ladder)], ("log likelihood", "log prior"))
-        return Path.from_base(ladder, can_draw=self.can_redraw)
+        return ONE_LEG[self.path].of(self, ladder)
+
+
+class OneLeg(NamedTuple):
+    """A path of one leg: a row of `ONE_LEG`."""
+
+    of: Callable[[Plan, Ladder], Path]
+    needs_base: bool = False  # a prior, or a reference: something that stands under what is tempered
+    reaches_base: bool = False  # whether the leg may end at k = 0
+
+
+def _powers(plan: Plan, ladder: Ladder) -> Path:
+    if not isinstance(plan.target, Target) or plan.target.base is None:
+        return Path.powers(ladder)
+    return Path([1.0, 1.0], [Leg("powers", np.zeros(2), ladder)], ("log likelihood", "log prior"))
+
+
+def _from_base(plan: Plan, ladder: Ladder) -> Path:
+    return Path.from_base(ladder, can_draw=plan.can_redraw)
+
+
+ONE_LEG = {  # by the name that `tempering.sample` takes; a row is all that a new path of one leg needs
+    "powers": OneLeg(_powers),
+    "prior": OneLeg(_from_base, needs_base=True, reaches_base=True),
+    "reference": OneLeg(_from_base, reaches_base=True),  # the base is made: `tempering.runs.starts.with_reference`
+}
+PATHS = ("two_legs", *ONE_LEG)

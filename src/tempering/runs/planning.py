@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from tempering.errors import SamplerError, TargetError
 from tempering.kernels.composite import checked, leaves
 from tempering.kernels.hamiltonian import Hamiltonian
+from tempering.kernels.kernel import trait
 from tempering.kernels.random_walk import RandomWalk
 from tempering.path import Ladder
 from tempering.randomness import seed_of
 from tempering.runs.options import Method
-from tempering.runs.plan import Plan
+from tempering.runs.plan import ONE_LEG, PATHS, Plan
 from tempering.runs.starts import draw_from_base, inside_or_prior, with_reference
 from tempering.target import Target
 from tempering.target.checks import check_target
@@ -29,7 +30,6 @@ CHAINS = {
 }
 GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
 LEAPFROG_STEPS = 4
-PATHS = ("two_legs", "powers", "prior", "reference")
 
 
 def make_plan(
@@ -66,7 +66,7 @@ def make_plan(
         target.check_ladder(steps)
     name = _engine_of_target(target, layout, example, engine)
     kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
-    if path == "two_legs" and any(getattr(leaf, "checks_base", False) for leaf in leaves(kernel)):
+    if path == "two_legs" and any(trait(leaf, "checks_base") for leaf in leaves(kernel)):
         path = "prior"  # a kernel made for one prior can only be run along it
     n_chains = chains if chains is not None else CHAINS[name][method.name]
     return Plan(
@@ -83,9 +83,9 @@ def _path_named(path: Any, target: Target, *, has_ladder: bool, keeps_sums: bool
         return "reference"
     if path not in PATHS:
         raise SamplerError(f"path must be one of {PATHS}, or an object with log_density and sample, but got {path!r}.")
-    if path == "prior" and target.base is None:
+    if path in ONE_LEG and ONE_LEG[path].needs_base and target.base is None:
         raise SamplerError(
-            "path='prior' needs a prior, but this target is one log density. Write Target.from_likelihood, or leave "
+            f"path={path!r} needs a prior, but this target is one log density. Write Target.from_likelihood, or leave "
             "path out."
         )
     if path == "two_legs" and (has_ladder or keeps_sums):
@@ -104,11 +104,6 @@ def default_kernel(target: Target, layout: Layout, example: Any, engine: str) ->
         functions = [f for f in (target.base, target.energy) if f is not None]
         return Hamiltonian() if all(gradient_of(f) for f in functions) else RandomWalk()
     return Hamiltonian(LEAPFROG_STEPS) if _has_gradient(target, layout, example) else RandomWalk()
-
-
-def calls_of_a_move(kernel: Any) -> int:
-    """Return how many evaluations of the density, with or without a gradient, a move of a kernel takes."""
-    return kernel.n_steps + 2 if isinstance(kernel, Hamiltonian) else 1
 
 
 def _has_gradient(target: Target, layout: Layout, example: Any) -> bool:
@@ -174,7 +169,7 @@ def _engine_of_model(model: Any, engine: str) -> str:
 def _check_model(model: Any) -> None:
     if isinstance(model, type):
         raise TargetError(
-            f"A target is a tempering.Target or a model object, but got the class {model.__name__}. Make one of it: "
+            f"A target is a tempering.Target or a model object, but got the class {model.__name__}. Write "
             f"{model.__name__}(...)."
         )
     missing = [name for name in ("initial", "step", "energy", "record") if not callable(getattr(model, name, None))]

@@ -70,9 +70,10 @@ def inside_or_prior(target: Target, layout: Layout, starts: tuple[Any, ...]) -> 
     inside = tuple(start for start in starts if _is_inside(target, layout, layout.flatten(start)))
     if len(inside) < len(starts):
         outside = next(start for start in starts if not any(start is kept for kept in inside))
-        instead = "The prior is drawn from" if not inside else "The others are taken"
+        instead = "draws of the prior" if not inside else "the remaining points"
         warnings.warn(
-            f"A chain must start inside the support, but the log density is -inf at {outside}. {instead} instead.",
+            f"A chain must start inside the support, but the log density is -inf at {outside}. Starting from "
+            f"{instead}.",
             UserWarning,
             stacklevel=4,
         )
@@ -99,5 +100,12 @@ def draw_from_base(target: Target, seed: int) -> Any:
     try:
         with jax.enable_x64(True):
             return jax.tree.map(np.asarray, target.sample_base(jax.random.key(seed)))
-    except (TypeError, AttributeError, ValueError):
-        return target.sample_base(stream(seed, EXAMPLE_STREAM))
+    except (TypeError, AttributeError, ValueError) as by_key:
+        try:
+            return target.sample_base(stream(seed, EXAMPLE_STREAM))
+        except Exception as by_generator:
+            raise TargetError(
+                "sample_prior must take a JAX key or a NumPy Generator, but with a key it raised "
+                f"{type(by_key).__name__}: {by_key}, and with a Generator {type(by_generator).__name__}: "
+                f"{by_generator}."
+            ) from by_key
