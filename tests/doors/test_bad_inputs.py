@@ -9,13 +9,14 @@ from scipy import stats
 
 import tempering as tp
 from tempering import prior
-from tempering.cli.user_files import find_target, parse_kernel, parse_ladder, parse_path, parse_position
+from tempering.cli.user_files import find_target, parse_kernel, parse_path, parse_position
 from tempering.doors import emcee, foreign, ptemcee
 from tempering.doors.bridgestan import target_of_stan
 from tempering.doors.csv_draws import combine_csv
 from tempering.doors.numpyro import TemperedSampler, target_from_numpyro
 from tempering.doors.pymc import target_from_pymc
 from tempering.errors import TemperingError
+from tempering.path.ladder import parse_ladder
 from tempering.target.batched import Batched
 
 

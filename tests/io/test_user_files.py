@@ -7,7 +7,6 @@ import tempering as tp
 from tempering.cli.user_files import (
     find_target,
     parse_kernel,
-    parse_ladder,
     parse_path,
     parse_position,
     parse_pseudo_prior,
@@ -15,6 +14,7 @@ from tempering.cli.user_files import (
 )
 from tempering.errors import InputError, SamplerError
 from tempering.io.zarr_store import load
+from tempering.path.ladder import parse_ladder
 
 FILE = """
 import beside
@@ -85,8 +85,8 @@ def test_a_pymc_model_is_taken_as_one(folder):
     ("name", "message"),
     [
         ("user_model.py", "must be given as MODULE:FUNCTION"),
-        ("user_model.py:missing", "must have 'missing', but it has Gradient, build, from_stan"),
-        ("nothing.py:f", "must be a file, but there is none"),
+        ("user_model.py:missing", "has no 'missing'; it has Gradient, build, from_stan"),
+        ("nothing.py:f", "There is no file nothing.py"),
         ("user_model.py:number", "but it gave int. Return tempering.Target"),
         ("user_model.py:SHIFT", "but it gave float"),
     ],
@@ -98,7 +98,7 @@ def test_mistakes_are_named(folder, monkeypatch, name, message):
 
 
 def test_a_module_that_is_not_there_is_named():
-    with pytest.raises(InputError, match="There must be a module 'no_such_thing'"):
+    with pytest.raises(InputError, match="The module 'no_such_thing' cannot be imported"):
         find_target("no_such_thing:f")
 
 

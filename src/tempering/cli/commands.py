@@ -184,6 +184,7 @@ def sample(
 ) -> None:
     """Sample the target of a file of yours; write the run and a page about it."""
     from tempering.cli import user_files as files
+    from tempering.path.ladder import parse_ladder
     from tempering.runs.options import Execution, Method, Tuning
 
     quiet = quiet or ctx.obj
@@ -192,7 +193,7 @@ def sample(
     try:
         run = files.sample_file(
             target, output, page, workers=workers, initial=files.parse_position(initial),
-            ladder=files.parse_ladder(ladder), method=Method(method, rung_moves or ""),
+            ladder=parse_ladder(ladder), method=Method(method, rung_moves or ""),
             kernel=files.parse_kernel(kernel), draws=draws, chains=chains, rng=seed, path=files.parse_path(path),
             tuning=Tuning(tune, objective, files.parse_pseudo_prior(pseudo_prior)),
             execution=Execution(engine=engine, checkpoint=checkpoint), progress=not quiet,

@@ -143,7 +143,7 @@ class Context:
         A scheduler that wants its machine back sends SIGTERM: once the checkpoint is written, the process ends.
         """
         by = self.interruption.by
-        warnings.warn(f"Stopped by {by} after {n_done} of {n} draws a chain. {self.how_to_go_on}", stacklevel=4)
+        warnings.warn(f"Stopped by {by} after {n_done} of {n} draws per chain. {self.how_to_go_on}", stacklevel=4)
         self.interruption.end_program()
 
 

@@ -117,7 +117,7 @@ def simulate(
     per_chain = n_draws // n_chains
     if per_chain < 100:
         raise InputError(
-            f"The experiment needs 100 iterations a chain or more, but got {n_draws} over {n_chains} chains. "
+            f"The experiment needs at least 100 iterations per chain, but got {n_draws} over {n_chains} chains. "
             f"Ask for {100 * n_chains} draws at least."
         )
     counts = read(path_of(SYNTHETIC_COUNTS), "counts")

@@ -49,7 +49,7 @@ def check_value(name: str, value: Any, lead: tuple[int, ...]) -> None:
     shape = np.shape(value)
     if shape[: len(lead)] != lead:
         raise SamplerError(
-            f"A quantity must be one value (or array) a draw, leading axes {lead}, but {name!r} returned shape "
+            f"A quantity must be one value (or array) per draw, leading axes {lead}, but {name!r} returned shape "
             f"{shape}. Write it for arrays with leading axes (chain, draw); sum over axis=-1."
         )
 

@@ -40,9 +40,9 @@ def select(
     """Say which columns of a CSV file explain the response, and how surely."""
     import pandas as pd
 
-    from tempering.cli.user_files import parse_ladder
     from tempering.models.treed_gp.tables import numeric_columns, read_table
     from tempering.models.variable_selection.estimator import VariableSelection
+    from tempering.path.ladder import parse_ladder
 
     table = read_table(file)
     names = inputs.split(",") if inputs is not None else [str(c) for c in table.columns if c != response]
