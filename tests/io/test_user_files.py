@@ -139,7 +139,8 @@ def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
     assert [parse_path(text) for text in ("two_legs", "reference", None)] == ["two_legs", "reference", None]
     assert parse_path(f"{mine}:SLICE") == tp.kernels.Slice(2.0)
     assert parse_pseudo_prior("mbar") == "mbar"
-    assert parse_pseudo_prior("0,-1.5").tolist() == [0.0, -1.5]
+    assert parse_pseudo_prior("0,-1.5") == [0.0, -1.5]
+    assert parse_pseudo_prior(None) is None
     with pytest.raises(InputError, match=r"one of random_walk, .*nuts, or MODULE:NAME of your own, but got 'best'"):
         parse_kernel("best")
     with pytest.raises(InputError, match="prior, reference or MODULE:NAME of your own, but got 'best'"):

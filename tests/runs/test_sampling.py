@@ -11,7 +11,6 @@ from numba import njit
 import tempering as tp
 from tempering import problems
 from tempering.errors import NotANumberError, SamplerError, TargetError
-from tempering.runs.starts import draw_from_base
 
 LADDER = [1.0, 0.4]
 SMALL = {"ladder": LADDER, "draws": 40, "tuning": tp.Tuning(32), "chains": 2, "rng": 1, "progress": False}
@@ -54,10 +53,8 @@ def test_an_error_in_the_sampler_of_the_prior_is_told_as_it_is():
         return jax.random.normal(key) * "text"  # a mistake of the user's, not of the key's
 
     target = tp.Target.from_likelihood(lambda x: -jnp.sum(x**2), lambda x: -jnp.sum(x**2), sample_prior)
-    with pytest.raises((TypeError, TargetError), match="str"):
+    with pytest.raises(TargetError, match=r"with a key it raised TypeError: .*, and with a Generator TypeError"):
         tp.sample(target, **SMALL)
-    with pytest.raises(TargetError, match=r"with a key it raised TypeError: .*str.*, and with a Generator"):
-        draw_from_base(target, 1)
 
 
 def test_equal_seeds_give_equal_draws_and_others_do_not():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tempering.errors import TargetError
 from tempering.randomness import stream
 from tempering.target import Target
+from tempering.target.checks import drawn
 from tempering.target.layout import Layout
 from tempering.target.target import cold_density
 
@@ -95,17 +96,4 @@ def draw_from_base(target: Target, seed: int) -> Any:
             "A run needs somewhere to start, but neither initial nor sample_prior was given. Pass initial=..., a "
             "position inside the support."
         )
-    import jax
-
-    try:
-        with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, target.sample_base(jax.random.key(seed)))
-    except (TypeError, AttributeError, ValueError) as by_key:
-        try:
-            return target.sample_base(stream(seed, EXAMPLE_STREAM))
-        except Exception as by_generator:
-            raise TargetError(
-                "sample_prior must take a JAX key or a NumPy Generator, but with a key it raised "
-                f"{type(by_key).__name__}: {by_key}, and with a Generator {type(by_generator).__name__}: "
-                f"{by_generator}."
-            ) from by_key
+    return drawn(target.sample_base, seed, stream(seed, EXAMPLE_STREAM))
