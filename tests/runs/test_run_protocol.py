@@ -10,16 +10,20 @@ from tempering.runs.run import Run
 
 QUANTITIES = {"x": lambda x: x, "right": lambda x: x > 0}
 LADDER = tp.Ladder.geometric(6, 0.02)
-STARTS = [-4.0] * 8 + [4.0] * 8  # neighbours alike: sums put neighbouring chains into one batch
+STARTS = [-4.0] * 8 + [4.0] * 8
 
 
 def two_modes(x):
     return jnp.logaddexp(-2.0 * (x + 4) ** 2, -0.5 * (x - 4) ** 2)
 
 
-def sampled(keep="draws", ladder=LADDER, method="simulated", rng=3):
+def far_modes(x):
+    return jnp.logaddexp(-2.0 * (x + 9) ** 2, -0.5 * (x - 9) ** 2)
+
+
+def sampled(keep="draws", ladder=LADDER, method="simulated", rng=3, density=two_modes, initial=STARTS):
     return tp.sample(
-        tp.Target(two_modes), initial=STARTS, ladder=ladder, method=method, draws=2_000,
+        tp.Target(density), initial=initial, ladder=ladder, method=method, draws=2_000,
         tuning=tp.Tuning(1_000), chains=16 if method == "simulated" else 4, rng=rng, keep=keep,
         kernel=tp.kernels.RandomWalk(), progress=False,
     )  # fmt: skip
@@ -82,10 +86,14 @@ BAD_LADDER = tp.Ladder([1.0, 0.9, 0.0005])
 
 @pytest.mark.parametrize("keep", ["draws", tp.Sums(QUANTITIES)], ids=["draws", "sums"])
 def test_control_chains_that_stay_in_their_modes_are_seen(keep):
-    found = sampled(keep, ladder=[1.0, 0.95]).diagnose()
+    # so many rungs that batches hold several chains; starting points are taken in turn
+    run = sampled(keep, ladder=np.linspace(1.0, 0.95, 24), density=far_modes, initial=[-9.0, 9.0])
+    found = run.diagnose()
     assert not found.is_good
     assert "R-hat" in str(found)
     assert found.r_hat_by_quantity["x"] > 1.5
+    right = run.expect("right" if isinstance(keep, tp.Sums) else QUANTITIES["right"])
+    assert right.standard_error > 0.08  # half of 16 chains on either side: 0.5 / sqrt(16), and no less
 
 
 @pytest.mark.parametrize("keep", ["draws", tp.Sums(QUANTITIES)], ids=["draws", "sums"])

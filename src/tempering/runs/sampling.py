@@ -28,6 +28,7 @@ from tempering.runs.options import Execution, Method, Sums, Tuning, refuse_moved
 from tempering.runs.plan import Plan
 from tempering.runs.planning import make_plan
 from tempering.runs.preparing import info_of, prepare
+from tempering.runs.starts import side_by_side
 from tempering.runs.sum_sampling import sample_sums
 from tempering.runs.sums import TemperedSums
 from tempering.runs.until import FIRST_LOOK, GROWTH, Until
@@ -142,6 +143,8 @@ def sample(
         plan = replace(plan, context=context, keep_rounds=keep == "rounds")
         wanted = wanted_sums(plan, keep, draws, execution.devices) if isinstance(keep, Sums) else None
         plan = check_devices(plan, execution.devices, keeps_sums=wanted is not None)
+        if wanted is not None and plan.method == "simulated":
+            plan = replace(plan, starts=side_by_side(plan.starts, plan.n_chains))
         identity = {} if wanted is None else wanted.identity
         done = context.identified(plan, draws=draws, tune=tuning.iterations, path=path, **tuning.learnt, **identity)
         if done is not None:
