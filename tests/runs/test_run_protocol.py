@@ -81,24 +81,18 @@ def test_the_evidence_of_sums_is_that_of_the_draws_by_every_method(runs):
         assert abs(sums.by_method[name].value - other.value) < 0.05 * float(other.standard_error) + 1e-3, name
 
 
-BAD_LADDER = tp.Ladder([1.0, 0.9, 0.0005])
-
-
-@pytest.mark.parametrize("keep", ["draws", tp.Sums(QUANTITIES)], ids=["draws", "sums"])
-def test_control_chains_that_stay_in_their_modes_are_seen(keep):
+def test_control_chains_that_stay_in_their_modes_are_seen():
     # so many rungs that batches hold several chains; starting points are taken in turn
-    run = sampled(keep, ladder=np.linspace(1.0, 0.95, 24), density=far_modes, initial=[-9.0, 9.0])
+    run = sampled(tp.Sums(QUANTITIES), np.linspace(1.0, 0.95, 24), density=far_modes, initial=[-9.0, 9.0])
     found = run.diagnose()
     assert not found.is_good
     assert "R-hat" in str(found)
     assert found.r_hat_by_quantity["x"] > 1.5
-    right = run.expect("right" if isinstance(keep, tp.Sums) else QUANTITIES["right"])
-    assert right.standard_error > 0.08  # half of 16 chains on either side: 0.5 / sqrt(16), and no less
+    assert run.expect("right").standard_error > 0.1  # half of 16 chains on either side: 0.5 / sqrt(16)
 
 
-@pytest.mark.parametrize("keep", ["draws", tp.Sums(QUANTITIES)], ids=["draws", "sums"])
-def test_control_rungs_that_do_not_overlap_are_seen(keep):
-    found = sampled(keep, ladder=BAD_LADDER).diagnose()
+def test_control_rungs_that_do_not_overlap_are_seen():
+    found = sampled(tp.Sums(QUANTITIES), ladder=[1.0, 0.9, 0.0005]).diagnose()
     assert not found.is_good
     assert "rungs 1 and 2" in str(found)
 

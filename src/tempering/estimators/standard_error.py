@@ -133,14 +133,14 @@ def standard_error_of_sum(
     return np.sqrt(variance).reshape(series.shape[2:])
 
 
-def widened_by_chains(variance: Floats, totals: Floats) -> Floats:
+def widened_by_chains(variance: Floats, totals: Floats, least: int = ENOUGH_CHAINS) -> Floats:
     """Take the variance between chains where it is larger than batches explain: then chains are slower than they look.
 
     Independent chains, or groups of them, are replicates: the variance of their sums, ``totals`` with the leading axis
-    chain, holds whatever their autocorrelation, but is noisy.
+    chain, holds whatever their autocorrelation, but is noisy: it is looked at if there are at least so many.
     """
     n = len(totals)
-    if n < ENOUGH_CHAINS:
+    if n < least:
         return variance
     between = n * np.var(totals, axis=0, ddof=1)
     return np.where(between > variance * float(chi2.ppf(BEYOND_NOISE, n - 1)) / (n - 1), between, variance)
