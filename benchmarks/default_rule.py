@@ -68,7 +68,14 @@ def correlated(problem: Any, seed: int) -> tuple[Any, Any, Any]:
     many = problem.dimension >= MANY  # random walks would hardly leave their rungs
     target = tp.Target(problem.log_density) if many else _target(problem)
     run = tp.sample(
-        target, initial=problem.initial, ladder=LADDER, chains=4, tune=2500, draws=5000, rng=seed, progress=False
+        target,
+        initial=problem.initial,
+        ladder=LADDER,
+        chains=4,
+        tuning=tp.Tuning(2500),
+        draws=5000,
+        rng=seed,
+        progress=False,
     )
     return run.values["x"], run.energy, run.rung
 

@@ -235,7 +235,7 @@ def log_density(x):
     return np.logaddexp(-2.0 * (x[0] + 8.0) ** 2 + 0.18, -0.62 * (x[0] - 8.0) ** 2 - 0.81)
 
 target, ladder = tp.Target(log_density), tp.Ladder.geometric(40, 3e-3)
-run = tp.sample(target, initial=np.array([-8.0]), ladder=ladder, draws=1, tune=0, rng=1, progress=False)
+run = tp.sample(target, initial=np.array([-8.0]), ladder=ladder, draws=1, tuning=tp.Tuning(0), rng=1, progress=False)
 assert run.info.engine == "scalar (Numba)"
 print(time.process_time(), time.perf_counter() - started)
 """

@@ -1,6 +1,6 @@
 """Memory of runs in sums: that of a thousand million iterations must be that of a million.
 
-Runs of the paper's mixture on the scalar engine, ``keep="sums"``, each in a process of its own. Peak memory is what the
+Runs of the paper's mixture on the scalar engine that keep sums, each in a process of its own. Peak memory is what the
 system saw resident, the libraries and their compiled code included (given beside: before the run). The longest run may
 have a tenth more than the shortest at the most.
 
@@ -40,9 +40,16 @@ def one_run(iterations: int) -> dict[str, Any]:
     target = tp.Target(problem.as_vector.log_density_numba)
     before, started = peak(), time.process_time()
     sums = tp.sample(
-        target, initial=np.zeros(1), ladder=tp.Ladder.geometric(12, 1e-3), draws=iterations // CHAINS, tune=10_000,
-        chains=CHAINS, rng=1, progress=False, keep="sums", quantities={"right": right},
-    )  # fmt: skip
+        target,
+        initial=np.zeros(1),
+        ladder=tp.Ladder.geometric(12, 1e-3),
+        draws=iterations // CHAINS,
+        tuning=tp.Tuning(10_000),
+        chains=CHAINS,
+        rng=1,
+        progress=False,
+        keep=tp.Sums({"right": right}),
+    )
     found = sums.expect("right")
     assert sums.n_summed == iterations
     error = abs(float(found.value) - (1.0 - float(problem.cdf(0.0)))) / float(found.standard_error)

@@ -48,7 +48,7 @@ def powered_up(problem: GaussianMixture, seed: int) -> float:
         initial=starts,
         ladder=tp.Ladder.geometric(20, 0.01),
         draws=8000,
-        tune=4000,
+        tuning=tp.Tuning(4000),
         chains=32,
         rng=seed,
         progress=False,

@@ -62,11 +62,20 @@ def one_run(engine: str, keep: str, draws: int, chains: int, rungs: int, dimensi
     """Sample and ask."""
     ladder = tp.Ladder.geometric(rungs, 0.2)
     log_p = 0.5 * dimension * np.log(ladder.inverse_temperatures)
-    kept: dict[str, Any] = {"keep": "sums", "quantities": QUANTITIES} if keep == "sums" else {}
+    kept: dict[str, Any] = {"keep": tp.Sums(QUANTITIES)} if keep == "sums" else {}
     run: Any = tp.sample(
-        target_of(engine), initial=np.ones(dimension), ladder=ladder, pseudo_prior=log_p, kernel=KERNEL, engine=engine,
-        draws=draws, chains=chains, tune=0, rng=1, progress=False, **kept,
-    )  # fmt: skip
+        target_of(engine),
+        initial=np.ones(dimension),
+        ladder=ladder,
+        tuning=tp.Tuning(0, pseudo_prior=log_p),
+        kernel=KERNEL,
+        execution=tp.Execution(engine=engine),
+        draws=draws,
+        chains=chains,
+        rng=1,
+        progress=False,
+        **kept,
+    )
     answer = run.expect("first") if keep == "sums" else run.expect(QUANTITIES["first"])
     return float(np.ravel(answer.value)[0])
 

@@ -47,8 +47,8 @@ def sampled(**options: Any) -> Any:
 
     dimension = options.pop("dimension", 2)
     ladder = tp.Ladder.geometric(options.pop("rungs", 8), options.pop("hottest", 0.2))
-    common = {"initial": np.ones(dimension), "ladder": ladder, "tune": 0, "rng": 1, "progress": False}
-    common |= {"pseudo_prior": 0.5 * dimension * np.log(ladder.inverse_temperatures)}
+    common = {"initial": np.ones(dimension), "ladder": ladder, "rng": 1, "progress": False}
+    common |= {"tuning": tp.Tuning(0, pseudo_prior=0.5 * dimension * np.log(ladder.inverse_temperatures))}
     common |= {"kernel": tp.kernels.RandomWalk(covariance="diagonal")}
     target = tp.Target(lambda x: -0.5 * jnp.sum((x - 1.0) ** 2))
     return tp.sample(target, **(common | options))
@@ -67,7 +67,9 @@ def dimensions() -> float:
 
 
 def sums(n: float) -> float:
-    run = sampled(chains=1_000, draws=int(n / 1_000), keep="sums", quantities={"first": lambda x: x[..., 0]})
+    import tempering as tp
+
+    run = sampled(chains=1_000, draws=int(n / 1_000), keep=tp.Sums({"first": lambda x: x[..., 0]}))
     return float(run.expect("first").value)
 
 

@@ -64,19 +64,22 @@ def job(way: str, checkpoint: str, output: str, largest_file: int) -> int:
             "target": tp.Target(traced),
             "chains": 600,
             "draws": 30_000,
-            "keep": "sums",
-            "quantities": quantities,
+            "keep": tp.Sums(quantities),
         }
     elif way.startswith("vector"):
         settings = {"target": tp.Target(traced), "chains": 96, "draws": 50_000, "kernel": tp.kernels.Slice()}
     elif way == "numba":
         settings = {"target": tp.Target(numba.njit(plain)), "chains": 8, "draws": 600_000}
     else:
-        settings = {"target": tp.Target(plain), "chains": 4, "draws": 150_000, "engine": "scalar"}
+        settings = {"target": tp.Target(plain), "chains": 4, "draws": 150_000}
     with processes(2) if way.endswith("workers") else nullcontext() as executor:
         try:
             run = tp.sample(
-                settings.pop("target"), tune=2_000, executor=executor, checkpoint=kept, **settings, **common
+                settings.pop("target"),
+                tuning=tp.Tuning(2_000),
+                execution=tp.Execution("scalar" if way.startswith("python") else "auto", executor, kept),
+                **settings,
+                **common,
             )
         except CheckpointError as error:
             sys.stderr.write(f"{error}\n")

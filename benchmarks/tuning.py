@@ -53,7 +53,7 @@ def with_exact_moments(problem: Any) -> Case:
         error = np.mean(((np.ravel(run.combination(x).estimate) - np.ravel(problem.mean)) / sd) ** 2)
         return float(error + error_of_masses(run, problem.mode_of, masses) if masses.size > 1 else error)
 
-    return Case(target, squared_error, {"initial": problem.initial, "engine": "scalar"})
+    return Case(target, squared_error, {"initial": problem.initial, "execution": tp.Execution(engine="scalar")})
 
 
 def with_stored_truth(problem: Any) -> Case:
@@ -111,11 +111,11 @@ def compare(name: str, replicates: int) -> dict[str, Any]:
     common = {**case.options, "chains": case.chains, "progress": False}
     tuned, paper, rungs = [], [], []
     for seed in range(replicates):
-        run = tp.sample(case.target, rng=seed, tune=tune, draws=case.draws, **common)
+        run = tp.sample(case.target, rng=seed, tuning=tp.Tuning(tune), draws=case.draws, **common)
         tuned.append(case.squared_error(run))
         rungs.append(len(run.ladder))
         tuning, draws = as_many(run, tune)
-        other = tp.sample(case.target, rng=seed, ladder=PAPER_LADDER, tune=tuning, draws=draws, **common)
+        other = tp.sample(case.target, rng=seed, ladder=PAPER_LADDER, tuning=tp.Tuning(tuning), draws=draws, **common)
         paper.append(case.squared_error(other))
     return {
         "problem": name,
@@ -145,8 +145,8 @@ def performance(replicates: int, calls: int = 100_000, chains: int = 4) -> float
     errors = []
     for seed in range(replicates):
         options = {"initial": np.zeros(1), "chains": chains, "rng": seed, "progress": False}
-        spent = tp.sample(target, tune=length // 8, draws=64, **options).info.n_iterations - 64
-        run = tp.sample(target, tune=length // 8, draws=length - spent, **options)
+        spent = tp.sample(target, tuning=tp.Tuning(length // 8), draws=64, **options).info.n_iterations - 64
+        run = tp.sample(target, tuning=tp.Tuning(length // 8), draws=length - spent, **options)
         assert run.info.n_iterations * chains <= calls
         errors.append(run.expect(lambda x: x[..., 0] > 0).value - 0.4)
     return float(np.sqrt(np.mean(np.square(errors))))

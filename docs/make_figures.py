@@ -55,7 +55,7 @@ def draw_combining() -> None:
         initial=np.array([-8.0]),
         ladder=tp.Ladder.geometric(40, 3e-5),
         draws=40_000,
-        tune=30_000,
+        tuning=tp.Tuning(30_000),
         chains=1,
         rng=4,
         progress=False,
@@ -145,9 +145,16 @@ def measure_one_hump() -> None:
         for seed in (3, 4):  # the first compiles, the second is timed
             started = time.process_time()
             draws = tp.sample(
-                tp.Target(problem.log_density), initial=problem.initial, ladder=ladder, kernel=kernel, draws=2_000,
-                tune=1_000, chains=8, rng=seed, progress=False,
-            )  # fmt: skip
+                tp.Target(problem.log_density),
+                initial=problem.initial,
+                ladder=ladder,
+                kernel=kernel,
+                draws=2_000,
+                tuning=tp.Tuning(1_000),
+                chains=8,
+                rng=seed,
+                progress=False,
+            )
             seconds = time.process_time() - started
         error = np.asarray(draws.expect(lambda x: x).standard_error)
         size = np.diag(problem.covariance) / error**2

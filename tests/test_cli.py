@@ -143,7 +143,7 @@ def test_combine_prints_estimates_by_every_rule_and_advice(draws_file):
         (["reproduce", "table3"], "no experiment 'table3': choose one of table1, table2"),
         (["reproduce", "table1", "--runs", "3"], "'table1' has no --runs"),
         (["reproduce", "table2", "--draws", "5"], "but got 100 of 5"),
-        (["reproduce", "table1", "--json", "/no/such/folder/rows.json"], "must be writable"),
+        (["reproduce", "table1", "--json", "/no/such/folder/rows.json"], "cannot be written"),
         (["combine", "FILE", "--energy", "e", "--inverse-temperature", "k", "--values", "x"], "a column 'e'"),
         (
             ["combine", "no.csv", "--energy", "e", "--inverse-temperature", "k", "--values", "x"],
@@ -260,10 +260,11 @@ def test_the_options_of_sample_are_those_of_the_function():
 
     command = typer.main.get_command(cli.app).commands["sample"]
     options = {parameter.name for parameter in command.params}
-    otherwise = {"rng": "seed", "executor": "workers", "progress": "quiet"}
-    of_python = {"until", "keep", "quantities", "sum_every", "devices"}  # functions, and objects of JAX
-    of_python |= {"reference"}  # an old name
-    for name in inspect.signature(tp.sample).parameters:
+    otherwise = {"rng": "seed", "executor": "workers", "progress": "quiet", "iterations": "tune"}
+    of_python = {"until", "keep", "devices"}  # functions, and objects of JAX
+    of_python |= {"tuning", "execution", "moved"}  # values made of options, and earlier names
+    groups = (tp.sample, tp.Tuning, tp.Execution)
+    for name in [name for group in groups for name in inspect.signature(group).parameters]:
         assert otherwise.get(name, name) in options or name in of_python, name
     assert {"output", "report", "kernel", "path", "checkpoint"} <= options
 
@@ -272,12 +273,12 @@ def test_the_options_of_sample_are_those_of_the_function():
     ("arguments", "message"),
     [
         (["sample", "FILE"], "must be given as MODULE:FUNCTION"),
-        (["sample", "FILE:other"], "must have 'other', but it has log_density"),
+        (["sample", "FILE:other"], "has no 'other'; it has log_density"),
         (["sample", "FILE:log_density"], "pass initial"),
         (["sample", "FILE:log_density", "--initial", "here"], "in JSON, but got 'here'"),
         (["sample", "FILE:log_density", "--initial", "0", "--method", "boiled"], "method must be one of"),
-        (["sample", "FILE:log_density", "--initial", "0", "--kernel", "best"], "but got 'best'. Choose one"),
-        (["sample", "FILE:log_density", "--initial", "0", "--path", "best"], "but got 'best'. Choose one"),
+        (["sample", "FILE:log_density", "--initial", "0", "--kernel", "best"], "but got 'best'."),
+        (["sample", "FILE:log_density", "--initial", "0", "--path", "best"], "but got 'best'."),
         (["report", "nothing.zarr"], "must be a run written by save"),
     ],
 )
@@ -296,7 +297,7 @@ def test_bad_input_to_sample_and_report_is_one_line(arguments, message, model_fi
         ("def f(x):\n    return {}['a']\n", ["--initial", "0"], "raised KeyError: 'a'"),
         ("def f(x):\n    return -x * x\n", ["--initial", "0", "-o", "/no/such/folder/run.zarr"], "no folder /no/such"),
         ("def f(x):\n    return -x * x\n", ["--initial", "0", "-o", "HERE"], "holds something else than a run"),
-        ("def f(x):\n    return -x * x\n", ["--initial", "0", "--report", "HERE"], "must be writable as a file"),
+        ("def f(x):\n    return -x * x\n", ["--initial", "0", "--report", "HERE"], "is a folder"),
     ],
 )
 def test_what_is_wrong_with_a_file_or_a_place_is_said_before_the_run(text, arguments, message, tmp_path):

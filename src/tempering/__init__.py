@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tempering.path.ladder import Ladder
     from tempering.runs.draws import TemperedDraws
     from tempering.runs.joining import join
+    from tempering.runs.options import Execution, Method, Sums, Tuning
     from tempering.runs.sampling import sample
     from tempering.runs.sums import TemperedSums
     from tempering.runs.until import Until
@@ -32,11 +33,15 @@ __version__ = "0.1.0"
 __all__ = [
     "Checkpoint",
     "Estimate",
+    "Execution",
     "Ladder",
+    "Method",
+    "Sums",
     "Target",
     "TemperedDraws",
     "TemperedSums",
     "TemperingError",
+    "Tuning",
     "Until",
     "combine",
     "informed",
@@ -53,10 +58,14 @@ __all__ = [
 _PLACES = {  # what is imported when it is first named: the package, with NumPy and SciPy, takes most of a second
     "Checkpoint": "execution.checkpoint",
     "Estimate": "estimators",
+    "Execution": "runs.options",
     "Ladder": "path.ladder",
+    "Method": "runs.options",
+    "Sums": "runs.options",
     "Target": "target",
     "TemperedDraws": "runs.draws",
     "TemperedSums": "runs.sums",
+    "Tuning": "runs.options",
     "Until": "runs.until",
     "combine": "estimators",
     "join": "runs.joining",

@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 from scipy import integrate, stats
 
+import tempering as tp
+
 EFFECT = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])  # eight schools (Rubin 1981)
 ERROR = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 MIXED = np.array([-2.1, -1.4, 1.2, 2.3, 1.9, 3.0])
@@ -58,7 +60,14 @@ def bimodal_groups():
 
 
 EVIDENCE = {f.__name__: f for f in (eight_schools, mixture, poisson, bimodal_groups)}
-SETTINGS = {"ladder": [1.0, 0.4, 0.12, 0.03, 0.0], "draws": 1500, "tune": 640, "chains": 8, "rng": 7, "progress": False}
+SETTINGS = {
+    "ladder": [1.0, 0.4, 0.12, 0.03, 0.0],
+    "draws": 1500,
+    "tuning": tp.Tuning(640),
+    "chains": 8,
+    "rng": 7,
+    "progress": False,
+}
 
 
 def assert_evidence(run, name):

@@ -9,13 +9,14 @@ from scipy import stats
 
 import tempering as tp
 from tempering import prior
-from tempering.cli.user_files import find_target, parse_kernel, parse_ladder, parse_path, parse_position
+from tempering.cli.user_files import find_target, parse_kernel, parse_path, parse_position
 from tempering.doors import emcee, foreign, ptemcee
 from tempering.doors.bridgestan import target_of_stan
 from tempering.doors.csv_draws import combine_csv
 from tempering.doors.numpyro import TemperedSampler, target_from_numpyro
 from tempering.doors.pymc import target_from_pymc
 from tempering.errors import TemperingError
+from tempering.path.ladder import parse_ladder
 from tempering.target.batched import Batched
 
 
@@ -25,7 +26,7 @@ def normal(x):
 
 TARGET = tp.Target(normal)
 SPLIT = tp.Target.from_likelihood(normal, lambda x: -0.5 * jnp.sum(x**2))
-QUICK = {"ladder": [1.0, 0.5], "draws": 10, "tune": 0, "chains": 1, "progress": False}
+QUICK = {"ladder": [1.0, 0.5], "draws": 10, "tuning": tp.Tuning(0), "chains": 1, "progress": False}
 
 
 class Model:
@@ -175,18 +176,18 @@ OPTIONS = {
     "draws of 100.0": lambda: sample(draws=100.0),
     "draws of text": lambda: sample(draws="many"),
     "draws of True": lambda: sample(draws=True),
-    "tune below 0": lambda: sample(tune=-1),
-    "tune of 1.5": lambda: sample(tune=1.5),
+    "tune below 0": lambda: sample(tuning=tp.Tuning(-1)),
+    "tune of 1.5": lambda: sample(tuning=tp.Tuning(1.5)),
     "chains of 0": lambda: sample(chains=0),
     "chains of 2.0": lambda: sample(chains=2.0),
     "rng of text": lambda: sample(rng="seed"),
     "rng below 0": lambda: sample(rng=-1),
-    "engine": lambda: sample(engine="steam"),
-    "rung moves": lambda: sample(rung_moves="up"),
-    "rung moves of the other method": lambda: sample(method="parallel", rung_moves="lifted"),
-    "pseudo-prior": lambda: sample(pseudo_prior="guess"),
-    "pseudo-prior of another length": lambda: sample(pseudo_prior=np.zeros(3)),
-    "pseudo-prior with NaN": lambda: sample(pseudo_prior=np.array([0.0, np.nan])),
+    "engine": lambda: sample(execution=tp.Execution(engine="steam")),
+    "rung moves": lambda: sample(method=tp.Method("simulated", "up")),
+    "rung moves of the other method": lambda: sample(method=tp.Method("parallel", "lifted")),
+    "pseudo-prior": lambda: sample(tuning=tp.Tuning(pseudo_prior="guess")),
+    "pseudo-prior of another length": lambda: sample(tuning=tp.Tuning(pseudo_prior=np.zeros(3))),
+    "pseudo-prior with NaN": lambda: sample(tuning=tp.Tuning(pseudo_prior=np.array([0.0, np.nan]))),
     "a ladder without cold": lambda: sample(ladder=[0.5, 0.1]),
     "a ladder that rises": lambda: sample(ladder=[1.0, 0.1, 0.5]),
     "a ladder above 1": lambda: sample(ladder=[2.0, 1.0]),
@@ -196,8 +197,8 @@ OPTIONS = {
     "a path by no name": lambda: sample(path="scenic", ladder=None),
     "keep": lambda: sample(keep="all"),
     "sums without quantities": lambda: sample(keep="sums"),
-    "quantities without sums": lambda: sample(quantities={"x": np.sum}),
-    "an executor of text": lambda: sample(executor="threads"),
+    "sums of nothing": lambda: sample(keep=tp.Sums({})),
+    "an executor of text": lambda: sample(execution=tp.Execution(executor="threads")),
     "a model class": lambda: tp.sample(Whole, **QUICK),
     "a model without a step": lambda: tp.sample(Model(), **QUICK),
     "a function for a target": lambda: tp.sample(normal, **QUICK),

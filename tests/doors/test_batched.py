@@ -9,7 +9,14 @@ import tempering as tp
 from tempering.errors import TargetError
 from tempering.target.batched import Batched
 
-SETTINGS = {"ladder": [1.0, 0.3, 0.08, 0.02], "draws": 400, "tune": 320, "chains": 32, "rng": 2, "progress": False}
+SETTINGS = {
+    "ladder": [1.0, 0.3, 0.08, 0.02],
+    "draws": 400,
+    "tuning": tp.Tuning(320),
+    "chains": 32,
+    "rng": 2,
+    "progress": False,
+}
 
 
 class Counted:

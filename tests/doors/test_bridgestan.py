@@ -51,9 +51,15 @@ def test_what_the_program_rejects_has_density_zero():
 
 def test_a_run_has_the_programs_names_and_its_gradients():
     run = tp.sample(
-        tp.Target(StanModel()), initial=np.zeros(7), ladder=[1, 0.5], draws=500, tune=320, chains=2, rng=1,
+        tp.Target(StanModel()),
+        initial=np.zeros(7),
+        ladder=[1, 0.5],
+        draws=500,
+        tuning=tp.Tuning(320),
+        chains=2,
+        rng=1,
         progress=False,
-    )  # fmt: skip
+    )
     assert run.info.kernel.startswith("Hamiltonian")
     sigma = run.expect(lambda sigma, **_: sigma)  # a gamma of shape 2
     assert abs(sigma.value - 2.0) < 6 * sigma.standard_error < 1.0
@@ -69,4 +75,12 @@ def test_errors_of_other_objects_are_not_taken_for_rejections():
     Broken.__module__ = "mine"
     Broken.log_density_gradient = lambda self, x: (_ for _ in ()).throw(RuntimeError("a bug"))
     with pytest.raises(RuntimeError, match="a bug"):
-        tp.sample(tp.Target(Broken()), initial=np.zeros(7), ladder=[1, 0.5], draws=64, tune=64, rng=1, progress=False)
+        tp.sample(
+            tp.Target(Broken()),
+            initial=np.zeros(7),
+            ladder=[1, 0.5],
+            draws=64,
+            tuning=tp.Tuning(64),
+            rng=1,
+            progress=False,
+        )

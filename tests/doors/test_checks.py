@@ -84,8 +84,8 @@ def test_two_stan_models_give_prior_and_likelihood():
     _value, slope = target.energy.log_density_gradient(x)
     assert slope[0] == pytest.approx(np.sum(y - 0.3))
     run = tp.sample(
-        target, initial=x, ladder=[1.0, 0.3, 0.0], draws=400, tune=320, chains=2, rng=1, progress=False
-    )  # fmt: skip
+        target, initial=x, ladder=[1.0, 0.3, 0.0], draws=400, tuning=tp.Tuning(320), chains=2, rng=1, progress=False
+    )
     found = run.log_evidence()
     exact = stats.multivariate_normal(np.zeros(2), np.eye(2) + 4.0).logpdf(y)
     assert found.is_absolute

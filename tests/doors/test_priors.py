@@ -143,7 +143,14 @@ def test_values_go_to_free_numbers_and_back():
     np.testing.assert_allclose(stacked, np.tile([0.5, 0.25, 3.0], (2, 5, 1)), rtol=1e-12)
 
 
-SETTINGS = {"ladder": [1.0, 0.4, 0.1, 0.0], "draws": 600, "tune": 320, "chains": 8, "rng": 5, "progress": False}
+SETTINGS = {
+    "ladder": [1.0, 0.4, 0.1, 0.0],
+    "draws": 600,
+    "tuning": tp.Tuning(320),
+    "chains": 8,
+    "rng": 5,
+    "progress": False,
+}
 
 
 def log_evidence_of_box():

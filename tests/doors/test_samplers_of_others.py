@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import i0
 
+import tempering as tp
 from tempering.doors import emcee, ptemcee
 
 BOX = 20.0
@@ -108,7 +109,7 @@ def two_modes(x, distance):
 
 
 def test_emcees_vectorised_functions_and_blobs():
-    options = {"ladder": [1.0, 0.3, 0.1, 0.03], "tune": 640, "rng": 1}
+    options = {"ladder": [1.0, 0.3, 0.1, 0.03], "tuning": tp.Tuning(640), "rng": 1}
     made = emcee.EnsembleSampler(8, 2, two_modes, args=[2.0], vectorize=True, blob_names=["d"], **options)
     made.run_mcmc(np.random.default_rng(0).normal(size=(8, 2)), 600)
     chain = made.get_chain()

@@ -11,6 +11,7 @@ import numpy as np
 from execution_cases import LOGISTIC, SELECTION, WALK, WITH_PRIOR, skewed
 
 import tempering as tp
+from grouped import grouped
 from tempering.errors import TemperingError
 from tempering.io import durable_files, records, run_store
 from tempering.io.run_store import ARRAYS
@@ -71,18 +72,25 @@ def load(path):
 
 def drawn(target, **fixed):
     def call(checkpoint):
-        settings = {"ladder": [1.0, 0.6, 0.25], "draws": 320, "tune": 64, "rng": 5, "progress": False}
-        settings |= {"checkpoint": checkpoint}
-        return arrays_of(tp.sample(target, **(settings | fixed)))
+        settings = {"ladder": [1.0, 0.6, 0.25], "draws": 320, "tuning": tp.Tuning(64), "rng": 5, "progress": False}
+        return arrays_of(tp.sample(target, **grouped(**settings | fixed, checkpoint=checkpoint)))
 
     return call
 
 
 def summed(checkpoint):
     run = tp.sample(
-        tp.Target(skewed), initial=np.zeros(2), ladder=[1.0, 0.5], draws=640, tune=64, chains=2, rng=3, engine="scalar",
-        progress=False, keep="sums", quantities={"x": lambda x: x}, checkpoint=checkpoint,
-    )  # fmt: skip
+        tp.Target(skewed),
+        initial=np.zeros(2),
+        ladder=[1.0, 0.5],
+        draws=640,
+        tuning=tp.Tuning(64),
+        chains=2,
+        rng=3,
+        execution=tp.Execution(engine="scalar", checkpoint=checkpoint),
+        progress=False,
+        keep=tp.Sums({"x": lambda x: x}),
+    )
     return arrays_of_sums(run)
 
 
@@ -122,14 +130,21 @@ def saved(path):
     if not Path(path).exists():
         drawn(tp.Target(skewed), initial=np.zeros(2), chains=2, engine="scalar")(None)
         run = tp.sample(
-            tp.Target(skewed), initial=np.zeros(2), ladder=[1.0, 0.5], draws=320, tune=64, chains=2, rng=4,
-            engine="scalar", progress=False,
-        )  # fmt: skip
+            tp.Target(skewed),
+            initial=np.zeros(2),
+            ladder=[1.0, 0.5],
+            draws=320,
+            tuning=tp.Tuning(64),
+            chains=2,
+            rng=4,
+            execution=tp.Execution(engine="scalar"),
+            progress=False,
+        )
         run.save(path)
     return load(path)
 
 
-PLAIN = {"initial": np.zeros(2), "chains": 2, "engine": "scalar"}
+PLAIN = {"initial": np.zeros(2), "chains": 2, "execution": tp.Execution(engine="scalar")}
 VECTOR = {"initial": np.zeros(3), "chains": 6, "kernel": WALK}
 KINDS = {
     "python, unfinished": Kind(drawn(tp.Target(skewed), **PLAIN), load, 150),

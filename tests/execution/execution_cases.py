@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 
 import tempering as tp
+from grouped import grouped
 from tempering import problems
 
 ROWS = np.random.default_rng(7).normal(size=(200, 3))
@@ -50,7 +51,9 @@ class Walker:
 def _run(target, **fixed):
     def run(**options):
         settings = {"ladder": LADDER, "draws": 160, "tune": 128, "rng": 5, "progress": False}
-        return tp.sample(target, **(settings | fixed | options))
+        if fixed.get("method") == "sequential":
+            del settings["tune"]
+        return tp.sample(target, **grouped(**settings | fixed | options))
 
     return run
 

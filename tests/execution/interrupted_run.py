@@ -36,9 +36,18 @@ def main():
     with pool as executor:
         say("ready")
         run = tp.sample(
-            tp.Target(skewed), initial=np.zeros(1), ladder=[1.0, 0.5], engine="scalar", chains=3, rng=2, progress=False,
-            tune=int(tune), draws=int(draws), executor=executor, checkpoint=checkpoint[0] if checkpoint else None,
-        )  # fmt: skip
+            tp.Target(skewed),
+            initial=np.zeros(1),
+            ladder=[1.0, 0.5],
+            execution=tp.Execution(
+                engine="scalar", executor=executor, checkpoint=checkpoint[0] if checkpoint else None
+            ),
+            chains=3,
+            rng=2,
+            progress=False,
+            tuning=tp.Tuning(int(tune)),
+            draws=int(draws),
+        )
     say(f"draws {run.n_draws} {run.energy.sum()!r}")
 
 

@@ -27,19 +27,22 @@ def traced(x):
 
 
 def sample(way, checkpoint):
-    common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint}
+    common = {"initial": np.zeros(2), "rng": 11, "progress": False}
+    common["execution"] = tp.Execution("scalar" if way == "python" else "auto", checkpoint=checkpoint)
     if way == "vector":
-        return tp.sample(tp.Target(traced), chains=40, draws=6_000, tune=1_500, **common)
+        return tp.sample(tp.Target(traced), chains=40, draws=6_000, tuning=tp.Tuning(1_500), **common)
     if way == "parallel":
-        return tp.sample(tp.Target(traced), chains=4, draws=4_000, tune=1_500, method="parallel", **common)
+        return tp.sample(tp.Target(traced), chains=4, draws=4_000, tuning=tp.Tuning(1_500), method="parallel", **common)
     if way == "numba":
-        return tp.sample(tp.Target(njit(skewed)), chains=3, draws=16_000, tune=5_000, **common)
+        return tp.sample(tp.Target(njit(skewed)), chains=3, draws=16_000, tuning=tp.Tuning(5_000), **common)
     if way == "model":
         model = tp.problems.variable_selection()
-        return tp.sample(model, chains=2, ladder=[1, 0.5], draws=1_500, tune=300, **(common | {"initial": None}))
+        return tp.sample(
+            model, chains=2, ladder=[1, 0.5], draws=1_500, tuning=tp.Tuning(300), **common | {"initial": None}
+        )
     if way == "sequential":
         return tp.sample(tp.Target(traced), chains=8, draws=20_000, method="sequential", **common)
-    return tp.sample(tp.Target(skewed), chains=2, draws=4_000, tune=1_000, engine="scalar", **common)
+    return tp.sample(tp.Target(skewed), chains=2, draws=4_000, tuning=tp.Tuning(1_000), **common)
 
 
 def arrays_of(run):
@@ -48,12 +51,13 @@ def arrays_of(run):
 
 
 def sum_up(way, checkpoint):
-    common = {"initial": np.zeros(2), "rng": 11, "progress": False, "checkpoint": checkpoint}
-    common |= {"keep": "sums", "quantities": {"x": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)}}
+    common = {"initial": np.zeros(2), "rng": 11, "progress": False}
+    common["execution"] = tp.Execution("scalar" if way == "python" else "auto", checkpoint=checkpoint)
+    common |= {"keep": tp.Sums({"x": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)})}
     if way == "sums":
-        sums = tp.sample(tp.Target(traced), chains=600, draws=12_000, tune=500, **common)
+        sums = tp.sample(tp.Target(traced), chains=600, draws=12_000, tuning=tp.Tuning(500), **common)
     else:
-        sums = tp.sample(tp.Target(njit(skewed)), chains=3, draws=1_500_000, tune=5_000, **common)
+        sums = tp.sample(tp.Target(njit(skewed)), chains=3, draws=1_500_000, tuning=tp.Tuning(5_000), **common)
     return sums.sums.totals._asdict() | sums.sums.batches._asdict() | {"exchanges": sums.index.exchanges}
 
 

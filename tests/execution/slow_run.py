@@ -76,11 +76,21 @@ def main():
     with pool as executor:
         say("ready")
         run = tp.sample(
-            tp.Target(density), initial=np.zeros(1), ladder=[1.0, 0.5], chains=4, rng=2, progress=False, tune=0,
-            draws=10_000_000, executor=executor, engine="vector" if how == "vector" else "scalar",
+            tp.Target(density),
+            initial=np.zeros(1),
+            ladder=[1.0, 0.5],
+            chains=4,
+            rng=2,
+            progress=False,
+            tuning=tp.Tuning(0),
+            draws=10_000_000,
+            execution=tp.Execution(
+                engine="vector" if how == "vector" else "scalar",
+                executor=executor,
+                checkpoint=None if checkpoint == "none" else tp.Checkpoint(checkpoint, seconds=1.0),
+            ),
             kernel=tp.kernels.Slice() if how == "slice" else tp.kernels.RandomWalk(),
-            checkpoint=None if checkpoint == "none" else tp.Checkpoint(checkpoint, seconds=1.0),
-        )  # fmt: skip
+        )
     say(f"draws {run.n_draws}")
 
 

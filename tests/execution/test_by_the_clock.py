@@ -13,6 +13,7 @@ from execution_cases import RUNS, SELECTION, skewed
 from same_runs import assert_same
 
 import tempering as tp
+from grouped import grouped
 from tempering.errors import FunctionError
 from tempering.execution import pace as paces
 
@@ -124,9 +125,16 @@ def test_a_checkpoint_is_written_at_its_interval_where_the_density_is_slow(tmp_p
     watching = threading.Thread(target=look)
     watching.start()
     tp.sample(
-        tp.Target(slow), initial=np.zeros(2), ladder=[1.0, 0.5], draws=12, tune=0, chains=4, rng=1, engine="scalar",
-        progress=False, checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.3),
-    )  # fmt: skip
+        tp.Target(slow),
+        initial=np.zeros(2),
+        ladder=[1.0, 0.5],
+        draws=12,
+        tuning=tp.Tuning(0),
+        chains=4,
+        rng=1,
+        execution=tp.Execution(engine="scalar", checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.3)),
+        progress=False,
+    )
     done.set()
     watching.join()
     assert len(set(seen)) >= 3
@@ -154,11 +162,20 @@ class OwnError(Exception):
 
 @pytest.mark.parametrize("error", [ValueError("bad"), KeyError("x"), OwnError(7, "sensor"), MemoryError()])
 def test_an_error_in_a_users_function_loses_nothing(error, tmp_path):
-    options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 64, "chains": 3, "rng": 2}
-    options |= {"engine": "scalar", "progress": False}
+    options = {
+        "initial": np.zeros(2),
+        "ladder": [1.0, 0.5],
+        "draws": 320,
+        "tuning": tp.Tuning(64),
+        "chains": 3,
+        "rng": 2,
+    }
+    options |= {"execution": tp.Execution(engine="scalar"), "progress": False}
     whole = tp.sample(tp.Target(skewed), **options)
     with pytest.raises(FunctionError, match=rf"raised {type(error).__name__}: .*, in chain \d at \[") as told:
-        tp.sample(tp.Target(Unlucky(1300, error)), checkpoint=tp.Checkpoint(tmp_path / "run", 0.0), **options)
+        tp.sample(
+            tp.Target(Unlucky(1300, error)), **grouped(**options, checkpoint=tp.Checkpoint(tmp_path / "run", 0.0))
+        )
     some = told.value.draws
     assert told.value.__cause__ is error
     assert 0 < some.n_draws < 320
@@ -175,19 +192,26 @@ def test_a_run_goes_on_after_an_error_that_will_not_come_again(tmp_path):
             raise OSError("the disk with the data is away")
         return skewed(x)
 
-    options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 64, "chains": 3, "rng": 2}
-    options |= {"engine": "scalar", "progress": False}
+    options = {
+        "initial": np.zeros(2),
+        "ladder": [1.0, 0.5],
+        "draws": 320,
+        "tuning": tp.Tuning(64),
+        "chains": 3,
+        "rng": 2,
+    }
+    options |= {"execution": tp.Execution(engine="scalar"), "progress": False}
     whole = tp.sample(tp.Target(density), **options)
     kept = tp.Checkpoint(tmp_path / "run", 0.0)
     stop = threading.Timer(0.4, lambda: file.touch())
     stop.start()
     try:
-        tp.sample(tp.Target(density), checkpoint=kept, **options)
+        tp.sample(tp.Target(density), **grouped(**options, checkpoint=kept))
     except FunctionError:
         pass
     stop.cancel()
     file.unlink(missing_ok=True)
-    assert_same(whole, tp.sample(tp.Target(density), checkpoint=kept, **options))
+    assert_same(whole, tp.sample(tp.Target(density), **grouped(**options, checkpoint=kept)))
 
 
 def test_a_compiled_function_tells_where_it_raised():
@@ -201,9 +225,15 @@ def test_a_compiled_function_tells_where_it_raised():
 
     with pytest.raises(FunctionError, match="ValueError: too far, in chain") as told:
         tp.sample(
-            tp.Target(density), initial=np.zeros(2), ladder=[1.0, 0.2], draws=3_000, tune=0, chains=3, rng=2,
+            tp.Target(density),
+            initial=np.zeros(2),
+            ladder=[1.0, 0.2],
+            draws=3_000,
+            tuning=tp.Tuning(0),
+            chains=3,
+            rng=2,
             progress=False,
-        )  # fmt: skip
+        )
     assert told.value.position["x"][0] > 1.5
 
 
@@ -214,4 +244,4 @@ def test_the_state_of_a_model_is_told(monkeypatch):
 
     model = Model(SELECTION.covariates, SELECTION.response)
     with pytest.raises(FunctionError, match="RuntimeError: no way on, in chain 0 at"):
-        tp.sample(model, ladder=[1.0, 0.5], draws=64, tune=0, chains=2, rng=1, progress=False)
+        tp.sample(model, ladder=[1.0, 0.5], draws=64, tuning=tp.Tuning(0), chains=2, rng=1, progress=False)

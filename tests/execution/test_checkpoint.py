@@ -15,6 +15,7 @@ from execution_cases import RUNS, skewed
 from same_runs import assert_same
 
 import tempering as tp
+from grouped import grouped
 from tempering.errors import CheckpointError
 from tempering.execution import blocks, keeping
 from tempering.execution import checkpoint as checkpoints
@@ -28,7 +29,7 @@ EVERY = ["vector, simulated", "numba, simulated", "python, simulated, model", *L
 def run(path=None, target=TARGET, **options):
     settings = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 96, "chains": 2, "rng": 4}
     fixed = {"engine": "scalar", "progress": False, "checkpoint": path}
-    return tp.sample(target, **(settings | fixed | options))
+    return tp.sample(target, **grouped(**settings | fixed | options))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from same_runs import assert_same
 
 import tempering as tp
+from grouped import grouped
 from tempering.errors import SamplerError
 from tempering.execution.workers import Workers
 
@@ -53,7 +54,7 @@ class Walker:
 
 def run(model, **options):
     settings = {"ladder": [1.0, 0.4], "draws": 192, "tune": 64, "chains": 3, "rng": 3, "progress": False}
-    return tp.sample(model, **(settings | options))
+    return tp.sample(model, **grouped(**settings | options))
 
 
 def kill_a_worker(folder, killed):

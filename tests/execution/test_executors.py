@@ -16,6 +16,7 @@ from execution_cases import LOGISTIC, RUNS
 from same_runs import assert_same
 
 import tempering as tp
+from grouped import grouped
 from tempering.errors import SamplerError
 from tempering.execution import blocks, workers
 from tempering.execution.operations import operations
@@ -147,12 +148,26 @@ def test_what_cannot_be_pickled_is_named(processes):
     lock = threading.Lock()
     target = tp.Target(lambda x: -0.5 * float(x) ** 2 * (not lock.locked()))
     with pytest.raises(SamplerError, match=r"A target with its kernel must be something that can be pickled.*lock"):
-        tp.sample(target, initial=0.0, ladder=[1, 0.5], engine="scalar", executor=processes, rng=1, progress=False)
+        tp.sample(
+            target,
+            initial=0.0,
+            ladder=[1, 0.5],
+            execution=tp.Execution(engine="scalar", executor=processes),
+            rng=1,
+            progress=False,
+        )
 
 
 def test_densities_that_are_no_numbers_are_counted_on_workers_too(processes):
     target = tp.Target(lambda x: np.nan if x > 3.0 else -0.01 * x**2)
-    options = {"initial": 0.0, "ladder": [1, 0.5], "engine": "scalar", "draws": 320, "rng": 1, "progress": False}
-    here, there = tp.sample(target, **options), tp.sample(target, executor=processes, **options)
+    options = {
+        "initial": 0.0,
+        "ladder": [1, 0.5],
+        "execution": tp.Execution(engine="scalar"),
+        "draws": 320,
+        "rng": 1,
+        "progress": False,
+    }
+    here, there = tp.sample(target, **options), tp.sample(target, **grouped(**options, executor=processes))
     assert there.info.n_invalid == here.info.n_invalid > 0
     assert there.values["x"].max() <= 3.0

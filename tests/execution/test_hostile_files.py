@@ -155,10 +155,10 @@ def test_states_that_are_no_data_are_refused_with_what_to_do(tmp_path):
         def record(self, state):
             return np.array([state.x])
 
-    options = {"ladder": [1.0, 0.5], "draws": 64, "tune": 32, "chains": 2, "rng": 1, "progress": False}
+    options = {"ladder": [1.0, 0.5], "draws": 64, "tuning": tp.Tuning(32), "chains": 2, "rng": 1, "progress": False}
     assert tp.sample(Model(), **options).n_draws == 64
     with pytest.raises(TemperingError, match=r"Opaque\. Make its class a dataclass or a NamedTuple"):
-        tp.sample(Model(), checkpoint=tmp_path / "run", **options)
+        tp.sample(Model(), execution=tp.Execution(checkpoint=tmp_path / "run"), **options)
 
 
 def test_what_is_encoded_comes_back():

@@ -46,7 +46,7 @@ def test_a_run_ends_at_its_next_block_and_returns_its_draws(n_workers):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "Stopped by Ctrl-C after" in err
-    assert "of 5000000 draws a chain. Call again to start anew" in err
+    assert "of 5000000 draws per chain. Call again to start anew" in err
     assert n_workers or "Traceback" not in err  # a worker that is just starting may still say so
     n_draws = int(out.splitlines()[-1].split()[1])
     assert 0 < n_draws < 5_000_000

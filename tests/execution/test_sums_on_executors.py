@@ -15,6 +15,7 @@ from test_checkpoint import Stopped, stop_after, stop_with_draws
 from test_dying_workers import Walker, kill_a_worker
 
 import tempering as tp
+from grouped import grouped
 from tempering.errors import CheckpointError, SamplerError
 from tempering.estimators.running.parts import in_a_tree
 from tempering.execution import blocks, sum_blocks
@@ -36,7 +37,7 @@ IN_PROCESSES = [pytest.param(SEVERAL[0], marks=pytest.mark.long), SEVERAL[1], "p
 
 
 def summed(name, **options):
-    return RUNS[name](keep="sums", quantities=QUANTITIES[name], **options)
+    return RUNS[name](keep=tp.Sums(QUANTITIES[name]), **options)
 
 
 @pytest.fixture(autouse=True)
@@ -107,9 +108,17 @@ def test_parts_of_unlike_size_keep_as_many_stretches_of_time(monkeypatch):
     monkeypatch.setattr(summing, "LONGEST_BLOCK", {"cpu": 100})
     target = tp.Target(lambda x: -0.5 * jnp.sum((x - 1.0) ** 2))
     sums = tp.sample(
-        target, initial=np.zeros(2), ladder=[1.0, 0.5], chains=22, draws=6_000, tune=64, rng=1, progress=False,
-        kernel=tp.kernels.RandomWalk(), keep="sums", quantities={"x": lambda x: x},
-    )  # fmt: skip
+        target,
+        initial=np.zeros(2),
+        ladder=[1.0, 0.5],
+        chains=22,
+        draws=6_000,
+        tuning=tp.Tuning(64),
+        rng=1,
+        progress=False,
+        kernel=tp.kernels.RandomWalk(),
+        keep=tp.Sums({"x": lambda x: x}),
+    )
     n_groups, n_times = sums.sums.batches.count.shape[:2]
     assert n_groups == 22
     assert 5 <= n_times <= 11
@@ -151,8 +160,16 @@ def test_a_run_goes_on_wherever_it_was_stopped(name, n_writes, tmp_path, monkeyp
 def test_what_was_summed_before_is_not_sampled_again(tmp_path, monkeypatch):
     calls = []
     target = tp.Target(lambda x: calls.append(1) or float(-0.5 * (x - 1.0) ** 2))
-    options = {"initial": 0.0, "ladder": [1, 0.5], "draws": 640, "tune": 64, "chains": 2, "rng": 4, "engine": "scalar"}
-    options |= {"progress": False, "keep": "sums", "quantities": {"x": lambda x: x}}
+    options = {
+        "initial": 0.0,
+        "ladder": [1, 0.5],
+        "draws": 640,
+        "tuning": tp.Tuning(64),
+        "chains": 2,
+        "rng": 4,
+        "execution": tp.Execution(engine="scalar"),
+    }
+    options |= {"progress": False, "keep": tp.Sums({"x": lambda x: x})}
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
     monkeypatch.setattr(sum_sampling, "next_turn", lambda n_stretches, seconds: 1)
     tp.sample(target, **options)
@@ -160,9 +177,9 @@ def test_what_was_summed_before_is_not_sampled_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         stop_with_draws(patch, tmp_path / "run", 500)  # nearly done
         with pytest.raises(Stopped):
-            tp.sample(target, **options, checkpoint=kept)
+            tp.sample(target, **grouped(**options, checkpoint=kept))
     before = len(calls)
-    sums = tp.sample(target, **options, checkpoint=kept)
+    sums = tp.sample(target, **grouped(**options, checkpoint=kept))
     assert len(calls) - before < 0.4 * whole
     assert sums.n_draws == 640
 
@@ -170,17 +187,17 @@ def test_what_was_summed_before_is_not_sampled_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"quantities": {"beta": lambda x: x + 1}}, "quantities: beta"),
+        ({"keep": tp.Sums({"beta": lambda x: x + 1})}, "quantities: beta"),
         ({"draws": 320}, "draws: 160 there, 320 here"),
-        ({"keep": "draws", "quantities": None}, "keep: sums there, None here"),
-        ({"sum_every": 3}, "sum_every: 1 there, 3 here"),
+        ({"keep": "draws"}, "keep: sums there, None here"),
+        ({"keep": tp.Sums(QUANTITIES["vector, simulated"], every=3)}, "sum_every: 1 there, 3 here"),
         ({"chains": 71}, "chains: 70 there, 71 here"),
     ],
 )
 def test_a_checkpoint_of_other_sums_is_refused(change, match, tmp_path):
     name = "vector, simulated"
     summed(name, checkpoint=tmp_path / "run")
-    options = {"keep": "sums", "quantities": QUANTITIES[name], "checkpoint": tmp_path / "run"} | change
+    options = {"keep": tp.Sums(QUANTITIES[name]), "execution": tp.Execution(checkpoint=tmp_path / "run")} | change
     with pytest.raises(CheckpointError, match=match):
         RUNS[name](**options)
 
@@ -190,13 +207,13 @@ def test_a_checkpoint_of_sums_is_no_store_of_draws(tmp_path):
     with pytest.raises(CheckpointError, match=r"keeps sums, not draws\. Write TemperedSums\.load"):
         tp.load(tmp_path / "sums")
     RUNS["python, parallel"](checkpoint=tmp_path / "draws")
-    with pytest.raises(CheckpointError, match="must be the checkpoint of a run with keep='sums'"):
+    with pytest.raises(CheckpointError, match="is not the checkpoint of a run with keep=Sums"):
         tp.TemperedSums.load(tmp_path / "draws")
 
 
 def walk(model, **options):
-    settings = {"ladder": [1.0, 0.4], "draws": 192, "tune": 64, "chains": 3, "rng": 3, "progress": False}
-    return tp.sample(model, keep="sums", quantities={"x": lambda x: x[..., 0]}, **(settings | options))
+    settings = {"ladder": [1.0, 0.4], "draws": 192, "tuning": tp.Tuning(64), "chains": 3, "rng": 3, "progress": False}
+    return tp.sample(model, keep=tp.Sums({"x": lambda x: x[..., 0]}), **grouped(**settings | options))
 
 
 def test_a_part_whose_worker_is_killed_is_done_again(tmp_path):
@@ -231,14 +248,20 @@ def test_parts_whose_energies_rise_out_of_their_bins_are_put_together(monkeypatc
         return jnp.logaddexp(-0.5 * x**2, 1000.0 - 0.5 * ((x - 6.0) / 0.5) ** 2)
 
     options = {
-        "initial": 0.0, "ladder": [1.0, 0.003], "tune": 0, "draws": 2_000, "chains": 64, "rng": 2, "progress": False,
-        "pseudo_prior": np.array([0.0, 990.0]), "kernel": tp.kernels.RandomWalk(scale=2.0),
-    }  # fmt: skip
+        "initial": 0.0,
+        "ladder": [1.0, 0.003],
+        "tuning": tp.Tuning(0, pseudo_prior=np.array([0.0, 990.0])),
+        "draws": 2_000,
+        "chains": 64,
+        "rng": 2,
+        "progress": False,
+        "kernel": tp.kernels.RandomWalk(scale=2.0),
+    }
     monkeypatch.setattr(blocks, "WORK", 160.0)
     kept = tp.sample(tp.Target(density), **options)
-    run = {**options, "keep": "sums", "quantities": {"x": lambda x: x}}
+    run = {**options, "keep": tp.Sums({"x": lambda x: x})}
     sums = tp.sample(tp.Target(density), **run)
     assert np.array_equal(kept.visits, sums.visits)
     assert abs(kept.expect(lambda x: x, "ess_optimal").value - sums.expect("x", "ess_optimal").value) < 1e-3
     with ThreadPoolExecutor(2) as executor:
-        assert_same_sums(sums, tp.sample(tp.Target(density), **run, executor=executor))
+        assert_same_sums(sums, tp.sample(tp.Target(density), execution=tp.Execution(executor=executor), **run))

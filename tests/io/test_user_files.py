@@ -7,7 +7,6 @@ import tempering as tp
 from tempering.cli.user_files import (
     find_target,
     parse_kernel,
-    parse_ladder,
     parse_path,
     parse_position,
     parse_pseudo_prior,
@@ -15,6 +14,7 @@ from tempering.cli.user_files import (
 )
 from tempering.errors import InputError, SamplerError
 from tempering.io.zarr_store import load
+from tempering.path.ladder import parse_ladder
 
 FILE = """
 import beside
@@ -85,8 +85,8 @@ def test_a_pymc_model_is_taken_as_one(folder):
     ("name", "message"),
     [
         ("user_model.py", "must be given as MODULE:FUNCTION"),
-        ("user_model.py:missing", "must have 'missing', but it has Gradient, build, from_stan"),
-        ("nothing.py:f", "must be a file, but there is none"),
+        ("user_model.py:missing", "has no 'missing'; it has Gradient, build, from_stan"),
+        ("nothing.py:f", "There is no file nothing.py"),
         ("user_model.py:number", "but it gave int. Return tempering.Target"),
         ("user_model.py:SHIFT", "but it gave float"),
     ],
@@ -98,7 +98,7 @@ def test_mistakes_are_named(folder, monkeypatch, name, message):
 
 
 def test_a_module_that_is_not_there_is_named():
-    with pytest.raises(InputError, match="There must be a module 'no_such_thing'"):
+    with pytest.raises(InputError, match="The module 'no_such_thing' cannot be imported"):
         find_target("no_such_thing:f")
 
 
@@ -139,7 +139,8 @@ def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
     assert [parse_path(text) for text in ("two_legs", "reference", None)] == ["two_legs", "reference", None]
     assert parse_path(f"{mine}:SLICE") == tp.kernels.Slice(2.0)
     assert parse_pseudo_prior("mbar") == "mbar"
-    assert parse_pseudo_prior("0,-1.5").tolist() == [0.0, -1.5]
+    assert parse_pseudo_prior("0,-1.5") == [0.0, -1.5]
+    assert parse_pseudo_prior(None) is None
     with pytest.raises(InputError, match=r"one of random_walk, .*nuts, or MODULE:NAME of your own, but got 'best'"):
         parse_kernel("best")
     with pytest.raises(InputError, match="prior, reference or MODULE:NAME of your own, but got 'best'"):
@@ -147,7 +148,14 @@ def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
 
 
 def test_workers_make_the_same_draws(folder, tmp_path):
-    options = {"initial": np.array(0.0), "ladder": [1, 0.5], "draws": 64, "tune": 64, "chains": 2, "rng": 4}
+    options = {
+        "initial": np.array(0.0),
+        "ladder": [1, 0.5],
+        "draws": 64,
+        "tuning": tp.Tuning(64),
+        "chains": 2,
+        "rng": 4,
+    }
     where = f"{folder}/user_model.py:log_density"
     alone = sample_file(where, tmp_path / "a.zarr", progress=False, **options)
     shared = sample_file(where, tmp_path / "b.zarr", progress=False, workers=1, **options)
@@ -157,7 +165,14 @@ def test_workers_make_the_same_draws(folder, tmp_path):
 
 
 def test_the_run_is_the_one_that_sample_gives(folder, tmp_path):
-    options = {"initial": np.array(0.0), "ladder": [1, 0.5], "draws": 200, "tune": 64, "chains": 2, "rng": 4}
+    options = {
+        "initial": np.array(0.0),
+        "ladder": [1, 0.5],
+        "draws": 200,
+        "tuning": tp.Tuning(64),
+        "chains": 2,
+        "rng": 4,
+    }
     where = f"{folder}/user_model.py:log_density"
     sample_file(where, tmp_path / "run.zarr", progress=False, **options)
     own = tp.sample(tp.Target(lambda x: -0.5 * (x - 3.0) ** 2), progress=False, **options)

@@ -22,7 +22,9 @@ CONTAINERS = [np.zeros(2), {"b": 0.0, "a": 0.0}, (0.0, np.zeros(1)), {"outer": {
 @pytest.fixture(scope="module")
 def sampled():
     target = tp.Target(lambda x: -0.5 * ((x["a"] - 1.0) ** 2 + x["b"] ** 2))
-    return tp.sample(target, initial={"a": 0.0, "b": 0.0}, ladder=[1, 0.5], draws=100, tune=320, chains=2, rng=1)
+    return tp.sample(
+        target, initial={"a": 0.0, "b": 0.0}, ladder=[1, 0.5], draws=100, tuning=tp.Tuning(320), chains=2, rng=1
+    )
 
 
 def assert_equal_runs(one, two):

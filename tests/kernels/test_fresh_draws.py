@@ -13,7 +13,7 @@ import pytest
 from exact_paths import INVERSE, TRIL, Logistic, statistics
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
-from tempering import Ladder, Target, sample
+from tempering import Ladder, Target, Tuning, sample
 from tempering.compiling.functions import bind
 from tempering.engines import loops, reference_arrays
 from tempering.kernels import Cycle, Hamiltonian, RandomWalk, vector
@@ -222,7 +222,7 @@ def test_the_share_follows_the_acceptance_of_draws_of_the_base():
 
 def test_a_prior_that_cannot_be_drawn_from_is_kept_at_the_hot_end():
     target = Target.from_likelihood(lambda x: -jnp.sum((x - 3.0) ** 2), lambda x: -0.125 * jnp.sum((x - 20.0) ** 2))
-    run = sample(target, initial=np.full(2, 20.0), rng=1, draws=2000, tune=1000, chains=8, progress=False)
+    run = sample(target, initial=np.full(2, 20.0), rng=1, draws=2000, tuning=Tuning(1000), chains=8, progress=False)
     assert run.path.legs[0].source == -1
     assert run.ladder.hottest == 0.0
     hot = run.values["x"][run.rung == len(run.path) - 1]

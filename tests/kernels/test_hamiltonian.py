@@ -126,7 +126,14 @@ class StanLike:
 
 
 def sample(model, **options):
-    settings = {"initial": np.zeros(6), "ladder": [1, 0.6], "draws": 400, "tune": 320, "chains": 2, "rng": 1}
+    settings = {
+        "initial": np.zeros(6),
+        "ladder": [1, 0.6],
+        "draws": 400,
+        "tuning": tp.Tuning(320),
+        "chains": 2,
+        "rng": 1,
+    }
     return tp.sample(tp.Target(model), progress=False, **(settings | options))
 
 
@@ -152,9 +159,17 @@ def test_in_few_dimensions_and_by_name_other_kernels_are_taken():
 def test_prior_and_likelihood_may_both_bring_gradients():
     target = tp.Target.from_likelihood(ENERGY, BASE)
     run = tp.sample(
-        target, initial=np.zeros(3), ladder=[1, 0.4, 0], kernel=Hamiltonian(), draws=300, tune=320, chains=2, rng=1,
-        progress=False, engine="scalar",
-    )  # fmt: skip
+        target,
+        initial=np.zeros(3),
+        ladder=[1, 0.4, 0],
+        kernel=Hamiltonian(),
+        draws=300,
+        tuning=tp.Tuning(320),
+        chains=2,
+        rng=1,
+        progress=False,
+        execution=tp.Execution(engine="scalar"),
+    )
     y = run.expect(lambda x: np.exp(x @ INVERSE.T))  # gammas: conjugate
     truth = np.add(PATH.shapes, PATH.counts) / (1 + PATH.exposure)
     assert np.all(np.abs(y.value - truth) < 6 * y.standard_error)

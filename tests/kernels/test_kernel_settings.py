@@ -81,7 +81,7 @@ def test_targets_of_acceptance():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Mixture([]), "one positive probability a kernel.*0 kernels"),
+        (lambda: Mixture([]), "one positive probability per kernel.*0 kernels"),
         (lambda: Mixture([RW, SLICE], [0.5, 0.6]), r"summing to one, but got \[0.5, 0.6\]"),
         (lambda: Mixture([RW, SLICE], [1.0, 0.0]), "positive"),
         (lambda: Mixture([RW], [0.5, 0.5]), "for 1 kernels"),

@@ -15,7 +15,13 @@ def test_a_fitted_reference_keeps_the_mass_of_a_narrow_mode():
     rng = np.random.default_rng(1)
     starts = [mean + 0.5 * rng.normal(size=12) for mean in problem.means]
     run = tp.sample(
-        tp.Target(problem.log_density), initial=starts, path="reference", rng=1, tune=320, draws=640, progress=False
+        tp.Target(problem.log_density),
+        initial=starts,
+        path="reference",
+        rng=1,
+        tuning=tp.Tuning(320),
+        draws=640,
+        progress=False,
     )
     assert run.ladder.hottest == 0.0
     assert run.tours().n_tours > 500
@@ -26,9 +32,14 @@ def test_a_fitted_reference_keeps_the_mass_of_a_narrow_mode():
 def test_one_mode_keeps_the_plain_path():
     problem = problems.skewed(2)
     run = tp.sample(
-        tp.Target(problem.log_density), initial=problem.initial, path="reference", rng=1, tune=640, draws=320,
+        tp.Target(problem.log_density),
+        initial=problem.initial,
+        path="reference",
+        rng=1,
+        tuning=tp.Tuning(640),
+        draws=320,
         progress=False,
-    )  # fmt: skip
+    )
     assert run.is_powered
 
 
@@ -38,9 +49,14 @@ def test_a_reference_of_ones_own_is_the_end_of_the_path():
     own = Reference([1.0], [[0.0, 0.0]], [4.0 * np.eye(2)], [5])
     problem = problems.skewed(2)
     run = tp.sample(
-        tp.Target(problem.log_density).with_reference(own), initial=problem.initial, ladder=[1, 0.5, 0.2, 0],
-        tune=640, draws=2000, rng=2, progress=False,
-    )  # fmt: skip
+        tp.Target(problem.log_density).with_reference(own),
+        initial=problem.initial,
+        ladder=[1, 0.5, 0.2, 0],
+        tuning=tp.Tuning(640),
+        draws=2000,
+        rng=2,
+        progress=False,
+    )
     estimate = run.expect(lambda x: x)
     assert np.all(np.abs(estimate.value - problem.mean) < 5 * estimate.standard_error)
     evidence = run.log_evidence()
@@ -90,7 +106,7 @@ def test_where_no_mixture_fits_the_safe_leg_keeps_its_share():
 
 NORMAL = tp.Target(lambda x: -0.5 * jnp.sum(x**2))
 POSTERIOR = tp.Target.from_likelihood(lambda x: -0.5 * jnp.sum((x - 1.0) ** 2), lambda x: -0.5 * jnp.sum(x**2))
-SHORT = {"initial": np.zeros(2), "tune": 320, "draws": 64, "chains": 8, "rng": 1, "progress": False}
+SHORT = {"initial": np.zeros(2), "tuning": tp.Tuning(320), "draws": 64, "chains": 8, "rng": 1, "progress": False}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +119,7 @@ SHORT = {"initial": np.zeros(2), "tune": 320, "draws": 64, "chains": 8, "rng": 1
         (POSTERIOR, {"path": "prior"}, ("base",)),
         (NORMAL, {"ladder": [1.0, 0.5]}, ("powers",)),
         (POSTERIOR, {"ladder": [1.0, 0.5, 0.0]}, ("base",)),
-        (NORMAL, {"tune": 0}, ("powers",)),
+        (NORMAL, {"tuning": tp.Tuning(0)}, ("powers",)),
     ],
 )
 def test_the_path_is_what_was_asked_for(target, options, legs):
@@ -113,7 +129,7 @@ def test_the_path_is_what_was_asked_for(target, options, legs):
 
 
 def test_sums_are_kept_along_one_leg():
-    run = tp.sample(NORMAL, **SHORT | {"keep": "sums", "quantities": {"x": lambda x: x[..., 0]}})
+    run = tp.sample(NORMAL, **SHORT | {"keep": tp.Sums({"x": lambda x: x[..., 0]})})
     assert np.isfinite(run.expect("x").value)
 
 
@@ -123,7 +139,7 @@ def test_sums_are_kept_along_one_leg():
         (NORMAL, {"path": "sideways"}, "path must be one of"),
         (NORMAL, {"path": "prior"}, "path='prior' needs a prior"),
         (NORMAL, {"path": "two_legs", "ladder": [1.0, 0.5]}, "chooses its own ladders"),
-        (NORMAL, {"path": "two_legs", "keep": "sums", "quantities": {"x": jnp.sum}}, "chooses its own ladders"),
+        (NORMAL, {"path": "two_legs", "keep": tp.Sums({"x": jnp.sum})}, "chooses its own ladders"),
     ],
 )
 def test_a_path_that_cannot_be_is_refused(target, options, message):

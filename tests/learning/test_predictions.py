@@ -57,9 +57,15 @@ def states():
 
 def run(method, states, step=step):
     return tp.sample(
-        Gamma(step), ladder=LADDER, method=method, rng=6, tune=0, draws=20_000, chains=8,
-        pseudo_prior=states.log_pseudo_prior(LADDER), progress=False,
-    )  # fmt: skip
+        Gamma(step),
+        ladder=LADDER,
+        method=method,
+        rng=6,
+        tuning=tp.Tuning(0, pseudo_prior=states.log_pseudo_prior(LADDER)),
+        draws=20_000,
+        chains=8,
+        progress=False,
+    )
 
 
 @pytest.mark.parametrize("method", ["simulated", "parallel"])

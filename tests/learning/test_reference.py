@@ -370,7 +370,7 @@ def test_simulated_tempering_from_the_reference_has_every_mass_right():
         initial=list(starts),
         ladder=[1, 0.6, 0.3, 0],
         draws=1500,
-        tune=320,
+        tuning=tp.Tuning(320),
         rng=1,
         progress=False,
     )

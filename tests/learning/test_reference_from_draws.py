@@ -93,7 +93,14 @@ def test_draws_that_never_moved_are_refused():
 def test_a_default_run_fits_its_quick_leg_to_what_its_rounds_have_drawn():
     """One t distribution does not fit the banana, the mixture fitted to the rounds does: both ends are drawn from."""
     problem = Banana()
-    options = {"initial": problem.initial, "chains": 8, "tune": 5000, "draws": 2000, "rng": 1, "progress": False}
+    options = {
+        "initial": problem.initial,
+        "chains": 8,
+        "tuning": tp.Tuning(5000),
+        "draws": 2000,
+        "rng": 1,
+        "progress": False,
+    }
     run = tp.sample(tp.Target(problem.log_density_numba), **options)
     assert run.path.has_two_legs
     assert run.info.redraws
@@ -112,7 +119,9 @@ def test_a_density_that_no_mixture_fits_is_reached_by_the_safe_leg():
         return problem.log_density_numba(x) if np.sin(40.0 * x[0]) > 0.8 else -np.inf
 
     start = np.array([np.arcsin(1.0) / 40.0, 0.0, 0.0])
-    run = tp.sample(tp.Target(unfittable), initial=start, chains=4, tune=2600, draws=640, rng=1, progress=False)
+    run = tp.sample(
+        tp.Target(unfittable), initial=start, chains=4, tuning=tp.Tuning(2600), draws=640, rng=1, progress=False
+    )
     x = run.values["x"][run.rung == run.path.target]
     assert np.all(np.sin(40.0 * x[:, 0]) > 0.8)
     assert len(np.unique(np.round(x[:, 0] * 40.0 / (2 * np.pi)))) > 3  # strips: chains have gone from one to another

@@ -43,9 +43,15 @@ def test_tuning_evens_out_the_rungs(method):
     target = tp.Target(problems.skewed(3).log_density_numba)
     ladder = tp.Ladder.geometric(8, 0.2)
     run = tp.sample(
-        target, initial=np.zeros(3), ladder=ladder, tune=6000, draws=6000, chains=8, rng=3, pseudo_prior=method,
+        target,
+        initial=np.zeros(3),
+        ladder=ladder,
+        tuning=tp.Tuning(6000, pseudo_prior=method),
+        draws=6000,
+        chains=8,
+        rng=3,
         progress=False,
-    )  # fmt: skip
+    )
     share = run.visits / run.rung.size * len(ladder)
     assert 1 / 3 < share.min() <= share.max() < 3
 
@@ -53,7 +59,9 @@ def test_tuning_evens_out_the_rungs(method):
 def test_control_without_tuning_the_rungs_are_uneven():
     target = tp.Target(problems.skewed(3).log_density_numba)
     ladder = tp.Ladder.geometric(8, 0.2)
-    run = tp.sample(target, initial=np.zeros(3), ladder=ladder, tune=0, draws=6000, chains=8, rng=3, progress=False)
+    run = tp.sample(
+        target, initial=np.zeros(3), ladder=ladder, tuning=tp.Tuning(0), draws=6000, chains=8, rng=3, progress=False
+    )
     share = run.visits / run.rung.size * len(ladder)
     assert share.min() < 1 / 3
     assert share.max() > 3
@@ -61,7 +69,9 @@ def test_control_without_tuning_the_rungs_are_uneven():
 
 def test_a_ladder_tuned_from_nothing_crosses_the_modes():
     target = tp.Target(problems.mixture().as_vector.log_density_numba)
-    run = tp.sample(target, initial=np.array([-8.0]), rng=1, tune=5000, draws=20_000, path="powers", progress=False)
+    run = tp.sample(
+        target, initial=np.array([-8.0]), rng=1, tuning=tp.Tuning(5000), draws=20_000, path="powers", progress=False
+    )
     right = run.expect(lambda x: x[..., 0] > 0)
     assert run.ladder.hottest < 0.1
     assert run.n_round_trips > 1000
@@ -71,5 +81,5 @@ def test_a_ladder_tuned_from_nothing_crosses_the_modes():
 def test_a_likelihood_is_heated_down_to_its_prior():
     problem = problems.likelihood_gaussian(2)
     target = tp.Target.from_likelihood(problem.log_likelihood_numba, problem.log_prior_numba)
-    run = tp.sample(target, initial=problem.initial, rng=1, tune=3000, draws=2000, progress=False)
+    run = tp.sample(target, initial=problem.initial, rng=1, tuning=tp.Tuning(3000), draws=2000, progress=False)
     assert run.ladder.hottest == 0.0

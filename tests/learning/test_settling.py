@@ -86,7 +86,7 @@ def test_a_ladder_that_stays_is_visited_so_too_where_it_is_ours():
 
 def run_of(**options):
     problem = problems.variable_selection()
-    return tp.sample(problem.compiled, chains=8, tune=8000, draws=2000, rng=5, progress=False, **options)
+    return tp.sample(problem.compiled, chains=8, tuning=tp.Tuning(8000), draws=2000, rng=5, progress=False, **options)
 
 
 def test_a_run_that_has_settled_is_tuned_no_longer_and_its_rungs_stay_even():

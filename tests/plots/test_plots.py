@@ -15,7 +15,9 @@ mpl.use("Agg")
 def draws():
     target = tp.Target(mixture().as_vector.log_density_numba)
     ladder = tp.Ladder.geometric(12, 1e-3)
-    return tp.sample(target, initial=np.zeros(1), ladder=ladder, draws=5000, tune=3200, chains=2, rng=1, progress=False)
+    return tp.sample(
+        target, initial=np.zeros(1), ladder=ladder, draws=5000, tuning=tp.Tuning(3200), chains=2, rng=1, progress=False
+    )
 
 
 @pytest.fixture
@@ -60,19 +62,20 @@ def test_a_picture_of_its_own_is_made_where_no_axes_are_given(draws):
     plt.close(ax.figure)
 
 
-def test_every_rule_has_a_colour():
+def test_every_rule_has_a_colour_and_no_two_share_one():
     from tempering.estimators import RULES
+    from tempering.plots.style import colour_of
 
-    assert set(RULES) == set(plots.COLOURS)
-    assert len(set(plots.COLOURS.values())) == len(RULES)
+    assert set(plots.COLOURS) <= set(RULES)
+    assert len({colour_of(rule) for rule in RULES}) == len(RULES)
 
 
 def test_what_cannot_be_drawn_is_refused(draws):
     with pytest.raises(InputError, match=r"must be one of \['x'\], but got 'y'"):
         plots.plot_density(draws, "y")
     target = tp.Target(lambda x: -0.5 * (x**2).sum())
-    wide = tp.sample(target, initial=np.zeros(2), ladder=[1, 0.5], draws=64, tune=64, chains=1, rng=1)
-    with pytest.raises(InputError, match=r"one number a draw, but x has shape \(2,\). Name a coordinate: 'x\[0\]'"):
+    wide = tp.sample(target, initial=np.zeros(2), ladder=[1, 0.5], draws=64, tuning=tp.Tuning(64), chains=1, rng=1)
+    with pytest.raises(InputError, match=r"one number per draw, but x has shape \(2,\). Name a coordinate: 'x\[0\]'"):
         plots.plot_density(wide)
     for name in ("x[2]", "x[0,1]"):
         with pytest.raises(InputError, match=r"within the shape \(2,\), but got 'x\["):

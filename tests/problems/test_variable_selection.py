@@ -193,7 +193,9 @@ def test_long_compiled_chains_visit_the_models_as_often_as_they_should():
 def test_tempering_the_model_finds_its_inclusion_probabilities():
     """The whole pipeline, jumps, rungs and combination, judged by its own standard errors."""
     ladder = tp.Ladder.geometric(6, 0.05)
-    run = tp.sample(PROBLEM.compiled, ladder=ladder, draws=2000, tune=640, chains=24, rng=9, progress=False)
+    run = tp.sample(
+        PROBLEM.compiled, ladder=ladder, draws=2000, tuning=tp.Tuning(640), chains=24, rng=9, progress=False
+    )
     values = np.stack([run.values[name] for name in PROBLEM.names], axis=-1)
     found = run.combination(values, "mbar")
     z = (found.estimate - PROBLEM.mean_record(1.0)) / found.standard_error

@@ -24,7 +24,9 @@ def draws():
     target = tp.Target(lambda p: jnp.logaddexp(-2 * (p["x"] + 4) ** 2, -0.5 * (p["x"] - 4) ** 2) - (p["v"] ** 2).sum())
     start = {"x": -4.0, "v": np.zeros(2)}
     ladder = tp.Ladder.geometric(8, 0.02)
-    return tp.sample(target, initial=start, ladder=ladder, draws=1500, tune=640, chains=4, rng=1, progress=False)
+    return tp.sample(
+        target, initial=start, ladder=ladder, draws=1500, tuning=tp.Tuning(640), chains=4, rng=1, progress=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +132,7 @@ def test_equal_runs_give_equal_pages(draws, page):
 
 def test_runs_of_one_rung_have_a_page_too(draws):
     target = tp.Target(lambda x: -0.5 * x**2)
-    cold = tp.sample(target, initial=0.0, ladder=[1], draws=200, tune=64, chains=2, rng=1, progress=False)
+    cold = tp.sample(target, initial=0.0, ladder=[1], draws=200, tuning=tp.Tuning(64), chains=2, rng=1, progress=False)
     text = render(cold)
     assert "Evidence" not in text
     assert 'aria-label="Overlap"' not in text
@@ -150,7 +152,7 @@ def test_draws_made_elsewhere_have_a_page_even_without_cold_ones():
 
 def test_a_place_that_cannot_be_written_is_an_input_error(draws, tmp_path, monkeypatch):
     monkeypatch.setattr("tempering.report.page.render", lambda draws, title: "")
-    with pytest.raises(InputError, match="must be writable"):
+    with pytest.raises(InputError, match="cannot be written"):
         write_report(draws, tmp_path / "no" / "page.html")
 
 

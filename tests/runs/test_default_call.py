@@ -37,9 +37,13 @@ def replicates(engine, method, n):
     """Return (mass of the narrow mode, log evidence) of every replicate, all started in the wide mode."""
     found = []
     for i in range(n):
-        size = {"tune": 960, "draws": 640, "chains": 8} if method == "simulated" else {"tune": 960, "draws": 320}
+        size = (
+            {"tuning": tp.Tuning(960), "draws": 640, "chains": 8}
+            if method == "simulated"
+            else {"tuning": tp.Tuning(960), "draws": 320}
+        )
         if engine == "python":
-            size = {"tune": 640, "draws": 320, "chains": 4 if method == "simulated" else 1}
+            size = {"tuning": tp.Tuning(640), "draws": 320, "chains": 4 if method == "simulated" else 1}
         elif method == "parallel":
             size |= {"chains": 2}
         run = tp.sample(
@@ -69,7 +73,7 @@ def test_plain_python_finds_them_too(method):
 
 
 def test_one_run_in_plain_python_is_within_its_own_errors():
-    run = tp.sample(TARGETS["python"], initial=START, rng=1, tune=640, draws=640, chains=4, progress=False)
+    run = tp.sample(TARGETS["python"], initial=START, rng=1, tuning=tp.Tuning(640), draws=640, chains=4, progress=False)
     assert run.info.engine == "scalar (Python)"
     assert run.path.has_two_legs
     mass, evidence = run.expect(lambda x: x[..., 0] > 0), run.log_evidence()
@@ -79,7 +83,14 @@ def test_one_run_in_plain_python_is_within_its_own_errors():
 
 def test_one_run_of_coupled_chains_is_within_its_own_errors():
     run = tp.sample(
-        TARGETS["vector"], initial=START, method="parallel", rng=1, tune=960, draws=640, chains=2, progress=False
+        TARGETS["vector"],
+        initial=START,
+        method="parallel",
+        rng=1,
+        tuning=tp.Tuning(960),
+        draws=640,
+        chains=2,
+        progress=False,
     )
     assert run.path.has_two_legs
     mass, evidence = run.expect(lambda x: x[..., 0] > 0), run.log_evidence()
@@ -103,9 +114,15 @@ def posterior(method, with_draws):
     found = []
     for i in range(24):
         run = tp.sample(
-            target, initial=None if with_draws else np.zeros(2), method=method, rng=100 * SEED_OFFSET + i, tune=640,
-            draws=320, chains=8 if method == "simulated" else 2, progress=False,
-        )  # fmt: skip
+            target,
+            initial=None if with_draws else np.zeros(2),
+            method=method,
+            rng=100 * SEED_OFFSET + i,
+            tuning=tp.Tuning(640),
+            draws=320,
+            chains=8 if method == "simulated" else 2,
+            progress=False,
+        )
         assert run.path.has_two_legs
         assert (run.path.legs[0].source == 1) == with_draws
         found.append((*run.expect(lambda x: x).value, run.log_evidence().value))

@@ -60,7 +60,14 @@ def test_control_rungs_taken_for_those_of_one_ladder_are_wrong():
 
 def test_tuning_rounds_are_kept_when_asked_for():
     target = tp.Target(SKEWED.log_density_numba)
-    options = {"initial": np.zeros(2), "rng": 1, "tune": 1600, "draws": 400, "path": "powers", "progress": False}
+    options = {
+        "initial": np.zeros(2),
+        "rng": 1,
+        "tuning": tp.Tuning(1600),
+        "draws": 400,
+        "path": "powers",
+        "progress": False,
+    }
     run = tp.sample(target, keep="rounds", **options)
     assert [r.n_draws for r in run.rounds] == [r.n_iterations for r in run.info.rounds]
     whole = tp.join([*run.rounds[1:], run])
@@ -70,7 +77,7 @@ def test_tuning_rounds_are_kept_when_asked_for():
 
 def test_runs_along_two_legs_are_not_joined_as_if_their_references_were_one():
     target = tp.Target(SKEWED.log_density_numba)
-    run = tp.sample(target, initial=np.zeros(2), rng=1, tune=640, draws=100, progress=False)
+    run = tp.sample(target, initial=np.zeros(2), rng=1, tuning=tp.Tuning(640), draws=100, progress=False)
     assert run.path.has_two_legs
     with pytest.raises(EstimatorError, match="references of their own"):
         tp.join([run, run])

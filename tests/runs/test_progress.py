@@ -41,7 +41,7 @@ def test_round_trips_are_counted_across_blocks(n_rungs, target, block):
 def test_the_status_is_that_of_the_draws_so_far():
     listener = Listener()
     target = tp.Target(lambda x: -0.5 * x**2)
-    run = tp.sample(target, initial=0.0, ladder=[1, 0.5, 0.2], draws=640, tune=320, rng=1, progress=False)
+    run = tp.sample(target, initial=0.0, ladder=[1, 0.5, 0.2], draws=640, tuning=tp.Tuning(320), rng=1, progress=False)
     watch = progress.Watch(listener, "some engine", run.path, run.n_chains)
     for start in range(0, 640, 64):
         watch.see(run.rung[:, start : start + 64], run.terms[:, start : start + 64])

@@ -19,9 +19,15 @@ LOG_PSEUDO_PRIOR = np.array([-PROBLEM.log_normaliser(k) for k in LADDER]) + 0.3 
 def likelihood_run(seed: int, rung_moves: str = "lifted") -> tp.TemperedDraws:
     """One run that redraws from the prior at k = 0, on the vector engine (compiled once)."""
     return tp.sample(
-        TARGET, ladder=LADDER, rng=seed, tune=320, draws=1600, chains=16, rung_moves=rung_moves,
-        pseudo_prior=LOG_PSEUDO_PRIOR, progress=False,
-    )  # fmt: skip
+        TARGET,
+        ladder=LADDER,
+        rng=seed,
+        tuning=tp.Tuning(320, pseudo_prior=LOG_PSEUDO_PRIOR),
+        draws=1600,
+        chains=16,
+        method=tp.Method("simulated", rung_moves),
+        progress=False,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +93,14 @@ def test_tours_do_not_depend_on_one_another(runs):
 
 def test_runs_without_a_base_have_no_tours():
     run = tp.sample(
-        tp.Target(problems.skewed(1).log_density_numba), initial=np.zeros(1), ladder=[1, 0.5], tune=320, draws=320,
-        rng=1, progress=False,
-    )  # fmt: skip
+        tp.Target(problems.skewed(1).log_density_numba),
+        initial=np.zeros(1),
+        ladder=[1, 0.5],
+        tuning=tp.Tuning(320),
+        draws=320,
+        rng=1,
+        progress=False,
+    )
     with pytest.raises(EstimatorError, match="sample_prior"):
         run.tours()
 
@@ -106,7 +117,9 @@ def test_a_sound_run_is_called_sound(runs):
 
 def test_rungs_that_hardly_exchange_are_named():
     target = tp.Target(problems.mixture().as_vector.log_density_numba)
-    run = tp.sample(target, initial=np.array([-8.0]), ladder=[1.0, 1e-5], tune=2000, draws=4000, rng=1, progress=False)
+    run = tp.sample(
+        target, initial=np.array([-8.0]), ladder=[1.0, 1e-5], tuning=tp.Tuning(2000), draws=4000, rng=1, progress=False
+    )
     said = " ".join(run.diagnose().sentences)
     assert "rungs 0 and 1 (k = 1 and 1e-05) exchange in" in said
     assert "add rungs there" in said
@@ -115,7 +128,7 @@ def test_rungs_that_hardly_exchange_are_named():
 def test_chains_that_never_met_are_said_to_disagree():
     target = tp.Target(problems.mixture().as_vector.log_density_numba)
     starts = [np.array([-8.0]), np.array([8.0])]
-    run = tp.sample(target, initial=starts, ladder=[1.0], tune=640, draws=4000, rng=1, progress=False)
+    run = tp.sample(target, initial=starts, ladder=[1.0], tuning=tp.Tuning(640), draws=4000, rng=1, progress=False)
     diagnosis = run.diagnose()
     assert not diagnosis.is_good
     assert diagnosis.r_hat_by_quantity["x"] > 5

@@ -13,7 +13,7 @@ from tempering import problems
 from tempering.errors import NotANumberError, SamplerError, TargetError
 
 LADDER = [1.0, 0.4]
-SMALL = {"ladder": LADDER, "draws": 40, "tune": 32, "chains": 2, "rng": 1, "progress": False}
+SMALL = {"ladder": LADDER, "draws": 40, "tuning": tp.Tuning(32), "chains": 2, "rng": 1, "progress": False}
 
 
 def by_math(x):
@@ -38,13 +38,23 @@ def test_the_engine_is_chosen_by_what_the_target_is(target, engine):
 
 
 def test_an_engine_can_be_named():
-    assert tp.sample(TRACED, initial=0.5, **SMALL, engine="scalar").info.engine == "scalar (Python)"
+    run = tp.sample(TRACED, initial=0.5, execution=tp.Execution(engine="scalar"), **SMALL)
+    assert run.info.engine == "scalar (Python)"
 
 
 def test_a_prior_that_only_numpy_can_draw_from_runs_on_the_scalar_engine():
     target = tp.Target.from_likelihood(lambda x: -((x - 1) ** 2), lambda x: -0.5 * x**2, lambda rng: rng.normal())
     run = tp.sample(target, **SMALL | {"ladder": [1.0, 0.0]})
     assert run.info.engine == "scalar (Python)"
+
+
+def test_an_error_in_the_sampler_of_the_prior_is_told_as_it_is():
+    def sample_prior(key):
+        return jax.random.normal(key) * "text"  # a mistake of the user's, not of the key's
+
+    target = tp.Target.from_likelihood(lambda x: -jnp.sum(x**2), lambda x: -jnp.sum(x**2), sample_prior)
+    with pytest.raises(TargetError, match=r"with a key it raised TypeError: .*, and with a Generator TypeError"):
+        tp.sample(target, **SMALL)
 
 
 def test_equal_seeds_give_equal_draws_and_others_do_not():
@@ -64,16 +74,18 @@ def test_positions_may_be_dicts_and_nested():
         return -0.5 * (p["a"] ** 2 + float(np.sum(np.square(p["b"]["c"]))))
 
     initial = {"a": 0.1, "b": {"c": np.zeros((2, 2))}}
-    run = tp.sample(tp.Target(density), initial=initial, **SMALL, engine="scalar")
+    run = tp.sample(tp.Target(density), initial=initial, execution=tp.Execution(engine="scalar"), **SMALL)
     assert {name: v.shape for name, v in run.values.items()} == {"a": (2, 40), "b.c": (2, 40, 2, 2)}
 
 
 def test_a_list_of_starts_is_taken_in_turn():
     starts = [np.array([-50.0]), np.array([50.0])]
     target = tp.Target(lambda x: float(-0.5 * (np.abs(x[0]) - 50.0) ** 2))
-    run = tp.sample(target, initial=starts, **SMALL | {"tune": 0, "chains": 3}, engine="scalar")
+    run = tp.sample(
+        target, initial=starts, execution=tp.Execution(engine="scalar"), **SMALL | {"tuning": tp.Tuning(0), "chains": 3}
+    )
     np.testing.assert_array_equal(np.sign(run.values["x"][:, 0, 0]), [-1, 1, -1])
-    one = tp.sample(target, initial=[50.0], **SMALL | {"tune": 0}, engine="scalar")
+    one = tp.sample(target, initial=[50.0], execution=tp.Execution(engine="scalar"), **SMALL | {"tuning": tp.Tuning(0)})
     assert one.values["x"].shape == (2, 40, 1)
 
 
@@ -83,9 +95,9 @@ def test_chains_start_from_draws_of_their_own_when_the_prior_can_be_sampled(engi
     target = tp.Target.from_likelihood(problem.log_likelihood, problem.log_prior, problem.sample_prior)
     run = tp.sample(
         target,
-        **SMALL | {"chains": 4, "tune": 0, "draws": 1},
-        engine=engine,
+        execution=tp.Execution(engine=engine),
         kernel=tp.kernels.RandomWalk(1e-9),
+        **SMALL | {"chains": 4, "tuning": tp.Tuning(0), "draws": 1},
     )
     assert len(np.unique(np.round(run.values["x"][:, 0, 0], 3))) == 4
 
@@ -94,18 +106,14 @@ def test_chains_start_from_draws_of_their_own_when_the_prior_can_be_sampled(engi
     ("changed", "error", "message"),
     [
         ({"method": "gibbs"}, SamplerError, r"method must be one of .*'parallel'.*but got 'gibbs'"),
-        ({"rung_moves": "random"}, SamplerError, r"'simulated' must be one of .*lifted.*but got 'random'"),
-        ({"engine": "gpu"}, SamplerError, "engine must be 'auto', 'vector' or 'scalar', but got 'gpu'"),
         ({"draws": 0}, SamplerError, "draws must be a whole number of at least 1, but got 0"),
-        ({"tune": -1}, SamplerError, "tune must be a whole number of at least 0, but got -1"),
         ({"chains": 1.5}, SamplerError, "chains must be a whole number of at least 1, but got 1.5"),
         ({"initial": None}, TargetError, r"somewhere to start.*sample_prior.*Pass initial"),
         (
-            {"pseudo_prior": np.zeros(3)},
+            {"tuning": tp.Tuning(pseudo_prior=np.zeros(3))},
             SamplerError,
-            r"one finite log value for each of the 2 rungs.*\(3,\)",
+            "one log value for each of the 2 rungs, but has 3",
         ),
-        ({"pseudo_prior": "guess", "tune": 640}, SamplerError, "pseudo_prior must be one of.*but got 'guess'"),
         (
             {"kernel": tp.kernels.RandomWalk(covariance="round")},
             SamplerError,
@@ -125,7 +133,9 @@ def test_a_model_must_have_all_its_functions():
 
 def test_a_density_that_is_not_one_number_is_refused():
     with pytest.raises(TargetError, match=r"must return one number, but at .* it returned shape \(2,\).*Sum"):
-        tp.sample(tp.Target(lambda x: -0.5 * x**2), initial=np.zeros(2), **SMALL, engine="vector")
+        tp.sample(
+            tp.Target(lambda x: -0.5 * x**2), initial=np.zeros(2), execution=tp.Execution(engine="vector"), **SMALL
+        )
 
 
 def nan_beyond(x):
@@ -169,7 +179,7 @@ def test_a_prior_that_only_python_can_draw_from_is_not_drawn_from_by_compiled_lo
     """Compiled loops cannot call it: the safe end is then explored by steps, and begins no tours."""
     likelihood, prior = njit(lambda x: -0.5 * np.sum((x - 1.0) ** 2)), njit(lambda x: -0.5 * np.sum(x**2))
     target = tp.Target.from_likelihood(likelihood, prior, lambda rng: rng.standard_normal(2))
-    run = tp.sample(target, draws=2000, tune=2000, rng=1, progress=False)
+    run = tp.sample(target, draws=2000, tuning=tp.Tuning(2000), rng=1, progress=False)
     assert run.info.engine == "scalar (Numba)"
     assert run.path.legs[0].source == -1
     at_end = run.values["x"][run.rung == len(run.path) - 1]

@@ -33,17 +33,24 @@ def plain_density(x):
     return float(PROBLEM.log_density(np.asarray(x)))
 
 
+SCALAR, VECTOR = tp.Execution(engine="scalar"), tp.Execution(engine="vector")
 ROWS = {
-    "vector simulated": (PROBLEM.log_density, {"engine": "vector", "chains": 24}),
-    "vector parallel": (PROBLEM.log_density, {"engine": "vector", "chains": 6, "method": "parallel"}),
-    "numba simulated": (PROBLEM.log_density_numba, {"engine": "scalar", "chains": 3}),
-    "numba parallel": (PROBLEM.log_density_numba, {"engine": "scalar", "chains": 2, "method": "parallel"}),
-    "python simulated": (plain_density, {"engine": "scalar", "chains": 2}),
+    "vector simulated": (PROBLEM.log_density, {"execution": VECTOR, "chains": 24}),
+    "vector parallel": (
+        PROBLEM.log_density,
+        {"execution": VECTOR, "chains": 6, "method": "parallel"},
+    ),
+    "numba simulated": (PROBLEM.log_density_numba, {"execution": SCALAR, "chains": 3}),
+    "numba parallel": (
+        PROBLEM.log_density_numba,
+        {"execution": SCALAR, "chains": 2, "method": "parallel"},
+    ),
+    "python simulated": (plain_density, {"execution": SCALAR, "chains": 2}),
 }
 
 
 def run(density, draws=1000, rng=1, **options):
-    common = {"initial": np.zeros(2), "ladder": LADDER, "tune": 320, "progress": False, "path": "powers"}
+    common = {"initial": np.zeros(2), "ladder": LADDER, "tuning": tp.Tuning(320), "progress": False, "path": "powers"}
     common |= {"kernel": KERNEL}
     target = density if isinstance(density, tp.Target) else tp.Target(density)
     return tp.sample(target, draws=draws, rng=rng, **(common | options))
@@ -54,7 +61,7 @@ def both(request):
     density, options = ROWS[request.param]
     if request.param.startswith("python"):
         options = options | {"draws": 300}
-    return run(density, **options), run(density, **options, keep="sums", quantities=QUANTITIES)
+    return run(density, **options), run(density, **options, keep=tp.Sums(QUANTITIES))
 
 
 def test_sums_give_what_the_draws_give(both):
@@ -111,12 +118,7 @@ def test_a_summary_and_a_repr_can_be_read(both):
 
 
 def test_runs_of_two_seeds_are_merged():
-    options = {
-        "engine": "vector",
-        "chains": 8,
-        "keep": "sums",
-        "quantities": QUANTITIES,
-    }
+    options = {"execution": VECTOR, "chains": 8, "keep": tp.Sums(QUANTITIES)}
     target = tp.Target(PROBLEM.log_density)
     one = run(target, rng=1, **options)
     compiled = summing.build_sums_block.cache_info().misses
@@ -135,12 +137,7 @@ def test_runs_of_two_seeds_are_merged():
 
 
 def test_memory_is_that_of_a_short_run():
-    options = {
-        "engine": "vector",
-        "chains": 4,
-        "keep": "sums",
-        "quantities": QUANTITIES,
-    }
+    options = {"execution": VECTOR, "chains": 4, "keep": tp.Sums(QUANTITIES)}
     long, longer = (run(PROBLEM.log_density, draws=n, **options) for n in (10_000, 40_000))
     assert longer.nbytes <= long.nbytes
     assert longer.visits.sum() == 160_000
@@ -149,41 +146,37 @@ def test_memory_is_that_of_a_short_run():
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"quantities": None}, "needs quantities"),
-        ({"quantities": {}}, "needs quantities"),
-        ({"quantities": {"x": 3.0}}, "map names to functions"),
-        ({"quantities": {"x": lambda x: x.sum()}}, "leading axes"),
-        ({"quantities": {"x": lambda x: 1.0 if x[0, 0, 0] > 0 else 0.0}}, "jax.numpy"),
-        ({"quantities": {"x": lambda y, z: y}}, "raised TypeError"),
-        ({"keep": "some"}, "keep must be one of"),
-        ({"keep": "draws", "quantities": QUANTITIES}, "quantities are for keep='sums'"),
+        ({"keep": tp.Sums({"x": lambda x: x.sum()})}, "leading axes"),
+        ({"keep": tp.Sums({"x": lambda x: 1.0 if x[0, 0, 0] > 0 else 0.0})}, "jax.numpy"),
+        ({"keep": tp.Sums({"x": lambda y, z: y})}, "raised TypeError"),
         ({"method": "sequential", "ladder": None}, "is for chains"),
-        ({"devices": jax.devices() * 3}, "multiple of that of the devices"),
-        ({"sum_every": 4}, "sum_every must be odd.*Pass sum_every=3"),
-        ({"sum_every": 0}, "from 1 to the number of draws"),
-        ({"sum_every": 2.0}, "must be a whole number"),
-        ({"sum_every": 21, "draws": 20}, "the number of draws, 20, but got 21"),
-        ({"sum_every": 3, "keep": "draws", "quantities": None}, "sum_every is for keep='sums'"),
+        ({"execution": tp.Execution(devices=jax.devices() * 3)}, "multiple of that of the devices"),
+        ({"keep": tp.Sums(QUANTITIES, every=21), "draws": 20}, "the number of draws, 20, but got 21"),
     ],
 )
 def test_what_cannot_be_summed_is_refused_before_the_run(change, match):
     def never(x):
         return PROBLEM.log_density(x)
 
-    options = {"engine": "vector", "chains": 4, "keep": "sums", "quantities": QUANTITIES, "draws": 10**9} | change
+    options = {
+        "execution": VECTOR,
+        "chains": 4,
+        "keep": tp.Sums(QUANTITIES),
+        "draws": 10**9,
+    } | change
     with pytest.raises(SamplerError, match=match):
         run(never, **options)
 
 
 def test_bad_quantities_are_refused_on_the_scalar_engine_too():
     with pytest.raises(SamplerError, match="leading axes"):
-        run(plain_density, engine="scalar", keep="sums", quantities={"x": lambda x: x.sum()}, draws=10**9)
+        run(plain_density, execution=SCALAR, keep=tp.Sums({"x": lambda x: x.sum()}), draws=10**9)
     with pytest.raises(SamplerError, match="raised ZeroDivisionError"):
-        run(plain_density, engine="scalar", keep="sums", quantities={"x": lambda x: 1 / 0}, draws=10**9)
+        run(plain_density, execution=SCALAR, keep=tp.Sums({"x": lambda x: 1 / 0}), draws=10**9)
     with pytest.raises(SamplerError, match="vector engine"):
-        run(plain_density, engine="scalar", devices=jax.devices())
+        run(plain_density, execution=tp.Execution(devices=jax.devices()))
     with pytest.raises(SamplerError, match="which sums every draw"):
-        run(plain_density, engine="scalar", keep="sums", quantities=QUANTITIES, sum_every=3)
+        run(plain_density, execution=SCALAR, keep=tp.Sums(QUANTITIES, every=3))
 
 
 def test_a_nan_far_into_a_run_is_outside_the_support():
@@ -191,9 +184,16 @@ def test_a_nan_far_into_a_run_is_outside_the_support():
         return jnp.where(x > 2.5, jnp.nan, -0.5 * x**2)
 
     sums = tp.sample(
-        tp.Target(density), initial=0.0, ladder=[1.0, 0.9], tune=0, draws=20_000, chains=4, rng=3, progress=False,
-        keep="sums", quantities={"beyond": lambda x: x > 2.5, "inside": lambda x: x <= 2.5},
-    )  # fmt: skip
+        tp.Target(density),
+        initial=0.0,
+        ladder=[1.0, 0.9],
+        tuning=tp.Tuning(0),
+        draws=20_000,
+        chains=4,
+        rng=3,
+        progress=False,
+        keep=tp.Sums({"beyond": lambda x: x > 2.5, "inside": lambda x: x <= 2.5}),
+    )
     assert sums.expect("beyond").value == 0.0
     assert sums.expect("inside").value == 1.0
 
@@ -203,11 +203,17 @@ def test_energies_above_all_that_was_known_are_counted():
         return jnp.logaddexp(-0.5 * x**2, 1000.0 - 0.5 * ((x - 6.0) / 0.5) ** 2)
 
     options = {
-        "initial": 0.0, "ladder": [1.0, 0.003], "tune": 0, "draws": 10_000, "chains": 16, "rng": 2, "progress": False,
-        "pseudo_prior": np.array([0.0, 990.0]), "kernel": tp.kernels.RandomWalk(scale=2.0),
-    }  # fmt: skip
+        "initial": 0.0,
+        "ladder": [1.0, 0.003],
+        "tuning": tp.Tuning(0, pseudo_prior=np.array([0.0, 990.0])),
+        "draws": 10_000,
+        "chains": 16,
+        "rng": 2,
+        "progress": False,
+        "kernel": tp.kernels.RandomWalk(scale=2.0),
+    }
     kept = tp.sample(tp.Target(density), **options)
-    summed = tp.sample(tp.Target(density), **options, keep="sums", quantities={"x": lambda x: x})
+    summed = tp.sample(tp.Target(density), keep=tp.Sums({"x": lambda x: x}), **options)
     assert kept.energy.max() > 74.0 * 2  # beyond the bins a start at 0 leads to
     assert np.array_equal(kept.visits, summed.visits)
     assert abs(kept.expect(lambda x: x, "ess_optimal").value - summed.expect("x", "ess_optimal").value) < 1e-3
@@ -233,15 +239,15 @@ class Walk:
 
 
 def test_model_objects_are_summed_too():
-    options = {"ladder": [1.0, 0.5], "draws": 2000, "tune": 320, "chains": 16, "rng": 1, "progress": False}
+    options = {"ladder": [1.0, 0.5], "draws": 2000, "tuning": tp.Tuning(320), "chains": 16, "rng": 1, "progress": False}
     kept = tp.sample(Walk(), **options)
-    summed = tp.sample(Walk(), **options, keep="sums", quantities={"place": lambda place: place})
+    summed = tp.sample(Walk(), keep=tp.Sums({"place": lambda place: place}), **options)
     assert np.array_equal(kept.visits, summed.visits)
     assert abs(kept.expect(lambda place: place).value - summed.expect("place").value) < 1e-5
 
 
 def test_more_chains_than_tuning_needs_start_from_copies():
-    sums = run(PROBLEM.log_density, draws=64, engine="vector", chains=1500, tune=0, keep="sums", quantities=QUANTITIES)
+    sums = run(PROBLEM.log_density, draws=64, chains=1500, tuning=tp.Tuning(0), keep=tp.Sums(QUANTITIES))
     assert sums.n_chains == 1500
     assert sums.visits.sum() == 1500 * 64
 
@@ -277,7 +283,7 @@ def test_blocks_are_long_and_enough():
 def test_every_so_many_iterations_are_summed_and_no_other(row):
     density, options = ROWS[row]
     draws = run(density, **options)
-    sums = run(density, **options, keep="sums", quantities=QUANTITIES, sum_every=3)
+    sums = run(density, **options, keep=tp.Sums(QUANTITIES, every=3))
     chosen = np.s_[:, 2::3]
     x = draws.values["x"][chosen]
     expected = RunningRungs.from_draws(
@@ -299,10 +305,17 @@ def test_standard_errors_are_right_where_some_iterations_are_summed():
     target = tp.Target(lambda x: -0.5 * (x - 1.0) ** 2)
     k = np.array([1.0, 0.5])
     options = {
-        "initial": 1.0, "ladder": k, "pseudo_prior": 0.5 * np.log(k), "tune": 0, "draws": 5120, "chains": 32,
-        "engine": "vector", "progress": False, "path": "powers", "kernel": tp.kernels.RandomWalk(scale=0.4),
-        "keep": "sums", "quantities": {"x": lambda x: x}, "sum_every": 5,
-    }  # fmt: skip
+        "initial": 1.0,
+        "ladder": k,
+        "tuning": tp.Tuning(0, pseudo_prior=0.5 * np.log(k)),
+        "draws": 5120,
+        "chains": 32,
+        "execution": VECTOR,
+        "progress": False,
+        "path": "powers",
+        "kernel": tp.kernels.RandomWalk(scale=0.4),
+        "keep": tp.Sums({"x": lambda x: x}, every=5),
+    }
     z, naive = [], []
     for seed in range(64):
         sums = tp.sample(target, rng=seed, **options)
@@ -332,20 +345,20 @@ DEVICES = """
 import jax, numpy as np, jax.numpy as jnp, tempering as tp
 assert len(jax.devices()) == 4
 target = tp.Target(lambda x: jnp.logaddexp(-2 * (x + 4) ** 2, -0.5 * (x - 4) ** 2))
-options = dict(initial=-4.0, ladder=tp.Ladder.geometric(6, 0.02), tune=0, draws=320, chains=16, rng=1, progress=False,
-               kernel=tp.kernels.RandomWalk())
-one, four = (tp.sample(target, **options, devices=d) for d in (None, jax.devices()))
+options = dict(initial=-4.0, ladder=tp.Ladder.geometric(6, 0.02), tuning=tp.Tuning(0), draws=320, chains=16,
+               rng=1, progress=False, kernel=tp.kernels.RandomWalk())
+one, four = (tp.sample(target, **options, execution=tp.Execution(devices=d)) for d in (None, jax.devices()))
 assert np.array_equal(one.values["x"], four.values["x"]) and np.array_equal(one.rung, four.rung)
 for method in METHODS:
-    sums = [tp.sample(target, **options, method=method, devices=d, keep="sums", quantities={"x": lambda x: x})
-            for d in (None, jax.devices())]
+    sums = [tp.sample(target, **options, method=method, execution=tp.Execution(devices=d),
+                      keep=tp.Sums({"x": lambda x: x})) for d in (None, jax.devices())]
     a, b = sums
     assert np.array_equal(a.visits, b.visits) and a.n_round_trips == b.n_round_trips
     assert np.allclose(a.sums.totals.joint, b.sums.totals.joint, rtol=0, atol=1e-9)
     assert np.array_equal(a.sums.totals.joint[..., 0], b.sums.totals.joint[..., 0])
     assert np.isclose(a.expect("x").value, b.expect("x").value, rtol=1e-10), (a.expect("x"), b.expect("x"))
 try:
-    tp.sample(target, **(options | dict(chains=10)), devices=jax.devices())
+    tp.sample(target, **(options | dict(chains=10)), execution=tp.Execution(devices=jax.devices()))
 except tp.TemperingError as error:
     assert "chains=12" in str(error), error
 else:
@@ -384,6 +397,6 @@ def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypa
 
     monkeypatch.setattr("tempering.runs.sampling.sample_sums", and_then_stop)
     with pytest.warns(UserWarning, match="Stopped by Ctrl-C after"):
-        sums = run(density, draws=100_000, engine=engine, chains=2, tune=0, keep="sums", quantities=QUANTITIES)
+        sums = run(density, draws=100_000, chains=2, tuning=tp.Tuning(0), keep=tp.Sums(QUANTITIES))
     assert 0 < sums.n_draws < 100_000
     assert sums.visits.sum() == 2 * sums.n_draws

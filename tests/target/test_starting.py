@@ -10,7 +10,7 @@ import tempering as tp
 from tempering.errors import EstimatorError, SamplerError, TargetError
 from tempering.target.starting import starting_points
 
-SHORT = {"ladder": [1, 0.5], "draws": 64, "tune": 64, "chains": 2, "rng": 1, "progress": False}
+SHORT = {"ladder": [1, 0.5], "draws": 64, "tuning": tp.Tuning(64), "chains": 2, "rng": 1, "progress": False}
 
 
 def of_numbers(x):
@@ -58,7 +58,7 @@ def test_lists_of_positions_hold_several():
         ({"initial": []}, TargetError, "at least one position, but got an empty list. Pass a position"),
         ({"initial": np.zeros(2)}, TargetError, r"one number, but at .* returned shape \(2,\). Sum over"),
         (
-            {"initial": np.zeros(2), "engine": "scalar"},
+            {"initial": np.zeros(2), "execution": tp.Execution(engine="scalar")},
             TargetError,
             r"shape \(2,\) it returned shape \(2,\)",
         ),
@@ -79,7 +79,7 @@ def test_what_cannot_be_meant_is_refused(options, error, message):
 @pytest.mark.parametrize("engine", ["vector", "scalar"])
 def test_a_density_that_forgets_to_return_is_told_so(engine):
     with pytest.raises(TargetError, match=r"one number, but .*None.*missing return"):
-        tp.sample(tp.Target(lambda x: None), initial=0.0, engine=engine, **SHORT)
+        tp.sample(tp.Target(lambda x: None), initial=0.0, execution=tp.Execution(engine=engine), **SHORT)
 
 
 def test_a_name_that_is_none_is_refused():

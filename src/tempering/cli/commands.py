@@ -109,7 +109,7 @@ def reproduce(
     runs: Annotated[int | None, typer.Option(help="Number of independent runs.")] = None,
     draws: Annotated[int | None, typer.Option(help="Draws of each run.")] = None,
     workers: Annotated[int | None, typer.Option(help="Share the work out to so many processes.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="A folder to resume from after a kill.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Redo an experiment of the paper and set its figures beside ours."""
@@ -155,8 +155,12 @@ def sample(
     target: Annotated[
         str, typer.Argument(metavar="MODULE:FUNCTION", help="A log density, or a function that returns a Target.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the run goes.")] = Path("run.zarr"),
-    report: Annotated[Path | None, typer.Option(help="Where the page goes; by default beside the run.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the run goes.", rich_help_panel="Results")
+    ] = Path("run.zarr"),
+    report: Annotated[
+        Path | None, typer.Option(help="Where the page goes; by default beside the run.", rich_help_panel="Results")
+    ] = None,
     initial: Annotated[str | None, typer.Option(help='Where chains start, as JSON: 0, [0, 1] or {"a": 0}.')] = None,
     ladder: Annotated[str | None, typer.Option(help="Inverse temperatures, 1,0.5,0.1; tuned by default.")] = None,
     method: Annotated[str, typer.Option(help="simulated, parallel or sequential.")] = "simulated",
@@ -164,22 +168,38 @@ def sample(
         str | None, typer.Option(help="random_walk, slice, hamiltonian, nuts, ... or MODULE:NAME of your own.")
     ] = None,
     draws: Annotated[int, typer.Option(help="Iterations of each chain that are kept.")] = 10_000,
-    tune: Annotated[int, typer.Option(help="Iterations spent on tuning before.")] = 5_000,
+    tune: Annotated[int, typer.Option(help="Iterations spent on tuning before.", rich_help_panel="Tuning")] = 5_000,
     chains: Annotated[int | None, typer.Option(help="Number of chains, or of ensembles.")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,
-    engine: Annotated[str, typer.Option(help="auto, vector or scalar.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, vector or scalar.", rich_help_panel="Where it runs")] = "auto",
     rung_moves: Annotated[str | None, typer.Option(help="How chains move between rungs.")] = None,
-    pseudo_prior: Annotated[str, typer.Option(help="How the weights of the rungs are learnt, or their logs.")] = "mbar",
-    objective: Annotated[str, typer.Option(help="What a tuned ladder is best at: hybrid, barrier or ess.")] = "hybrid",
+    pseudo_prior: Annotated[
+        str | None,
+        typer.Option(
+            help="With a ladder: how the weights of the rungs are learnt, or their logs.", rich_help_panel="Tuning"
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What to optimise when the ladder is tuned: hybrid, barrier or ess.", rich_help_panel="Tuning"
+        ),
+    ] = None,
     path: Annotated[
         str | None, typer.Option(help="two_legs, powers, prior, reference, or MODULE:NAME of your own reference.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes that share the chains.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that share the chains.", rich_help_panel="Where it runs")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder to resume from after a kill.", rich_help_panel="Where it runs")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Sample the target of a file of yours; write the run and a page about it."""
     from tempering.cli import user_files as files
+    from tempering.path.ladder import parse_ladder
+    from tempering.runs.options import Execution, Method, Tuning
 
     quiet = quiet or ctx.obj
     page = report if report is not None else output.with_suffix(".html")
@@ -187,10 +207,10 @@ def sample(
     try:
         run = files.sample_file(
             target, output, page, workers=workers, initial=files.parse_position(initial),
-            ladder=files.parse_ladder(ladder), method=method, kernel=files.parse_kernel(kernel), draws=draws, tune=tune,
-            chains=chains, rng=seed, engine=engine, rung_moves=rung_moves,
-            pseudo_prior=files.parse_pseudo_prior(pseudo_prior), objective=objective,
-            path=files.parse_path(path), checkpoint=checkpoint, progress=not quiet,
+            ladder=parse_ladder(ladder), method=Method(method, rung_moves or ""),
+            kernel=files.parse_kernel(kernel), draws=draws, chains=chains, rng=seed, path=files.parse_path(path),
+            tuning=Tuning(tune, objective, files.parse_pseudo_prior(pseudo_prior)),
+            execution=Execution(engine=engine, checkpoint=checkpoint), progress=not quiet,
         )  # fmt: skip
     except KeyboardInterrupt as stop:  # while tuning; later the run returns what there is
         typer.echo(f"tempering: {stop or 'Stopped.'}", err=True)

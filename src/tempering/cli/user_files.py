@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import traceback
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -20,6 +21,7 @@ from tempering.execution.workers import processes_or_none
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
+    from tempering.runs.options import Execution
 
 KERNELS = {
     "random_walk": "RandomWalk",
@@ -28,12 +30,17 @@ KERNELS = {
     "independence": "Independence",
     "hamiltonian": "Hamiltonian",
 }
-PATHS = ("two_legs", "powers", "prior", "reference")
 BLACKJAX_KERNELS = ("mala", "barker", "nuts")
 
 
 def sample_file(
-    where: str, run: str | Path, report: str | Path | None = None, *, workers: int | None = None, **options: Any
+    where: str,
+    run: str | Path,
+    report: str | Path | None = None,
+    *,
+    workers: int | None = None,
+    execution: Execution | None = None,
+    **options: Any,
 ) -> TemperedDraws:
     """Sample the target of a user's file, and write the run and a page about it.
 
@@ -47,16 +54,20 @@ def sample_file(
         Where the page goes; none is written without it.
     workers : int, optional
         Processes to share the chains among; the draws are the same for any number of them.
+    execution : Execution, optional
+        The engine and the checkpoint; the executor is made for ``workers``.
     **options
-        Those of `tempering.sample`.
+        The others of `tempering.sample`.
     """
     from tempering.io.zarr_store import save
     from tempering.report.page import write_report
+    from tempering.runs.options import Execution
     from tempering.runs.sampling import sample
 
     target = find_target(where)
     with processes_or_none(workers) as executor:
-        draws: TemperedDraws = sample(target, executor=executor, **options)
+        here = replace(execution or Execution(), executor=executor)
+        draws: TemperedDraws = sample(target, execution=here, **options)
     save(draws, run)
     if report is not None:
         write_report(draws, report, title=where)
@@ -77,19 +88,19 @@ def check_page(page: Path) -> None:
     """Refuse a file that cannot be written to before anything is computed."""
     _check_folder(page)
     if page.is_dir():
-        raise InputError(f"{page} must be writable as a file, but it is a folder. Give the name of a file.")
+        raise InputError(f"{page} is a folder. Give the name of a file.")
     if page.exists() and not os.access(page, os.W_OK):
-        raise InputError(f"{page} must be writable, but it is not: permission denied. Choose another place.")
+        raise InputError(f"{page} cannot be written: permission denied. Choose another place.")
 
 
 def _check_folder(path: Path) -> None:
     """Refuse a path whose nearest existing folder cannot be written to."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if folder != path.absolute().parent:
-        raise InputError(f"{path} must be writable, but there is no folder {path.parent}. Make it, or choose another.")
+        raise InputError(f"{path} cannot be written: there is no folder {path.parent}. Make it, or choose another.")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         why = "permission denied" if folder.is_dir() else "it is not a folder"
-        raise InputError(f"{path} must be writable, but {folder} is not: {why}. Choose another place.")
+        raise InputError(f"{path} cannot be written in {folder}: {why}. Choose another place.")
 
 
 _USER_FILES: set[str] = set()  # those read by this process: an error that passes through one is the user's to mend
@@ -126,7 +137,7 @@ def find_target(where: str) -> Any:
             if isinstance(error, TemperingError):
                 raise
             raise InputError(
-                f"{where} must make a target, but calling it gave: {error_of_user(error) or repr(error)}"
+                f"Calling {where} to make a target failed: {error_of_user(error) or repr(error)}"
             ) from error
     return _as_target(found, where)
 
@@ -156,16 +167,6 @@ def _numbers(found: Any) -> Any:
     return np.asarray(found, dtype=float) if isinstance(found, list) else float(found)
 
 
-def parse_ladder(text: str | None) -> list[float] | None:
-    """Read inverse temperatures, separated by commas."""
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise InputError(f"A ladder must be numbers separated by commas, but got {text!r}. Write 1,0.5,0.1.") from error
-
-
 def parse_kernel(text: str | None) -> Any:
     """Read a kernel: one of the package's by its name, or ``MODULE:NAME`` of the user's own."""
     from tempering import kernels
@@ -184,22 +185,26 @@ def parse_kernel(text: str | None) -> Any:
 
         return BlackJAX(getattr(blackjax, name))
     known = ", ".join((*KERNELS, *BLACKJAX_KERNELS))
-    raise InputError(f"A kernel must be one of {known}, or MODULE:NAME of your own, but got {text!r}. Choose one.")
+    raise InputError(f"The kernel must be one of {known}, or MODULE:NAME of your own, but got {text!r}.")
 
 
 def parse_path(text: str | None) -> Any:
     """Read a path by its name, or ``MODULE:NAME`` of a reference: an object with log_density and sample."""
+    from tempering.runs.plan import PATHS
+
     if text is None or text in PATHS:
         return text
     if ":" in text:
         return _object(text)
-    raise InputError(f"A path must be {', '.join(PATHS)} or MODULE:NAME of your own, but got {text!r}. Choose one.")
+    raise InputError(f"The path must be {', '.join(PATHS)} or MODULE:NAME of your own, but got {text!r}.")
 
 
-def parse_pseudo_prior(text: str) -> Any:
+def parse_pseudo_prior(text: str | None) -> Any:
     """Read how the pseudo-prior is learnt, or its logs, separated by commas."""
+    if text is None:
+        return None
     try:
-        return np.array([float(part) for part in text.split(",")])
+        return [float(part) for part in text.split(",")]
     except ValueError:
         return text
 
@@ -218,16 +223,14 @@ def _module(name: str) -> ModuleType:
             module = import_module(name)
         except ModuleNotFoundError as error:
             raise InputError(
-                f"There must be a module {name!r}, but: {error}. Give a file, as in model.py:f."
+                f"The module {name!r} cannot be imported: {error}. Give a file, as in model.py:f."
             ) from error
         except Exception as error:
-            raise InputError(
-                f"The module {name!r} must be imported without an error, but: {type(error).__name__}: {error}."
-            ) from error
+            raise InputError(f"Importing the module {name!r} failed with {type(error).__name__}: {error}.") from error
         _USER_FILES.add(str(getattr(module, "__file__", None)))
         return module
     if not path.is_file():
-        raise InputError(f"{name} must be a file, but there is none. Check the path.")
+        raise InputError(f"There is no file {name}. Check the path.")
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -240,7 +243,7 @@ def _module(name: str) -> ModuleType:
     except Exception as error:
         theirs = error_of_user(error)
         said = theirs.partition(" The function")[0] if theirs else f"{path}: {type(error).__name__}: {error}."
-        raise InputError(f"The file must run without an error, but: {said}") from error
+        raise InputError(f"The file stopped with an error: {said}") from error
     return module
 
 
@@ -248,7 +251,7 @@ def _attribute(module: ModuleType, where: str, name: str) -> Any:
     if hasattr(module, name):
         return getattr(module, name)
     known = sorted(n for n, value in vars(module).items() if callable(value) and not n.startswith("_"))
-    raise InputError(f"{where} must have {name!r}, but it has {', '.join(known) or 'no functions'}. Check the name.")
+    raise InputError(f"{where} has no {name!r}; it has {', '.join(known) or 'no functions'}. Check the name.")
 
 
 def _needs_nothing(function: Any) -> bool:

@@ -68,8 +68,8 @@ def _scalar_engine() -> None:
     target = tp.Target(numba.njit(lambda x: -0.5 * np.sum(x * x)))
     for method in ("simulated", "parallel"):
         tp.sample(
-            target, initial=np.zeros(2), ladder=[1, 0.5], method=method, engine="scalar", draws=64, tune=64, chains=2,
-            rng=1, progress=False,
+            target, initial=np.zeros(2), ladder=[1, 0.5], method=method, draws=64, tuning=tp.Tuning(64),
+            execution=tp.Execution(engine="scalar"), chains=2, rng=1, progress=False,
         )  # fmt: skip
 
 

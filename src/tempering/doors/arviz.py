@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.estimators import resample
+from tempering.estimators.rules import DEFAULT_RULE
 from tempering.requirements import imported
-from tempering.runs.draws import DEFAULT_RULE
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -24,8 +24,9 @@ from tempering.target.batched import one_by_one
 class Tempering(NestedSampler):  # type: ignore[misc]
     """Importance tempering for bilby.
 
-    Keyword arguments are those of `tempering.sample` (``draws``, ``tune``, ``chains``, ``ladder``, ``method``), and
-    bilby's own: ``npool``, ``resume``, ``check_point`` and ``check_point_delta_t`` (seconds), ``seed``.
+    Keyword arguments are those of `tempering.sample` (``draws``, ``chains``, ``ladder``, ``method``, ``path``),
+    ``tune`` for the iterations of tuning, and bilby's own: ``npool``, ``resume``, ``check_point``,
+    ``check_point_delta_t`` (seconds) and ``seed``.
     The result has draws of equal weight in ``samples``, all weighted ones in ``nested_samples``, the evidence and its
     error.
     """
@@ -51,18 +52,20 @@ class Tempering(NestedSampler):  # type: ignore[misc]
     def run_sampler(self) -> Any:
         """Sample, and fill in bilby's result."""
         from tempering.execution.checkpoint import Checkpoint
+        from tempering.runs.options import Execution, Tuning
         from tempering.runs.sampling import sample
 
-        options = {k: self.kwargs[k] for k in ("draws", "tune", "chains", "ladder", "method", "path", "progress")}
+        options = {k: self.kwargs[k] for k in ("draws", "chains", "ladder", "method", "path", "progress")}
         folder = Path(self.outdir) / f"{self.label}_tempering_checkpoint"
         if not self.kwargs["resume"] and folder.exists():
             shutil.rmtree(folder)
         if self.kwargs["check_point"]:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            options["checkpoint"] = Checkpoint(folder, seconds=float(self.kwargs["check_point_delta_t"]))
+            kept = Checkpoint(folder, seconds=float(self.kwargs["check_point_delta_t"]))
+            options["execution"] = Execution(checkpoint=kept)
         self._setup_pool()
         try:
-            run = sample(self._target(), rng=self.kwargs["seed"], **options)
+            run = sample(self._target(), rng=self.kwargs["seed"], tuning=Tuning(self.kwargs["tune"]), **options)
         finally:
             self._close_pool()
         self._fill(run)

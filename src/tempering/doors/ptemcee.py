@@ -180,12 +180,13 @@ class Sampler:
         return np.asarray(whole)
 
     def _block(self, p0: Floats, iterations: int, thin: int) -> _Block:
+        from tempering.runs.options import Tuning
         from tempering.runs.sampling import sample
 
         starts = [p0[t, w] for w in range(self.nwalkers) for t in range(self.ntemps)]
         run = sample(
             self._target, initial=starts, ladder=self._betas.tolist(), method="parallel", draws=iterations,
-            tune=TUNE_PER_CALL, chains=self.nwalkers, rng=self._rng, progress=False,
+            tuning=Tuning(TUNE_PER_CALL), chains=self.nwalkers, rng=self._rng, progress=False,
         )  # fmt: skip
         return _Block.of(run, self, thin)
 

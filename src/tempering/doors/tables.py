@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import InputError
+from tempering.estimators.rules import DEFAULT_RULE
 from tempering.requirements import imported, require
-from tempering.runs.draws import DEFAULT_RULE
 from tempering.runs.summary import indices
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from tempering.engines import loops
 from tempering.engines.trace import Schedule
 from tempering.errors import NotANumberError, TargetError
 from tempering.kernels.composite import leaves, scalar_move, scalar_settings
+from tempering.kernels.kernel import trait
 from tempering.kernels.scalar import evaluate, stacked_references
 from tempering.path import Path
 from tempering.target import Target
@@ -90,7 +91,7 @@ def target_pieces(
     return Pieces(
         functions, bindings, is_compiled, len(leaves(kernel)), layout.size, new_particle, stack,
         partial(_settings, kernel, redraws), layout.named,
-        redraw is not None or any(getattr(leaf, "allocates", True) for leaf in leaves(kernel)),
+        redraw is not None or any(trait(leaf, "allocates") for leaf in leaves(kernel)),
     )  # fmt: skip
 
 
@@ -242,7 +243,7 @@ def _flat_zero(x: Any) -> tuple[float, Any]:
 
 def _check_gradients(kernel: Any, functions: Sequence[Any]) -> None:
     """Refuse a kernel that follows gradients where the target brings none."""
-    hungry = [leaf for leaf in leaves(kernel) if getattr(leaf, "needs_gradient", False)]
+    hungry = [leaf for leaf in leaves(kernel) if trait(leaf, "needs_gradient")]
     if hungry and any(gradient_of(function) is None for function in functions):
         raise TargetError(
             f"{hungry[0]!r} needs the gradient of the log density, but this target runs on the scalar engine and "

@@ -21,7 +21,7 @@ from tempering.estimators.resampling import resample
 from tempering.estimators.rules import (
     DEFAULT_RULE,
     RULES,
-    Rule,
+    CombinationRule,
     autocorrelation_adjusted,
     cold_only,
     equal,
@@ -29,6 +29,7 @@ from tempering.estimators.rules import (
     pooled,
     screened,
 )
+from tempering.estimators.rung_statistics import RungStatistics
 from tempering.estimators.rung_sums import RungSums
 from tempering.estimators.running.answers import SummedCombination, combine_sums
 from tempering.estimators.running.rungs import RunningRungs
@@ -56,11 +57,12 @@ __all__ = [
     "DEFAULT_RULE",
     "RULES",
     "Combination",
+    "CombinationRule",
     "DensityCurve",
     "Estimate",
     "Mbar",
     "RegenerativeEstimate",
-    "Rule",
+    "RungStatistics",
     "RungSums",
     "RunningRungs",
     "SummedCombination",

@@ -12,6 +12,7 @@ from tempering.estimators import rules
 from tempering.estimators.arrays import Floats
 from tempering.estimators.autocorrelation import ess_of_autocorrelation_per_rung
 from tempering.estimators.rung_draws import RungDraws
+from tempering.estimators.rung_statistics import RungStatistics
 from tempering.estimators.standard_error import Estimate, standard_error_of_sum, weighted_influences
 from tempering.estimators.weights import combined_ess, combined_log_weights, ess_of_normalised
 
@@ -20,7 +21,7 @@ from tempering.estimators.weights import combined_ess, combined_log_weights, ess
 class Weighting:
     """The weight of every draw by a rule, whatever is to be estimated; fields as in `Combination`."""
 
-    rule: rules.Rule
+    rule: str
     weights: Floats
     shares: Floats
     ess: float
@@ -61,7 +62,7 @@ class Combination:
     ess: float
     ess_per_rung: Floats
     pareto_k: Floats
-    rule: rules.Rule
+    rule: str
 
     def __post_init__(self) -> None:
         for array in (self.weights, self.shares, self.ess_per_rung, self.pareto_k):
@@ -72,7 +73,7 @@ def combine(
     values: ArrayLike,
     log_weights: ArrayLike | None,
     rung: ArrayLike,
-    rule: str = rules.DEFAULT_RULE,
+    rule: str | None = None,
     *,
     energy: ArrayLike | None = None,
     inverse_temperatures: ArrayLike | None = None,
@@ -94,8 +95,9 @@ def combine(
         Log importance weight of each draw, up to a constant per rung. None: (1 - k) * energy.
     rung : array_like of int, shape (draw,) or (chain, draw)
         Rung of each draw; 0 is cold.
-    rule : str
-        One of `tempering.estimators.RULES`.
+    rule : str, optional
+        One of `tempering.estimators.RULES`. By default ``mbar`` if the energies and inverse temperatures are given,
+        else ``screened``.
     energy : array_like, shape (draw,) or (chain, draw)
         Energy of each draw; needed by ``mbar``.
     inverse_temperatures : array_like, shape (n_rungs,)
@@ -117,7 +119,6 @@ def combine(
     >>> result.shares
     array([0.5, 0.5])
     """
-    name = rules.check_rule(rule)
     draws = RungDraws.of(
         log_weights,
         rung,
@@ -127,7 +128,9 @@ def combine(
         batch_length=batch_length,
     )
     h = draws.check_values(values)
-    return combine_rungs(draws, h, weigh_rungs(draws, name, h))
+    knows_energies = energy is not None and inverse_temperatures is not None
+    usual = rules.DEFAULT_RULE if knows_energies else rules.RULE_WITHOUT_ENERGIES
+    return combine_rungs(draws, h, weigh_rungs(draws, rule if rule is not None else usual, h))
 
 
 def weigh_rungs(draws: RungDraws, rule: str, values: Floats | None = None) -> Weighting:
@@ -139,15 +142,15 @@ def weigh_rungs(draws: RungDraws, rule: str, values: Floats | None = None) -> We
     rule : str
         One of `tempering.estimators.RULES`.
     values : ndarray, shape (draw, ...) or (chain, draw, ...)
-        Series in time order that ``autocorrelation_adjusted`` looks at, and no other rule.
+        Series in time order, for rules that look at them.
     """
     name = rules.check_rule(rule)
-    if name == "mbar":
+    if rules.RULES[name].shares is None:
         log_weights = draws.fit.log_weights()
         weights = np.exp(log_weights, out=log_weights)
         shares = np.bincount(draws.rung.ravel(), weights.ravel(), draws.n_rungs).astype(np.float64)
         return Weighting(name, weights, shares, ess_of_normalised(weights))
-    shares = _shares(name, draws, values)
+    shares = rules.shares_by(name, statistics_of(draws, values))
     weights = np.exp(combined_log_weights(draws.log_weights, draws.rung, shares, draws.sums))
     return Weighting(name, weights, shares, combined_ess(draws.sums, shares))
 
@@ -209,24 +212,17 @@ def weighted_estimate(
     return Estimate(mean.reshape(trailing), error.reshape(trailing))
 
 
-def _shares(name: rules.Rule, draws: RungDraws, values: Floats | None) -> Floats:
-    sums = draws.sums
-    if name == "screened":
-        return rules.screened(sums, draws.pareto_k)
-    if name == "autocorrelation_adjusted":
+def statistics_of(draws: RungDraws, values: Floats | None = None) -> RungStatistics:
+    """Return what rules look at; without values, nothing is known of autocorrelation."""
+
+    def autocorrelation() -> Floats:
         assert values is not None
         rung = np.atleast_2d(draws.rung)
         series = values.reshape(*rung.shape, -1)
         series = np.where(np.isfinite(series), series, 0.0)  # a draw without weight may have any value
-        return rules.autocorrelation_adjusted(sums, ess_of_autocorrelation_per_rung(series, rung, sums.n_rungs))
-    if name == "cold_only":
-        return rules.cold_only(sums, draws.cold)
-    simple = {
-        "pooled": rules.pooled,
-        "equal": rules.equal,
-        "ess_optimal": rules.ess_optimal,
-    }
-    return simple[name](sums)
+        return ess_of_autocorrelation_per_rung(series, rung, draws.n_rungs)
+
+    return RungStatistics(draws.sums, lambda: draws.pareto_k, autocorrelation, draws.cold)
 
 
 def _plain(value: float | Floats) -> float | Floats:

@@ -27,6 +27,7 @@ from tempering.estimators.mixture import (
     column_slices,
     log_sum,
     scaled_inverse,
+    second_eigenvalue,
 )
 from tempering.estimators.standard_error import (
     Estimate,
@@ -131,10 +132,7 @@ class Mbar:
     @cached_property
     def second_eigenvalue(self) -> float:
         """Second largest eigenvalue of the overlap matrix: at 1 rungs fall apart into groups without overlap."""
-        visited = self._visited
-        root = np.sqrt(self.n_draws[visited])
-        values = np.linalg.eigvalsh(self._gram[np.ix_(visited, visited)] * root[:, np.newaxis] * root)
-        return float(np.clip(values[-2], 0.0, 1.0)) if values.size > 1 else 0.0
+        return second_eigenvalue(self._gram, self.n_draws)
 
     def log_weights(self, target: ArrayLike = 1.0) -> Floats:
         """Return normalised log weights of all draws towards any target, shaped like the draws.

@@ -136,6 +136,14 @@ def _scaled_modes(curvature: Floats, n_draws: Floats) -> tuple[Floats, Floats, F
     return scale, value, vector
 
 
+def second_eigenvalue(gram: Floats, n_draws: Floats) -> float:
+    """Return the second largest eigenvalue of the overlap matrix: at 1 rungs fall apart into groups without overlap."""
+    visited = np.flatnonzero(n_draws)
+    root = np.sqrt(n_draws[visited])
+    values = np.linalg.eigvalsh(gram[np.ix_(visited, visited)] * root[:, np.newaxis] * root)
+    return float(np.clip(values[-2], 0.0, 1.0)) if values.size > 1 else 0.0
+
+
 def scaled_inverse(curvature: Floats, n_draws: Floats) -> Floats:
     """Return a generalised inverse of the curvature, orthogonal to the constant and to states without
     overlap.

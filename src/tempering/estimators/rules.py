@@ -1,20 +1,25 @@
 r"""Combination rules: how much each rung's estimate counts (lambda in Eq. 5).
 
-Each rule turns sums per rung into shares: not negative, summing to one, none for a rung without weight.
+Each rule turns statistics of the rungs into shares: not negative, summing to one, none for a rung without weight. A row
+of `RULES`, at the end, makes it known to draws, to sums and to the models at once.
 """
 
-from typing import Literal, get_args
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats
+from tempering.estimators.rung_statistics import RungStatistics
 from tempering.estimators.rung_sums import RungSums
 
-Rule = Literal["cold_only", "pooled", "equal", "ess_optimal", "screened", "autocorrelation_adjusted", "mbar"]
-RULES: tuple[Rule, ...] = get_args(Rule)
-DEFAULT_RULE: Rule = "screened"
+DEFAULT_RULE = "mbar"  # the smallest worst case of all rules (benchmarks/default_rule.py)
+RULE_WITHOUT_ENERGIES = "screened"  # for draws of which only weights are known: MBAR needs their energies
 
 # An average over weights with k-hat above 0.7 cannot be relied upon at any sample size (Vehtari et al. 2024)
 PARETO_K_LIMIT = 0.7
@@ -26,12 +31,28 @@ PARETO_K_LIMIT = 0.7
 MINIMUM_ESS_PER_DRAW = 0.2
 
 
-def check_rule(rule: str) -> Rule:
-    """Return the rule of that name, or say which there are."""
-    for known in RULES:
-        if rule == known:
-            return known
-    raise EstimatorError(f"rule must be one of {', '.join(RULES)}, but got {rule!r}. The default is {DEFAULT_RULE!r}.")
+class CombinationRule(NamedTuple):
+    """A row of `RULES`."""
+
+    shares: Callable[[RungStatistics], Floats] | None  # None: each draw has a weight of its own, by MBAR
+    looks_at_values: bool = False  # whether the shares depend on what is estimated
+
+
+def check_rule(rule: str) -> str:
+    """Return the rule's name, or say which there are."""
+    if rule not in RULES:
+        raise EstimatorError(f"rule must be one of {', '.join(RULES)}, but got {rule!r}.")
+    return rule
+
+
+def shares_by(rule: str, statistics: RungStatistics) -> Floats:
+    """Return the share of each rung by any rule but ``mbar``."""
+    shares = RULES[check_rule(rule)].shares
+    if shares is None:
+        raise EstimatorError(
+            f"The rule {rule!r} weighs single draws: its shares do not follow from statistics of rungs."
+        )
+    return shares(statistics)
 
 
 def cold_only(sums: RungSums, cold: int = 0) -> Floats:
@@ -45,7 +66,7 @@ def cold_only(sums: RungSums, cold: int = 0) -> Floats:
     if not sums.has_weight[cold]:
         raise EstimatorError(
             f"cold_only needs a draw at rung {cold}, but there is none among {int(sums.n_draws.sum())} draws. "
-            f"Choose another rule, such as {DEFAULT_RULE!r}, or sample for longer."
+            "Choose another rule, such as 'screened', or sample for longer."
         )
     return np.asarray(np.eye(1, sums.n_rungs, cold)[0])
 
@@ -150,3 +171,18 @@ def _check_some_weight(sums: RungSums) -> None:
             f"are minus infinity. No draw lies where the cold distribution does: sample for longer or use "
             f"more rungs."
         )
+
+
+RULES: Mapping[str, CombinationRule] = MappingProxyType(
+    {
+        "cold_only": CombinationRule(lambda found: cold_only(found.sums, found.cold)),
+        "pooled": CombinationRule(lambda found: pooled(found.sums)),
+        "equal": CombinationRule(lambda found: equal(found.sums)),
+        "ess_optimal": CombinationRule(lambda found: ess_optimal(found.sums)),
+        "screened": CombinationRule(lambda found: screened(found.sums, found.pareto_k)),
+        "autocorrelation_adjusted": CombinationRule(
+            lambda found: autocorrelation_adjusted(found.sums, found.ess_of_autocorrelation), looks_at_values=True
+        ),
+        "mbar": CombinationRule(None),
+    }
+)

@@ -129,19 +129,20 @@ def standard_error_of_sum(
     flat = series.reshape(*series.shape[:2], -1)
     variance = _lengths_and_variances(flat, batch_length)[1]
     if batch_length is None:
-        variance = _widened_by_chains(variance, flat)
+        variance = widened_by_chains(variance, flat.sum(axis=1))
     return np.sqrt(variance).reshape(series.shape[2:])
 
 
-def _widened_by_chains(variance: Floats, series: Floats) -> Floats:
+def widened_by_chains(variance: Floats, totals: Floats, least: int = ENOUGH_CHAINS) -> Floats:
     """Take the variance between chains where it is larger than batches explain: then chains are slower than they look.
 
-    Independent chains are replicates: the variance of their sums holds whatever their autocorrelation, but is noisy.
+    Independent chains, or groups of them, are replicates: the variance of their sums, ``totals`` with the leading axis
+    chain, holds whatever their autocorrelation, but is noisy: it is looked at if there are at least so many.
     """
-    n = len(series)
-    if n < ENOUGH_CHAINS:
+    n = len(totals)
+    if n < least:
         return variance
-    between = n * np.var(series.sum(axis=1), axis=0, ddof=1)
+    between = n * np.var(totals, axis=0, ddof=1)
     return np.where(between > variance * float(chi2.ppf(BEYOND_NOISE, n - 1)) / (n - 1), between, variance)
 
 

@@ -29,12 +29,12 @@ from tempering.execution.workers import Workers
 from tempering.io.run_store import zarr_library
 from tempering.io.zarr_store import save
 from tempering.runs.draws import TemperedDraws
-from tempering.runs.planning import Plan
+from tempering.runs.plan import Plan
 from tempering.runs.sums import TemperedSums
 
 
 @dataclass(frozen=True)
-class Execution:
+class Context:
     """By whom a run is carried out, where it is kept, and whether it is to stop."""
 
     interruption: Interruption
@@ -143,7 +143,7 @@ class Execution:
         A scheduler that wants its machine back sends SIGTERM: once the checkpoint is written, the process ends.
         """
         by = self.interruption.by
-        warnings.warn(f"Stopped by {by} after {n_done} of {n} draws a chain. {self.how_to_go_on}", stacklevel=4)
+        warnings.warn(f"Stopped by {by} after {n_done} of {n} draws per chain. {self.how_to_go_on}", stacklevel=4)
         self.interruption.end_program()
 
 
@@ -155,14 +155,14 @@ def _on_processor() -> bool:
 
 
 @contextmanager
-def carrying_out(executor: Executor | None, checkpoint: Any) -> Iterator[Execution]:
+def carrying_out(executor: Executor | None, checkpoint: Any) -> Iterator[Context]:
     """Open the checkpoint, take on the workers and listen for Ctrl-C, for as long as a run lasts."""
     folder = None if checkpoint is None else Folder(as_checkpoint(checkpoint))
     workers = None
     try:
         workers = None if executor is None else Workers(executor)
         with listening(also_to_terminate=folder is not None) as interruption:
-            yield Execution(interruption, workers, folder, None if folder is None else Journal(folder))
+            yield Context(interruption, workers, folder, None if folder is None else Journal(folder))
     finally:
         if workers is not None:
             workers.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 from tempering.engines.stopping import AbandonedBlock
 from tempering.engines.trace import Schedule, Trace
-from tempering.execution.context import Execution
+from tempering.execution.context import Context
 from tempering.execution.journal import JournalEngine
 from tempering.execution.keeping import Keeper
 from tempering.execution.pace import LONG_RUN, longest_block
@@ -17,7 +17,7 @@ See = Callable[[Trace], None]
 
 
 def draw_in_blocks(
-    execution: Execution, engine: JournalEngine, keeper: Keeper, states: Any, schedule: Schedule, n: int, *,
+    execution: Context, engine: JournalEngine, keeper: Keeper, states: Any, schedule: Schedule, n: int, *,
     check: See, see: See, is_enough: Callable[[], bool] = lambda: False,
 ) -> tuple[TemperedDraws, Any]:  # fmt: skip
     """Keep ``n`` draws of every chain, or fewer if they are enough; return them and the states after them.

@@ -14,7 +14,7 @@ from tempering.compiling.programs import jitted
 from tempering.execution.digest import digest
 from tempering.io.encoding import classes_around
 from tempering.randomness import stream
-from tempering.runs.planning import Plan
+from tempering.runs.plan import Plan
 from tempering.target import Target
 
 STEPS = (0.0, 0.03, -0.11)  # from the start, relative and absolute

@@ -66,7 +66,7 @@ class Journal:
             raise CheckpointError(
                 f"A run must repeat what its checkpoint {self._folder.path} holds, but step {self._n_calls} of its "
                 "tuning comes out otherwise here, though all the arguments agree: another machine, or another version "
-                "of NumPy's libraries, rounds differently. Go on where it was begun, or choose another name."
+                "of NumPy's libraries, rounds differently. Resume it where it was started, or choose another name."
             )
         self._next = next(self._past, None)
         return answer, states if self._next is None else None

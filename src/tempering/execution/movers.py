@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from tempering.execution.context import Execution
+from tempering.execution.context import Context
 from tempering.execution.digest import digest
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Unknown, built, follow_the_parent
@@ -40,7 +40,7 @@ def run_batch(recipe: Packed, name: str, arguments: bytes) -> Any:
         return getattr(mover, name)(*unpack(arguments))
 
 
-def spread_mover(execution: Execution, mover: Mover, path: Target, kernel: Any, *, example: Any) -> Mover:
+def spread_mover(execution: Context, mover: Mover, path: Target, kernel: Any, *, example: Any) -> Mover:
     """Return a mover whose batches are run by the workers there are, or remembered."""
     workers = execution.workers
     recipe: Packed | None = None

@@ -17,7 +17,7 @@ from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
 from tempering.path import Path
 from tempering.randomness import stream
-from tempering.runs.planning import Plan
+from tempering.runs.plan import Plan
 from tempering.target.layout import Layout
 
 EXAMPLE_STREAM = 3

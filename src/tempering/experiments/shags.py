@@ -29,6 +29,7 @@ from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import Structure
 from tempering.path.ladder import Ladder
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.options import Execution, Tuning
 from tempering.runs.sampling import sample
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def simulate(
     per_chain = n_draws // n_chains
     if per_chain < 100:
         raise InputError(
-            f"The experiment needs 100 iterations a chain or more, but got {n_draws} over {n_chains} chains. "
+            f"The experiment needs at least 100 iterations per chain, but got {n_draws} over {n_chains} chains. "
             f"Ask for {100 * n_chains} draws at least."
         )
     counts = read(path_of(SYNTHETIC_COUNTS), "counts")
@@ -155,8 +156,9 @@ def sample_groups(
 
     def one(group: int) -> TemperedDraws:
         draws = sample(
-            model, ladder=LADDER, draws=per_chain, tune=0, chains=sizes[group], rng=rng + group,
-            pseudo_prior=log_pseudo_prior, executor=executor, checkpoint=within(checkpoint, f"group {group}"),
+            model, ladder=LADDER, draws=per_chain, chains=sizes[group], rng=rng + group,
+            tuning=Tuning(0, pseudo_prior=log_pseudo_prior),
+            execution=Execution(executor=executor, checkpoint=within(checkpoint, f"group {group}")),
             progress=progress and group == 0,
         )  # fmt: skip
         kept = without_first(draws, int(DISCARDED * per_chain))

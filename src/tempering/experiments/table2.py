@@ -19,6 +19,7 @@ from tempering.experiments import Report, Row, summarise
 from tempering.path.ladder import Ladder
 from tempering.problems import NormalMixture, mixture
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.options import Execution, Method, Tuning
 from tempering.runs.progress import bar
 from tempering.runs.sampling import sample
 from tempering.target import Target
@@ -118,11 +119,11 @@ def simulate(target: Target, seed: int, n_draws: int, n_tune: int) -> TemperedDr
         initial=np.zeros(1),
         ladder=LADDER,
         draws=n_draws,
-        tune=n_tune,
+        tuning=Tuning(n_tune),
         chains=1,
         rng=seed,
-        engine="scalar",
-        rung_moves="neighbour",
+        method=Method("simulated", rung_moves="neighbour"),
+        execution=Execution(engine="scalar"),
         progress=False,
     )
 

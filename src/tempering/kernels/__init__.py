@@ -3,10 +3,21 @@
 from tempering.kernels.composite import Cycle, Mixture
 from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.independence import Independence
+from tempering.kernels.kernel import Kernel
 from tempering.kernels.random_walk import RandomWalk
 from tempering.kernels.slice_sampling import HitAndRunSlice, Slice
 
-__all__ = ["BlackJAX", "Cycle", "Hamiltonian", "HitAndRunSlice", "Independence", "Mixture", "RandomWalk", "Slice"]
+__all__ = [
+    "BlackJAX",
+    "Cycle",
+    "Hamiltonian",
+    "HitAndRunSlice",
+    "Independence",
+    "Kernel",
+    "Mixture",
+    "RandomWalk",
+    "Slice",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tempering.compiling.functions import bind
 from tempering.errors import TargetError
+from tempering.kernels.kernel import missing_from
 from tempering.kernels.scalar import Vector
 from tempering.randomness import accept
 
@@ -33,7 +34,7 @@ class Mixture:
         p = np.full(len(kernels), 1 / max(len(kernels), 1)) if probabilities is None else np.asarray(probabilities)
         if len(kernels) == 0 or len(p) != len(kernels) or np.any(p <= 0) or abs(p.sum() - 1) > 1e-9:
             raise TargetError(
-                f"A mixture needs one positive probability a kernel, summing to one, but got {p.tolist()} for "
+                f"A mixture needs one positive probability per kernel, summing to one, but got {p.tolist()} for "
                 f"{len(kernels)} kernels. Leave the probabilities out for equal ones."
             )
         object.__setattr__(self, "kernels", tuple(kernels))
@@ -64,10 +65,15 @@ def leaves(kernel: Any) -> tuple[Any, ...]:
 def checked(kernel: Any) -> Any:
     """Return the kernel; refuse what is none."""
     for leaf in leaves(kernel):
-        if isinstance(leaf, type) or not all(hasattr(type(leaf), name) for name in ("scalar_move", "vector_move")):
+        missing = missing_from(leaf)
+        if 0 < len(missing) < 3:
+            raise TargetError(
+                f"The kernel {leaf!r} has no {' and no '.join(missing)}: tempering.kernels.Kernel says what it needs."
+            )
+        if isinstance(leaf, type) or missing:
             came = f"the class {leaf.__name__}" if isinstance(leaf, type) else repr(leaf)
             raise TargetError(
-                f"A kernel must be an object such as tempering.kernels.RandomWalk(), but got {came}. Make one of "
+                f"A kernel must be an object such as tempering.kernels.RandomWalk(), but got {came}. Use one of "
                 "tempering.kernels (mind the brackets), and wrap what comes from BlackJAX: BlackJAX(blackjax.nuts)."
             )
     return kernel

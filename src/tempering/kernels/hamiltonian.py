@@ -163,7 +163,7 @@ def _value_and_gradient(function: Any, x: Vector) -> tuple[float, Vector]:
     if slope.shape != x.shape:
         raise TargetError(
             f"log_density_gradient must return the value and a gradient of shape {x.shape}, but the gradient has shape "
-            f"{slope.shape}. Return one derivative a coordinate."
+            f"{slope.shape}. Return one derivative per coordinate."
         )
     return float(value), slope
 

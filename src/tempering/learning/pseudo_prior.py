@@ -118,8 +118,8 @@ def check_method(name: str) -> None:
     """Refuse a name that means no way of learning the pseudo-prior."""
     if name not in (*METHODS, "mbar", "two_stages"):
         raise SamplerError(
-            f"pseudo_prior must be one of {sorted([*METHODS, 'mbar', 'two_stages'])} or an array with one log value a "
-            f"rung, but got {name!r}."
+            f"pseudo_prior must be one of {sorted([*METHODS, 'mbar', 'two_stages'])} or an array with one log value "
+            f"per rung, but got {name!r}."
         )
 
 

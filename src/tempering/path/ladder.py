@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import LadderError
+from tempering.errors import InputError, LadderError
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,3 +193,13 @@ def _check_spacing(rungs: int, hottest: float | None, rate: float | None) -> Non
             f"The rate Delta_k must be positive, but got {rate:g}. "
             "Give hottest in its place if you know where the ladder should end."
         )
+
+
+def parse_ladder(text: str | None) -> list[float] | None:
+    """Read inverse temperatures, separated by commas."""
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"A ladder must be numbers separated by commas, but got {text!r}. Write 1,0.5,0.1.") from error

@@ -18,9 +18,8 @@ def plot_survival(result: "RecaptureResult", *, ax: "Axes | None" = None) -> "Ax
 
     `tempering.models.recapture.plots` draws the other parameters, the models and the predictive check.
     """
-    from tempering.models.recapture.plots import plot_averages
-
-    return plot_averages(result, "phi", ax=new_axes(ax))
+    drawn: Axes = result.plot_averages("phi", ax=new_axes(ax))
+    return drawn
 
 
 def plot_trees(model: "TreedGP", *, ax: "Axes | None" = None) -> "Axes":

@@ -7,8 +7,8 @@ import numpy as np
 
 from tempering.errors import InputError
 from tempering.estimators import weighted_quantile
+from tempering.estimators.rules import DEFAULT_RULE
 from tempering.plots.style import BLUE, one_number_a_draw
-from tempering.runs.draws import DEFAULT_RULE
 from tempering.runs.summary import indices
 
 if TYPE_CHECKING:

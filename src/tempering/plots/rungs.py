@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempering.estimators.rules import PARETO_K_LIMIT
-from tempering.plots.style import BLUE, COLOURS, INK, new_axes, shade, whole_numbers
-from tempering.runs.draws import DEFAULT_RULE
+from tempering.estimators.rules import DEFAULT_RULE, PARETO_K_LIMIT
+from tempering.plots.style import BLUE, COLOURS, INK, colour_of, new_axes, shade, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tempering.runs.draws import TemperedDraws
+    from tempering.runs.run import Run
 
 
-def plot_ladder(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
+def plot_ladder(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw the inverse temperatures, rung by rung; k = 0 sits on the axis."""
     ax = new_axes(ax)
     k = draws.ladder.inverse_temperatures
@@ -29,7 +29,7 @@ def plot_ladder(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def plot_rungs(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
+def plot_rungs(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw the draws of every rung, and within them those they are worth towards k = 1: the ESS of their weights.
 
     A hatched rung has weights with too heavy a tail to be believed.
@@ -52,7 +52,7 @@ def plot_rungs(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def plot_visits(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
+def plot_visits(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw how often each rung was visited; even is what a good pseudo-prior brings."""
     ax = new_axes(ax)
     visits = draws.visits
@@ -65,14 +65,14 @@ def plot_visits(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def plot_shares(draws: "TemperedDraws", rules: Sequence[str] = (DEFAULT_RULE,), ax: "Axes | None" = None) -> "Axes":
+def plot_shares(draws: "Run", rules: Sequence[str] = (DEFAULT_RULE,), ax: "Axes | None" = None) -> "Axes":
     """Draw what each rung contributes to the combined estimate, one line a rule."""
     ax = new_axes(ax)
     for rule in rules:
         shares = draws.shares(rule)
-        ax.stairs(shares, np.arange(len(shares) + 1) - 0.5, color=COLOURS[rule], linewidth=1.5, label=rule)
+        ax.stairs(shares, np.arange(len(shares) + 1) - 0.5, color=colour_of(rule), linewidth=1.5, label=rule)
     ax.set(xlabel="rung (0 is cold)", ylabel="share of the estimate", ylim=(0, None))
-    ax.set_xlim(-0.7, len(draws.path) - 0.3)
+    ax.set_xlim(-0.7, len(draws.visits) - 0.3)
     ax.legend(frameon=False)
     whole_numbers(ax.xaxis)
     return ax
@@ -91,7 +91,7 @@ def plot_index_process(
     return ax
 
 
-def plot_acceptance(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
+def plot_acceptance(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw how often moves on each rung, and exchanges with the next, are accepted."""
     ax = new_axes(ax)
     table = draws.rungs()
@@ -106,7 +106,7 @@ def plot_acceptance(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def plot_trust(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
+def plot_trust(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw each rung's effective sample size over its draws, hollow where its weights have too heavy a tail."""
     ax = new_axes(ax)
     table = draws.rungs()
@@ -149,10 +149,10 @@ def plot_barrier(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def plot_overlap(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
+def plot_overlap(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw the overlap of rungs as a heat map: how much of rung j a draw of rung i might as well be of."""
     ax = new_axes(ax)
-    image = ax.imshow(draws.in_units_of_error.fit.overlap, cmap="Blues", vmin=0, interpolation="nearest")
+    image = ax.imshow(draws.mbar.overlap, cmap="Blues", vmin=0, interpolation="nearest")
     ax.set(xlabel="rung (0 is cold)", ylabel="rung (0 is cold)")
     ax.figure.colorbar(image, ax=ax, label="overlap", shrink=0.85)
     whole_numbers(ax.xaxis, ax.yaxis)

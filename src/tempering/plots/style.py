@@ -27,6 +27,11 @@ BLUE = COLOURS["cold_only"]
 INK = "#444444"
 
 
+def colour_of(rule: str) -> str:
+    """Return the colour of a rule; a rule without one is drawn in ink."""
+    return COLOURS.get(rule, INK)
+
+
 def new_axes(ax: "Axes | None") -> "Axes":
     """Return the axes given, or new ones, without the frame's upper and right lines."""
     if ax is None:
@@ -57,7 +62,7 @@ def one_number_a_draw(draws: "TemperedDraws", name: str) -> Any:
         values = values[where]
     if values.size != draws.rung.size:
         raise InputError(
-            f"A picture is drawn of one number a draw, but {name} has shape {values.shape[2:]}. Name a coordinate: "
+            f"A picture shows one number per draw, but {name} has shape {values.shape[2:]}. Name a coordinate: "
             f"'{name}[{','.join('0' * (values.ndim - 2))}]'."
         )
     return values.ravel()

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempering.plots.style import COLOURS, INK, as_text, new_axes, one_number_a_draw, shade
-from tempering.runs.draws import DEFAULT_RULE
+from tempering.estimators.rules import DEFAULT_RULE
+from tempering.plots.style import COLOURS, as_text, colour_of, new_axes, one_number_a_draw, shade
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tempering.runs.draws import TemperedDraws
+    from tempering.runs.run import Run
 
 FAR = 10.0  # times its size: an evidence as far off as that would flatten the picture
 MOST_CURVES = 6  # rungs whose densities are drawn, evenly over the ladder
@@ -51,7 +52,7 @@ def plot_density(
         ax.fill_between(fine, truth(fine), color="#DDDDDD", label="truth", linewidth=0)
     for rule, w in weights.items():
         height, _ = np.histogram(x, edges, weights=w)
-        ax.stairs(height / np.diff(edges), edges, color=COLOURS[rule], linewidth=1.2, label=rule)
+        ax.stairs(height / np.diff(edges), edges, color=colour_of(rule), linewidth=1.2, label=rule)
     ax.set(xlabel=as_text(name), ylabel="density", ylim=(0, None), xlim=(edges[0], edges[-1]))
     ax.legend(frameon=False)
     return ax
@@ -101,13 +102,13 @@ def plot_estimates(
     for i, rule in enumerate(shown):
         found = draws.estimate(values, rule)
         error = 2 * float(found.standard_error)
-        ax.errorbar(float(found.value), i, xerr=error, fmt="o", color=COLOURS[rule], markersize=5, capsize=3)
+        ax.errorbar(float(found.value), i, xerr=error, fmt="o", color=colour_of(rule), markersize=5, capsize=3)
     ax.set_yticks(range(len(shown)), shown)
     ax.set(xlabel=f"mean of {as_text(name)}, with two standard errors", ylim=(len(shown) - 0.5, -0.5))
     return ax
 
 
-def plot_evidence(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
+def plot_evidence(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw the log evidence by each method, with two standard errors on both sides."""
     ax = new_axes(ax)
     with warnings.catch_warnings():
@@ -117,7 +118,7 @@ def plot_evidence(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
         n: e for n, e in found.by_method.items() if abs(float(e.value) - found.value) < FAR * (1 + abs(found.value))
     }
     for i, (name, estimate) in enumerate(near.items()):
-        colour = COLOURS["mbar"] if name == "mbar" else INK
+        colour = colour_of(name)
         error = 2 * float(estimate.standard_error)
         ax.errorbar(float(estimate.value), i, xerr=error, fmt="o", color=colour, markersize=5, capsize=3)
     left_out = [name for name in found.by_method if name not in near]

@@ -32,15 +32,14 @@ def check_functions(quantities: Any) -> dict[str, Callable[..., Any]]:
     """Refuse anything but functions by name."""
     if not isinstance(quantities, Mapping) or not quantities:
         raise SamplerError(
-            "keep='sums' needs quantities={name: function}, the functions of a position whose expectations are wanted, "
-            f"but got {quantities!r}. Draws are not kept: name all that you will ask for, as in "
-            "quantities={'x': lambda x: x}."
+            f"Sums needs the functions of a position whose expectations are wanted, by name, but got {quantities!r}. "
+            "Draws are not kept: name all that you will ask for, as in Sums({'x': lambda x: x})."
         )
     for name, function in quantities.items():
         if not isinstance(name, str) or not callable(function):
             raise SamplerError(
                 f"quantities must map names to functions of a position, but {name!r} is mapped to "
-                f"{type(function).__name__}. Pass the function itself, as in quantities={{'x': lambda x: x}}."
+                f"{type(function).__name__}. Pass the function itself, as in Sums({{'x': lambda x: x}})."
             )
     return dict(quantities)
 
@@ -50,7 +49,7 @@ def check_value(name: str, value: Any, lead: tuple[int, ...]) -> None:
     shape = np.shape(value)
     if shape[: len(lead)] != lead:
         raise SamplerError(
-            f"A quantity must be one value (or array) a draw, leading axes {lead}, but {name!r} returned shape "
+            f"A quantity must be one value (or array) per draw, leading axes {lead}, but {name!r} returned shape "
             f"{shape}. Write it for arrays with leading axes (chain, draw); sum over axis=-1."
         )
 

@@ -17,13 +17,14 @@ import numpy as np
 
 from tempering import plots
 from tempering.errors import InputError
-from tempering.runs.draws import DEFAULT_RULE
+from tempering.estimators.rules import DEFAULT_RULE
+from tempering.runs.draws import TemperedDraws
 from tempering.runs.summary import indices
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tempering.runs.draws import TemperedDraws
+    from tempering.runs.run import Run
 
 MOST_QUANTITIES = 6  # shown with pictures of their own; all are in the table
 BLACK = "#0b0b0c"  # drawn by matplotlib, then replaced by the page's ink
@@ -35,12 +36,13 @@ RULES_SHOWN = ("screened", "mbar")  # the two that can be trusted, beside those 
 Picture = tuple[str, str, Callable[[Any], Any]]  # title, what to look for, function of axes
 
 
-def write_report(draws: TemperedDraws, path: str | Path, *, title: str = "Tempered run") -> None:
+def write_report(draws: Run, path: str | Path, *, title: str = "Tempered run") -> None:
     """Write one HTML page about a run, with nothing outside itself.
 
     Parameters
     ----------
-    draws : TemperedDraws
+    draws : TemperedDraws or TemperedSums
+        Sums have no pictures of single draws.
     path : path
         Where the page goes; a file there is replaced.
     title : str
@@ -49,10 +51,10 @@ def write_report(draws: TemperedDraws, path: str | Path, *, title: str = "Temper
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path} must be writable, but: {error.strerror}. Choose another place.") from error
+        raise InputError(f"{path} cannot be written: {error.strerror}. Choose another place.") from error
 
 
-def render(draws: TemperedDraws, *, title: str = "Tempered run") -> str:
+def render(draws: Run, *, title: str = "Tempered run") -> str:
     """Return the page as text."""
     template = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
     parts = {
@@ -61,14 +63,14 @@ def render(draws: TemperedDraws, *, title: str = "Tempered run") -> str:
         "facts": _facts(draws),
         "estimates": _table(draws.summary()),
         "evidence": _evidence(draws),
-        "quantities": _pairs(draws) + "".join(_quantity(draws, name) for name in _shown(draws)),
+        "quantities": _quantities(draws) if isinstance(draws, TemperedDraws) else "",
         "rung_pictures": "".join(_figure(*picture) for picture in _rung_pictures(draws)),
         "rungs": _table(draws.rungs()),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found.group(1)], template)
 
 
-def _verdict(draws: TemperedDraws) -> str:
+def _verdict(draws: Run) -> str:
     found = draws.diagnose()
     if found.is_good:
         return '<section class="verdict good"><h2>The run looks sound</h2></section>'
@@ -76,11 +78,11 @@ def _verdict(draws: TemperedDraws) -> str:
     return f'<section class="verdict poor"><h2>The run needs attention</h2><ul>{items}</ul></section>'
 
 
-def _facts(draws: TemperedDraws) -> str:
+def _facts(draws: Run) -> str:
     facts = {
         "Chains": f"{draws.n_chains}",
         "Draws of each": f"{draws.n_draws:,}",
-        "Rungs": f"{len(draws.path)}",
+        "Rungs": f"{len(draws.visits)}",
         "Hottest k": f"{draws.ladder.hottest:.3g}",
         "Round trips": f"{draws.n_round_trips:,}",
         "ESS of weights": f"{draws.ess(DEFAULT_RULE):,.0f}",
@@ -101,8 +103,8 @@ def _facts(draws: TemperedDraws) -> str:
     return f'<dl class="facts">{"".join(cells)}</dl>'
 
 
-def _evidence(draws: TemperedDraws) -> str:
-    if len(draws.path) == 1:
+def _evidence(draws: Run) -> str:
+    if len(draws.visits) == 1:
         return ""
     picture = _figure(
         "Evidence by method",
@@ -115,6 +117,10 @@ def _evidence(draws: TemperedDraws) -> str:
     label = "Log evidence" if found.is_absolute else "Log ratio of normalisers, log Z(1) - log Z(hottest)"
     text = f"<p>{label}: <strong>{found.value:.3f}</strong> &plusmn; {found.standard_error:.3f}</p>"
     return f"<section><h2>Evidence</h2>{text}<div class='grid'>{picture}</div></section>"
+
+
+def _quantities(draws: TemperedDraws) -> str:
+    return _pairs(draws) + "".join(_quantity(draws, name) for name in _shown(draws))
 
 
 def _shown(draws: TemperedDraws) -> list[str]:
@@ -148,7 +154,7 @@ def _quantity(draws: TemperedDraws, name: str) -> str:
     return "".join(_figure(*picture) for picture in pictures)
 
 
-def _rung_pictures(draws: TemperedDraws) -> list[Picture]:
+def _rung_pictures(draws: Run) -> list[Picture]:
     rules = (*RULES_SHOWN, "ess_optimal")
     always: list[Picture] = [
         ("Ladder", "Inverse temperatures.", lambda ax: plots.plot_ladder(draws, ax)),
@@ -157,8 +163,11 @@ def _rung_pictures(draws: TemperedDraws) -> list[Picture]:
         ("Trust in the weights", "How much a draw of each rung is worth.", lambda ax: plots.plot_trust(draws, ax)),
         ("Shares", "What each rung contributes.", lambda ax: plots.plot_shares(draws, rules, ax)),
     ]
-    if len(draws.path) == 1:
+    if len(draws.visits) == 1:
         return always
+    overlap = ("Overlap", "Neighbours should share.", lambda ax: plots.plot_overlap(draws, ax))
+    if not isinstance(draws, TemperedDraws):
+        return [*always, overlap]
     return [
         *always,
         (
@@ -166,7 +175,7 @@ def _rung_pictures(draws: TemperedDraws) -> list[Picture]:
             f"{draws.n_round_trips} round trips.",
             lambda ax: plots.plot_index_process(draws, 0, 2000, ax),
         ),
-        ("Overlap", "Neighbours should share.", lambda ax: plots.plot_overlap(draws, ax)),
+        overlap,
         ("Barrier", "Rungs at even heights are best.", lambda ax: plots.plot_barrier(draws, ax)),
         ("Energies", "Neighbours should overlap.", lambda ax: plots.plot_energies(draws, ax=ax)),
     ]

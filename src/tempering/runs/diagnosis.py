@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,11 @@ from tempering.estimators import ess_of_autocorrelation, weighted_estimate
 from tempering.estimators.mixture import finite_terms
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.path import weighted_terms
+from tempering.runs.evidence import disagreement_of
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
+    from tempering.runs.sums import TemperedSums
 
 Floats = NDArray[np.float64]
 
@@ -80,20 +81,30 @@ def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     barrier = sum(_barrier(draws, leg) for leg in range(len(path.legs)))
     index_ess = ess_of_autocorrelation(draws.rung.astype(float)) if len(path) > 1 else float(draws.rung.size)
     ess, r_hat = _by_quantity(draws)
-    disagreement = _evidence_disagreement(draws)
-    sentences = [
-        *_about_rungs(draws),
-        *_about_journeys(draws, barrier),
-        *_about_weights(draws),
-        *_about_quantities(ess, r_hat),
-        *_about_legs(draws),
-        *_about_numbers(draws),
-        *([disagreement] if disagreement else []),
-    ]
+    disagreement = disagreement_of(draws)
+    sentences = [*sentences_about(draws, barrier, ess, r_hat, disagreement), *_about_legs(draws)]
     return Diagnosis(
         not sentences, tuple(sentences), draws.n_round_trips, barrier, float(index_ess), ess, r_hat,
         fit.overlap, fit.second_eigenvalue, not disagreement,
     )  # fmt: skip
+
+
+def sentences_about(
+    run: TemperedDraws | TemperedSums,
+    barrier: float,
+    ess: dict[str, float],
+    r_hat: dict[str, float],
+    disagreement: str,
+) -> list[str]:
+    """Say what is wrong with a run, draws or sums, and what to do."""
+    return [
+        *_about_rungs(run),
+        *_about_journeys(run, barrier),
+        *_about_weights(run),
+        *_about_quantities(ess, r_hat),
+        *_about_numbers(run),
+        *([disagreement] if disagreement else []),
+    ]
 
 
 def _barrier(draws: TemperedDraws, leg: int) -> float:
@@ -116,12 +127,12 @@ def density_of_states(draws: TemperedDraws, leg: int = 0) -> DensityOfStates:
     return DensityOfStates.weighted(energy[kept], log_share[kept])
 
 
-def _travels(draws: TemperedDraws) -> bool:
+def _travels(draws: TemperedDraws | TemperedSums) -> bool:
     """Whether rows are chains that move between rungs: not populations, nor draws from elsewhere sorted by rung."""
     return draws.info is not None and draws.info.method != "sequential"
 
 
-def _about_rungs(draws: TemperedDraws) -> list[str]:
+def _about_rungs(draws: TemperedDraws | TemperedSums) -> list[str]:
     path, m = draws.path, len(draws.path)
     if m == 1 or not _travels(draws):
         return []
@@ -136,13 +147,13 @@ def _about_rungs(draws: TemperedDraws) -> list[str]:
         )
     for i in np.flatnonzero(draws.visits == 0).tolist():
         said.append(f"rung {i} (k = {k[i]:.2g}) was never visited: tune for longer.")
-    share = draws.visits / draws.rung.size * m
+    share = draws.visits / draws.visits.sum() * m
     odd = np.flatnonzero((draws.visits > 0) & ((share > UNEVEN) | (share < 1 / UNEVEN)))
     if odd.size and not path.has_two_legs:
         said.append(
             f"rung {odd[0]} was visited {share[odd[0]]:.2g} times as often as it should be"
             + (f", and {odd.size - 1} more are uneven" if odd.size > 1 else "")
-            + ": the pseudo-prior is not settled; raise tune."
+            + ": the pseudo-prior is not settled; tune for longer."
         )
     moves = table["move_acceptance"].to_numpy()
     stuck = np.flatnonzero(moves < 0.02)
@@ -154,7 +165,7 @@ def _about_rungs(draws: TemperedDraws) -> list[str]:
     return said
 
 
-def _about_journeys(draws: TemperedDraws, barrier: float) -> list[str]:
+def _about_journeys(draws: TemperedDraws | TemperedSums, barrier: float) -> list[str]:
     if len(draws.path) == 1 or draws.n_round_trips >= FEW_ROUND_TRIPS or not _travels(draws):
         return []
     if draws.path.has_two_legs:
@@ -169,10 +180,10 @@ def _about_journeys(draws: TemperedDraws, barrier: float) -> list[str]:
     ]
 
 
-def _about_numbers(draws: TemperedDraws) -> list[str]:
+def _about_numbers(draws: TemperedDraws | TemperedSums) -> list[str]:
     """Speak of densities that were NaN or +inf, where they were more than a trifle."""
     n = 0 if draws.info is None else draws.info.n_invalid
-    if n <= INVALID * draws.rung.size:
+    if n <= INVALID * draws.visits.sum():
         return []
     return [
         f"the log density was NaN or +inf in {n} evaluations, which were taken as outside the support: return -inf "
@@ -263,7 +274,7 @@ def _flat_positions(draws: TemperedDraws) -> Floats | None:
     return np.concatenate([np.asarray(draws.values[name]).reshape(*lead, -1) for name in layout.names], axis=-1)
 
 
-def _about_weights(draws: TemperedDraws) -> list[str]:
+def _about_weights(draws: TemperedDraws | TemperedSums) -> list[str]:
     ess = draws.ess()
     if ess >= FEW_EFFECTIVE:
         return []
@@ -329,11 +340,3 @@ def weighted_r_hat(values: Floats, draws: TemperedDraws, rule: str | None = None
     within = np.mean(np.sum(w * (h - mean[:, None]) ** 2, axis=1) / total)
     between = np.var(mean, ddof=1)
     return float(np.sqrt(1.0 + between / within)) if within > 0 else (1.0 if between == 0 else float("inf"))
-
-
-def _evidence_disagreement(draws: TemperedDraws) -> str:
-    if len(draws.path) == 1:
-        return ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the disagreement is one of the sentences
-        return draws.log_evidence().disagreement

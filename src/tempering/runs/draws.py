@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,13 +13,15 @@ from numpy.typing import NDArray
 from tempering.errors import EstimatorError, SamplerError
 from tempering.estimators import Combination, Estimate, weighted_hdi, weighted_mean, weighted_quantile
 from tempering.estimators.combine import Weighting, combine_rungs, estimate_rungs, weigh_rungs
+from tempering.estimators.rules import DEFAULT_RULE, RULES, check_rule
 from tempering.estimators.rung_draws import RungDraws
 from tempering.learning.rounds import rung_draws_of
 from tempering.path import Ladder, Path
 from tempering.recorders.quantities import apply
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
 from tempering.runs.doubt import with_doubt
-from tempering.runs.evidence import Evidence, evidence_of
+from tempering.runs.evidence import Evidence, evidence_of, told
+from tempering.runs.run import write_report
 from tempering.runs.summary import summary_of
 from tempering.runs.tours import Tours, effective_pieces, tours_of
 from tempering.target.layout import Layout
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from tempering.learning.rounds import Round
 
 Floats = NDArray[np.float64]
-
-DEFAULT_RULE = "mbar"  # the smallest worst case of all rules, and it needs nothing that draws do not have
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ class TemperedDraws:
         values = np.asarray(apply(function, self.values, self.layout), dtype=float)
         if values.shape[:2] != self.rung.shape:
             raise EstimatorError(
-                f"The function must return one value (or array) a draw, leading axes {self.rung.shape}, but it "
+                f"The function must return one value (or array) per draw, leading axes {self.rung.shape}, but it "
                 f"returned shape {values.shape}. Write it for arrays with leading axes (chain, draw); sum over axis=-1."
             )
         return self.estimate(values, rule)
@@ -226,7 +225,7 @@ class TemperedDraws:
 
     def _weighting(self, rule: str, values: Any = None) -> Weighting:
         """Weigh the draws once per rule, but for the one that looks at the values; without any it sees the energies."""
-        looks = rule == "autocorrelation_adjusted"
+        looks = RULES[check_rule(rule)].looks_at_values
         if looks and values is not None:
             return weigh_rungs(self.in_units_of_error, rule, np.asarray(values, dtype=float))
         if rule not in self._kept:
@@ -258,9 +257,8 @@ class TemperedDraws:
         """
         if self.go_on is None:
             raise SamplerError(
-                "A run can be gone on with where it was made, in memory and without an executor, but this one was read "
-                "from a file, or joined, or made elsewhere. Pass a checkpoint to sample, and call it again with more "
-                "draws."
+                "Only a run that this process made in memory, without an executor, can be continued; this one was read "
+                "from a file, joined, or made elsewhere. Give sample a checkpoint, and call it again with more draws."
             )
         return self.go_on(self.n_draws + int(draws))
 
@@ -299,9 +297,7 @@ class TemperedDraws:
         By MBAR, with stepping stones both ways and thermodynamic integration beside it; a disagreement beyond their
         errors is a warning that names the rungs. For a powered-up density it is a ratio of normalisers.
         """
-        if self._evidence.disagreement:
-            warnings.warn(self._evidence.disagreement, stacklevel=2)
-        return self._evidence
+        return told(self._evidence)
 
     @cached_property
     def _evidence(self) -> Evidence:
@@ -326,6 +322,10 @@ class TemperedDraws:
         from tempering.io.zarr_store import save
 
         save(self, path)
+
+    def report(self, path: str | FilePath, *, title: str = "Tempered run") -> None:
+        """Write one self-contained page about the run: the verdict, estimates and pictures."""
+        write_report(self, path, title)
 
     def rungs(self) -> pd.DataFrame:
         """Tabulate the rungs: k, visits, acceptance of moves and of exchanges, ESS of weights, share, k-hat."""

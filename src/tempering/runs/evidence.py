@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
 from tempering.estimators import Estimate, log_evidence_stepping_stone, pareto_k_per_rung
 from tempering.estimators.evidence import integration_and_correction
+from tempering.estimators.running import answers
+from tempering.estimators.running.bins import COLDER, HOTTER
+from tempering.path import Ladder
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
+    from tempering.runs.run import Run
+    from tempering.runs.sums import TemperedSums
+
+Floats = NDArray[np.float64]
 
 INTEGRATION = "thermodynamic integration"
 TRUSTED_K_HAT = 0.7  # of a step's weights (Vehtari et al. 2024)
@@ -52,29 +63,128 @@ def evidence_of(draws: TemperedDraws) -> Evidence:
     """Estimate the evidence by every method, and say where they disagree."""
     k = draws.ladder.inverse_temperatures
     if len(draws.path) == 1:
-        raise EstimatorError("An evidence needs two rungs at least, but the ladder has one. Run with a ladder.")
+        raise EstimatorError("The evidence needs at least two rungs, but the ladder has one. Run with a longer ladder.")
     if draws.path.has_two_legs:
         return _evidence_of_two_legs(draws)
     seen = draws.in_units_of_error
     assert seen.energy is not None
     units = seen.units
-    best = seen.fit.log_normaliser_ratio(**units)
-    by_method = {"mbar": best}
-    if np.all(draws.visits > 0):
-        by_method |= {
-            "stepping stone": log_evidence_stepping_stone(seen.energy, k, seen.rung, **units),
-            "stepping stone, reversed": log_evidence_stepping_stone(seen.energy, k, seen.rung, reverse=True, **units),
-        }
+    found = Methods({"mbar": seen.fit.log_normaliser_ratio(**units)}, draws.ladder, seen.fit.overlap)
+    if not np.all(draws.visits > 0):
+        return found.evidence(is_powered=draws.is_powered)
+    by_method = found.by_method | {
+        "stepping stone": log_evidence_stepping_stone(seen.energy, k, seen.rung, **units),
+        "stepping stone, reversed": log_evidence_stepping_stone(seen.energy, k, seen.rung, reverse=True, **units),
+    }
     correction = 0.0
-    if np.all(draws.visits > 0) and np.min(seen.energy) > -np.inf:  # a mean energy there is
+    if np.min(seen.energy) > -np.inf:  # a mean energy there is
         by_method[INTEGRATION], correction = integration_and_correction(seen.energy, k, seen.rung, **units)
-    disagreement = _disagreement(draws, by_method, abs(correction))
-    if INTEGRATION in by_method:  # with few rungs the rule's own error is the larger one
-        found = by_method[INTEGRATION]
-        wide = float(np.hypot(float(found.standard_error), correction))
-        by_method[INTEGRATION] = Estimate(found.value, wide)
-    is_absolute = not draws.is_powered and draws.ladder.hottest == 0.0
-    return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, disagreement)
+    found = replace(found, by_method=by_method, correction=correction, tail_of_steps=partial(_tail_of_steps, draws))
+    return found.evidence(is_powered=draws.is_powered)
+
+
+def evidence_of_sums(run: TemperedSums) -> Evidence:
+    """Estimate the evidence from sums by every method, and say where they disagree."""
+    if len(run.ladder) == 1:
+        raise EstimatorError("The evidence needs at least two rungs, but the ladder has one. Run with a longer ladder.")
+    sums = run.sums
+    found = Methods({"mbar": answers.log_evidence_by_mbar(sums, run.mbar)}, run.ladder, run.mbar.overlap)
+    if not np.all(run.visits > 0):
+        return found.evidence(is_powered=run.is_powered)
+    by_method = found.by_method | {
+        "stepping stone": answers.log_evidence_by_stepping_stones(sums),
+        "stepping stone, reversed": answers.log_evidence_by_stepping_stones(sums, reverse=True),
+    }
+    correction = 0.0
+    if not sums.totals.joint[:, 0, 0].any():  # no energy is minus infinity
+        by_method[INTEGRATION] = answers.log_evidence_by_integration(sums)
+        plain = answers.log_evidence_by_integration(sums, corrected=False)
+        correction = float(by_method[INTEGRATION].value) - float(plain.value)
+
+    def tail_of_steps(is_reversed: bool) -> Floats:
+        return answers.pareto_k(sums, HOTTER if is_reversed else COLDER)
+
+    found = replace(found, by_method=by_method, correction=correction, tail_of_steps=tail_of_steps)
+    return found.evidence(is_powered=run.is_powered)
+
+
+def told(evidence: Evidence) -> Evidence:
+    """Return an evidence to whoever asked a run for it, with a warning if methods disagree."""
+    if evidence.disagreement:
+        warnings.warn(evidence.disagreement, stacklevel=3)
+    return evidence
+
+
+def disagreement_of(run: Run) -> str:
+    """Return what the methods disagree about, without a warning; nothing if there is only one rung."""
+    if np.size(run.visits) == 1:
+        return ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the disagreement is one of the verdict's sentences
+        return run.log_evidence().disagreement
+
+
+@dataclass(frozen=True, eq=False)
+class Methods:
+    """The evidence along one leg by several methods, from draws or from sums, and what tells whether they agree.
+
+    Attributes
+    ----------
+    by_method : dict of str to Estimate
+    ladder : Ladder
+    overlap : ndarray, shape (rung, rung)
+    correction : float
+        What the second term of thermodynamic integration adds: as large as the error of its rule.
+    tail_of_steps : callable, optional
+        Pareto k-hat of the weights of each step between neighbours, given whether it is reversed.
+    """
+
+    by_method: dict[str, Estimate]
+    ladder: Ladder
+    overlap: Floats
+    correction: float = 0.0
+    tail_of_steps: Callable[[bool], Floats] | None = None
+
+    def evidence(self, *, is_powered: bool) -> Evidence:
+        """Return MBAR's estimate beside the others, and what disagrees."""
+        best, by_method = self.by_method["mbar"], dict(self.by_method)
+        if INTEGRATION in by_method:  # with few rungs the rule's own error is the larger one
+            found = by_method[INTEGRATION]
+            by_method[INTEGRATION] = Estimate(found.value, float(np.hypot(found.standard_error, self.correction)))
+        is_absolute = not is_powered and self.ladder.hottest == 0.0
+        return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, self._disagreement())
+
+    def _disagreement(self) -> str:
+        """Name the method furthest from MBAR, if it is too far, and the pair of rungs that overlaps least."""
+        best = self.by_method["mbar"]
+        for name, other in self.by_method.items():
+            error = float(np.hypot(float(best.standard_error), float(other.standard_error)))
+            gap = abs(float(other.value) - float(best.value))
+            beyond = gap - DISAGREEMENT * error - 1e-9
+            if beyond > 0 and beyond > self._own_error(name):
+                i = int(np.argmin(np.diag(self.overlap, 1)))
+                return (
+                    f"The evidence must not depend on the method, but {name} gives {float(other.value):.2f} and MBAR "
+                    f"{float(best.value):.2f}, {gap / max(error, 1e-300):.0f} standard errors apart. Rungs {i} and "
+                    f"{i + 1} overlap least: add rungs between k = {self.ladder[i]:.3g} and {self.ladder[i + 1]:.3g}, "
+                    "or run longer."
+                )
+        return ""
+
+    def _own_error(self, name: str) -> float:
+        """Return the error that a method has by itself, which no standard error shows.
+
+        That of stepping stones is infinite if the weights of a step have too heavy a tail (Pareto k-hat) to be
+        averaged. Reversed ones never see the part of a hot rung that a colder one leaves out: they speak only where
+        MBAR itself is in doubt, for lack of overlap. That of thermodynamic integration is taken as large as its
+        correction.
+        """
+        if name == INTEGRATION:
+            return abs(self.correction)
+        is_reversed = name.endswith("reversed")
+        if self.tail_of_steps is None or (is_reversed and np.min(np.diag(self.overlap, 1)) > ENOUGH_OVERLAP):
+            return np.inf
+        return np.inf if np.any(self.tail_of_steps(is_reversed) > TRUSTED_K_HAT) else 0.0
 
 
 def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
@@ -118,40 +228,13 @@ def _between_legs(has_prior: bool, by_method: dict[str, Estimate]) -> str:
     )
 
 
-def _disagreement(draws: TemperedDraws, by_method: dict[str, Estimate], correction: float) -> str:
-    """Name the method furthest from MBAR, if it is too far, and the pair of rungs that overlaps least."""
-    best = by_method["mbar"]
-    for name, other in by_method.items():
-        error = float(np.hypot(float(best.standard_error), float(other.standard_error)))
-        gap = abs(float(other.value) - float(best.value))
-        beyond = gap - DISAGREEMENT * error - 1e-9
-        if beyond > 0 and beyond > (correction if name == INTEGRATION else _own_error(draws, name)):
-            overlap = np.diag(draws.in_units_of_error.fit.overlap, 1)
-            i = int(np.argmin(overlap))
-            return (
-                f"The evidence must not depend on the method, but {name} gives {float(other.value):.2f} and MBAR "
-                f"{float(best.value):.2f}, {gap / max(error, 1e-300):.0f} standard errors apart. Rungs {i} and {i + 1} "
-                f"overlap least: add rungs between k = {draws.ladder[i]:.3g} and {draws.ladder[i + 1]:.3g}, or run "
-                "longer."
-            )
-    return ""
-
-
-def _own_error(draws: TemperedDraws, name: str) -> float:
-    """Return the error that stepping stones have by themselves, which no standard error shows.
-
-    Infinite where the weights of a step have too heavy a tail (Pareto k-hat) to be averaged. Reversed ones never see
-    the part of a hot rung that a colder one leaves out: they speak only where MBAR itself is in doubt, for lack of
-    overlap. That of thermodynamic integration, of the spacing of the rungs, is taken as large as its correction.
-    """
+def _tail_of_steps(draws: TemperedDraws, is_reversed: bool) -> Floats:
+    """Return Pareto k-hat of the weights by which stepping stones step from each rung."""
     seen = draws.in_units_of_error
     assert seen.energy is not None
-    if name.endswith("reversed") and np.min(np.diag(seen.fit.overlap, 1)) > ENOUGH_OVERLAP:
-        return np.inf
     step = -np.diff(draws.ladder.inverse_temperatures)
-    power = np.append(-step, 0.0) if name.endswith("reversed") else np.append(0.0, step)
+    power = np.append(-step, 0.0) if is_reversed else np.append(0.0, step)
     energy, lowest = seen.energy, np.min(seen.energy)
     if lowest == -np.inf:
         energy = np.where(energy > -np.inf, energy, np.min(energy[energy > -np.inf]))
-    tail = pareto_k_per_rung(power.take(seen.rung) * energy, seen.rung, power.size)
-    return np.inf if np.any(tail > TRUSTED_K_HAT) else 0.0
+    return pareto_k_per_rung(power.take(seen.rung) * energy, seen.rung, power.size)

@@ -38,7 +38,8 @@ def join(runs: Sequence[TemperedDraws], along: str = "draws") -> TemperedDraws:
     --------
     >>> import tempering as tp
     >>> target = tp.Target(lambda x: -0.5 * (x - 3.0) ** 2)
-    >>> run = tp.sample(target, initial=0.0, ladder=[1, 0.5], draws=200, tune=320, rng=1, keep="rounds", progress=False)
+    >>> run = tp.sample(target, initial=0.0, ladder=[1, 0.5], draws=200,
+    ...                 tuning=tp.Tuning(320), rng=1, keep="rounds", progress=False)
     >>> whole = tp.join([*run.rounds, run])
     >>> whole.n_draws > run.n_draws
     True
@@ -85,7 +86,7 @@ def _checked(runs: Sequence[TemperedDraws], along: str) -> int:
     if along not in AXES:
         raise EstimatorError(f"along must be one of {tuple(AXES)}, but got {along!r}.")
     if not runs:
-        raise EstimatorError("join needs one run or more, but got none. Pass [*run.rounds, run].")
+        raise EstimatorError("join needs at least one run, but got none. Pass [*run.rounds, run].")
     first = runs[0]
     for run in runs[1:]:
         if set(run.values) != set(first.values) or run.is_powered != first.is_powered:

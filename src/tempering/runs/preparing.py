@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.engines.trace import Engine, Schedule, Trace
-from tempering.execution.context import Execution
+from tempering.execution.context import Context
 from tempering.execution.journal import JournalEngine
 from tempering.execution.recipe import Recipe
 from tempering.learning import kernel_settings
 from tempering.learning.kernel_settings import with_fresh
-from tempering.learning.ladder_choice import check_objective, choose_ladder
+from tempering.learning.ladder_choice import choose_ladder
 from tempering.learning.loop import Learner
 from tempering.learning.pilot import Heating, coldest_that_mixes, heated, settled
 from tempering.learning.rounds import Tuned, Tuner
@@ -23,7 +23,9 @@ from tempering.learning.two_legs import Frame
 from tempering.path import Ladder, Path
 from tempering.randomness import stream
 from tempering.runs.draws import RunInfo
-from tempering.runs.planning import Plan, first_log_pseudo_prior
+from tempering.runs.options import Tuning
+from tempering.runs.plan import Plan
+from tempering.runs.planning import first_log_pseudo_prior
 from tempering.target.target import cold_density
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
@@ -31,11 +33,9 @@ LEARNING_STREAM = 6
 BURN_IN = 256  # iterations of coupled chains that start from draws of single ones
 
 
-def prepare(
-    plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Any
-) -> tuple[Plan, Engine, Tuned]:
+def prepare(plan: Plan, tuning: Tuning, report: Any) -> tuple[Plan, Engine, Tuned]:
     """Tune what is open."""
-    check_objective(objective)
+    tune, objective, pseudo_prior = tuning.iterations, tuning.learnt["objective"], tuning.learnt["pseudo_prior"]
     if plan.path == "two_legs" and tune > 0:
         return _tune_two_legs(plan, objective, tune, report)
     if plan.path == "two_legs":  # nothing may be learnt: the paper's ladder
@@ -142,7 +142,7 @@ def first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:
 
 def build_engine(plan: Plan, path: Path) -> JournalEngine:
     """Build the engine of a plan along a path."""
-    run_by: Execution = plan.execution
+    run_by: Context = plan.context
     return run_by.engine(Recipe.of(plan, path), plan.n_chains)
 
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tempering.engines.trace import Engine, Trace
 from tempering.errors import SamplerError
 from tempering.execution.blocks import WholeEngine
-from tempering.execution.checkpoint import Checkpoint
-from tempering.execution.context import Execution, carrying_out
+from tempering.execution.context import Context, carrying_out
 from tempering.execution.drawing import draw_in_blocks
 from tempering.execution.journal import JournalEngine, Past
 from tempering.execution.keeping import Keeper, KeptInMemory
@@ -25,30 +21,37 @@ from tempering.io.run_store import draws_in_chunk
 from tempering.learning.rounds import Tuned, check_spread
 from tempering.path import Ladder
 from tempering.path import Path as TemperingPath
-from tempering.recorders.quantities import Functions
 from tempering.runs import progress as progress_bars
 from tempering.runs.draws import RunInfo, TemperedDraws
-from tempering.runs.options import Options
-from tempering.runs.planning import Plan, check_counts, make_plan
+from tempering.runs.option_checks import check_devices, check_options, check_plan, wanted_sums
+from tempering.runs.options import Execution, Method, Sums, Tuning, refuse_moved
+from tempering.runs.plan import Plan
+from tempering.runs.planning import make_plan
 from tempering.runs.preparing import info_of, prepare
-from tempering.runs.sum_checks import check_devices, check_keep, check_sum_every
-from tempering.runs.sum_sampling import Wanted, sample_sums
+from tempering.runs.starts import side_by_side
+from tempering.runs.sum_sampling import sample_sums
 from tempering.runs.sums import TemperedSums
 from tempering.runs.until import FIRST_LOOK, GROWTH, Until
 
-MOVED = "moved"  # what stands for an argument that has another name now
+Kept = Literal["draws", "rounds"]
 
 
 @overload
 def sample(
-    target: Any, *, keep: Literal["draws", "rounds"] = "draws", quantities: None = None, **options: Unpack[Options]
-) -> TemperedDraws: ...
+    target: Any, *, initial: Any = ..., ladder: Ladder | Sequence[float] | None = ..., path: Any = ...,
+    method: str | Method = ..., kernel: Any = ..., draws: int = ..., until: Until | None = ...,
+    chains: int | None = ..., rng: np.random.Generator | int | None = ..., tuning: Tuning = ...,
+    execution: Execution = ..., keep: Kept = ..., progress: bool = ...,
+) -> TemperedDraws: ...  # fmt: skip
 
 
 @overload
 def sample(
-    target: Any, *, keep: Literal["sums"], quantities: Functions, **options: Unpack[Options]
-) -> TemperedSums: ...
+    target: Any, *, initial: Any = ..., ladder: Ladder | Sequence[float] | None = ..., path: Any = ...,
+    method: str | Method = ..., kernel: Any = ..., draws: int = ..., until: Until | None = ...,
+    chains: int | None = ..., rng: np.random.Generator | int | None = ..., tuning: Tuning = ...,
+    execution: Execution = ..., keep: Sums, progress: bool = ...,
+) -> TemperedSums: ...  # fmt: skip
 
 
 def sample(
@@ -57,25 +60,17 @@ def sample(
     initial: Any = None,
     ladder: Ladder | Sequence[float] | None = None,
     path: Any = None,
-    method: str = "simulated",
+    method: str | Method = "simulated",
     kernel: Any = None,
     draws: int = 10_000,
     until: Until | None = None,
-    tune: int = 5_000,
     chains: int | None = None,
     rng: np.random.Generator | int | None = None,
-    engine: str = "auto",
-    rung_moves: str | None = None,
-    pseudo_prior: str | NDArray[np.float64] = "mbar",
-    objective: str = "hybrid",
-    executor: Executor | None = None,
-    checkpoint: str | Path | Checkpoint | None = None,
-    keep: str = "draws",
-    quantities: Functions | None = None,
-    sum_every: int | None = None,
-    devices: Sequence[Any] | None = None,
+    tuning: Tuning = Tuning(),
+    execution: Execution = Execution(),
+    keep: Kept | Sums = "draws",
     progress: bool = True,
-    reference: Any = MOVED,
+    **moved: Any,
 ) -> TemperedDraws | TemperedSums:
     """Draw from every temperature of a target.
 
@@ -93,58 +88,36 @@ def sample(
         wide Student distribution) and one from a mixture fitted to all that is found; with a ladder, the powers of the
         density or the path from its prior. "reference" puts a mixture fitted to the modes that the starting points
         climb to at k = 0, an object its own density.
-    method : {"simulated", "parallel", "sequential"}
-        One chain that moves between rungs; coupled chains, one a rung, that exchange theirs; or populations carried
-        from hot to cold.
+    method : {"simulated", "parallel", "sequential"} or Method
+        One chain that moves between rungs; coupled chains, one per rung, that exchange theirs; or populations carried
+        from hot to cold. `tempering.Method` also says by which moves.
     kernel : kernel, optional
         From `tempering.kernels`; by default a random walk whose scale and shape are tuned rung by rung, and
-        Hamiltonian moves from 5 dimensions on where JAX gives gradients.
-    draws, tune : int
-        Iterations of each chain that are kept, and (about) those spent on tuning before. Tuning of a ladder ends
-        sooner once there is nothing left to learn, and takes longer where few were given: its pilot needs some 2000.
+        Hamiltonian moves from 5 dimensions on if JAX gives gradients.
+    draws : int
+        Iterations of each chain that are kept.
     until : Until, optional
-        Where to end sooner: at effective draws, at a standard error, or after seconds (`tempering.Until`); ``draws`` is
-        then the most of each chain.
+        When to end sooner: at a number of effective draws, at a standard error, or after seconds (`tempering.Until`);
+        ``draws`` is then the most of each chain.
     chains : int, optional
         Number of chains (ensembles, for "parallel"); as many as the engine runs well by default.
     rng : int, Generator or None
         The seed of all streams: equal seeds give equal draws.
-    engine : {"auto", "vector", "scalar"}
-        "vector" for log densities JAX can trace, "scalar" for any other.
-    rung_moves : str, optional
-        "lifted" or "neighbour" for simulated tempering; "non_reversible", "even_odd" or "random" for parallel.
-    pseudo_prior : str or array
-        How the weights of the rungs are learnt (`tempering.learning.pseudo_prior`), or their logs.
-    objective : {"hybrid", "barrier", "ess"}
-        What a tuned ladder is best at (`tempering.learning.ladder_choice`).
-    executor : concurrent.futures.Executor, optional
-        Who runs the chains: threads, spawned processes, Dask's ``Client(...).get_executor()``, mpi4py's
-        ``MPIPoolExecutor``. Chains are cut into blocks whose size does not depend on the workers: the draws are the
-        same to the bit for every executor, and for none.
-    checkpoint : path or Checkpoint, optional
-        A folder where the run is kept while it goes on. After a kill the same call goes on from there, and ends with
-        the draws it would have had. By default it is written every minute (`Checkpoint` sets another interval).
-    keep : {"draws", "rounds", "sums"}
+    tuning : Tuning
+        How long to tune, and for what (`tempering.Tuning`).
+    execution : Execution
+        Where the chains run: the engine, an executor, a checkpoint, devices (`tempering.Execution`).
+    keep : {"draws", "rounds"} or Sums
         "rounds": the draws of the tuning rounds too, in ``run.rounds``, each with the ladder it was made with;
-        `tempering.join` puts them together. "sums": no draws, only sums whose size does not depend on the length of
-        the run, and quantile sketches.
-    quantities : mapping of str to callable, optional
-        With ``keep="sums"``: the functions of a position whose expectations will be asked for, called as
-        `TemperedDraws.expect` calls them. On the vector engine they are compiled: write them with ``jax.numpy``.
-    sum_every : int, optional
-        With ``keep="sums"`` on the vector engine: sum every so many iterations of a chain, an odd number. By default
-        every one on a processor, and every fifth on an accelerator, where summing a draw takes half as long again as
-        making it. Round trips are those of all iterations.
-    devices : sequence of jax.Device, optional
-        Spread the chains of the vector engine over these, as in ``devices=jax.devices()``; tuning runs on the first.
+        `tempering.join` puts them together. `tempering.Sums`: no draws, only sums of the quantities named there.
     progress : bool
         Show a bar when the output is a terminal.
-    reference
-        Was renamed to ``path``.
+    **moved
+        Earlier spellings: each raises an error that names the new one.
 
     Returns
     -------
-    TemperedDraws, or TemperedSums with ``keep="sums"``
+    TemperedDraws, or TemperedSums with ``keep=Sums(...)``
         With a checkpoint draws stay on disk, and are read when asked for. Ctrl-C ends a run at its next block and
         returns what there is.
 
@@ -152,50 +125,48 @@ def sample(
     --------
     >>> import tempering as tp
     >>> target = tp.Target(lambda x: -0.5 * (x - 3.0) ** 2)
-    >>> run = tp.sample(target, initial=0.0, ladder=[1, 0.5], draws=500, tune=320, rng=1, progress=False)
+    >>> tuning = tp.Tuning(iterations=320)
+    >>> run = tp.sample(target, initial=0.0, ladder=[1, 0.5], draws=500, tuning=tuning, rng=1, progress=False)
     >>> abs(run.expect(lambda x: x).value - 3.0) < 0.1
     True
     """
-    if reference is not MOVED:
-        raise SamplerError(
-            f"reference={reference!r} is now called path: write path='powers' or path='prior' for the plain "
-            "path (it was reference=None), path='reference' for a fitted one, or path=your_object."
-        )
-    check_counts(draws=draws, tune=tune, chains=chains)
-    functions = check_keep(keep, quantities, method, elsewhere=executor is not None or checkpoint is not None)
+    refuse_moved(moved)
+    how = method if isinstance(method, Method) else Method(method)
+    check_options(how, ladder, draws, until, chains, tuning, execution, keep)
     started = time.perf_counter()
-    with carrying_out(executor, checkpoint) as execution:
+    with carrying_out(execution.executor, execution.checkpoint) as context:
         plan = make_plan(
-            target, initial=initial, ladder=ladder, path=path, method=method, kernel=kernel, chains=chains,
-            rng=execution.seed(rng), engine=engine, rung_moves=rung_moves, keep=keep,
+            target, initial=initial, ladder=ladder, path=path, method=how, kernel=kernel, chains=chains,
+            rng=context.seed(rng), engine=execution.engine, keeps_sums=isinstance(keep, Sums),
         )  # fmt: skip
-        n_chains, stride = plan.n_chains, check_sum_every(sum_every, keep, plan.engine, draws)
-        plan = check_devices(replace(plan, execution=execution, keep_rounds=keep == "rounds"), functions, devices)
-        arguments: dict[str, Any] = {"pseudo_prior": pseudo_prior, "objective": objective, "path": path}
-        wanted = Wanted(functions, draws, n_chains, stride, devices)
-        if functions:
-            arguments |= wanted.identity
-        done = execution.identified(plan, draws=draws, tune=tune, **arguments)
+        check_plan(plan, tuning)
+        plan = replace(plan, context=context, keep_rounds=keep == "rounds")
+        wanted = wanted_sums(plan, keep, draws, execution.devices) if isinstance(keep, Sums) else None
+        plan = check_devices(plan, execution.devices, keeps_sums=wanted is not None)
+        if wanted is not None and plan.method == "simulated":
+            plan = replace(plan, starts=side_by_side(plan.starts, plan.n_chains))
+        identity = {} if wanted is None else wanted.identity
+        done = context.identified(plan, draws=draws, tune=tuning.iterations, path=path, **tuning.learnt, **identity)
         if done is not None:
             return done
-        with progress_bars.bar(tune + draws, show=progress) as report:
+        with progress_bars.bar(tuning.iterations + draws, show=progress) as report:
             report(0, plan.in_words)
             if plan.method == "sequential":
-                return execution.finished(_sample_sequentially(plan, draws, report, started))
-            plan, running, tuned = prepare(plan, pseudo_prior, objective, tune, report)
-            if functions:
+                return context.finished(_sample_sequentially(plan, draws, report, started))
+            plan, running, tuned = prepare(plan, tuning, report)
+            if wanted is not None:
                 return sample_sums(plan, running, tuned, wanted, report, started)
-            if devices is not None:
-                running, tuned = on_devices(running, tuned, devices, execution)
-            keeper = execution.keeper(running, partial(_package, plan, running, tuned, started), draws)
-            run = draw(execution, running, keeper, tuned, draws, report, is_powered=plan.is_powered, until=until)
+            if execution.devices is not None:
+                running, tuned = on_devices(running, tuned, execution.devices, context)
+            keeper = context.keeper(running, partial(_package, plan, running, tuned, started), draws)
+            run = draw(context, running, keeper, tuned, draws, report, is_powered=plan.is_powered, until=until)
             if keep == "rounds":
                 run = replace(run, rounds=_package_rounds(plan, running, tuned, started))
             return run
 
 
 def draw(
-    execution: Execution,
+    context: Context,
     engine: Any,
     keeper: Keeper,
     tuned: Tuned,
@@ -227,20 +198,20 @@ def draw(
         return until.is_reached(keeper.so_far, time.perf_counter() - started)
 
     run, states = draw_in_blocks(
-        execution, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough
+        context, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough
     )
     if states is None:  # stopped on the way
         return run
     run = _counted(run, engine, states)
-    if not isinstance(keeper, KeptInMemory) or execution.workers is not None:
+    if not isinstance(keeper, KeptInMemory) or context.workers is not None:
         return run
     return replace(run, go_on=partial(_go_on, engine, keeper, replace(tuned, states=states), is_powered))
 
 
 def _go_on(engine: Any, keeper: KeptInMemory, tuned: Tuned, is_powered: bool, n: int) -> TemperedDraws:
     """Go on with a run in memory from the states that it ended with."""
-    with carrying_out(None, None) as execution:
-        return draw(execution, engine, keeper.longer(n), tuned, n, lambda done, line: None, is_powered=is_powered)
+    with carrying_out(None, None) as context:
+        return draw(context, engine, keeper.longer(n), tuned, n, lambda done, line: None, is_powered=is_powered)
 
 
 def _counted(run: TemperedDraws, engine: Any, states: Any) -> TemperedDraws:
@@ -250,12 +221,12 @@ def _counted(run: TemperedDraws, engine: Any, states: Any) -> TemperedDraws:
     return replace(run, info=replace(run.info, n_invalid=engine.engine.n_invalid(states)))
 
 
-def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], execution: Execution) -> tuple[JournalEngine, Tuned]:
+def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], context: Context) -> tuple[JournalEngine, Tuned]:
     """Go on with the chains spread over devices."""
     whole, states = engine.engine.in_one_piece(tuned.states)
     n = whole.n_chains // whole.chains_per_ensemble
     wide, states = whole.widened(states, n, devices)
-    spread = JournalEngine(WholeEngine(wide, n, n), None, execution.interruption, "")
+    spread = JournalEngine(WholeEngine(wide, n, n), None, context.interruption, "")
     return spread, replace(tuned, states=states)
 
 
@@ -272,7 +243,7 @@ def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) ->
 
     result = sample_sequential(
         plan.target, plan.layout, plan.starts, plan.kernel, draws=draws, chains=plan.n_chains, seed=plan.seed,
-        report=report, carried_out=partial(spread_mover, plan.execution, example=plan.example),
+        report=report, carried_out=partial(spread_mover, plan.context, example=plan.example),
     )  # fmt: skip
     constrain = plan.target.constrain
     info = RunInfo(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tempering.errors import TargetError
 from tempering.randomness import stream
 from tempering.target import Target
+from tempering.target.checks import drawn
 from tempering.target.layout import Layout
 from tempering.target.target import cold_density
 
@@ -70,13 +71,30 @@ def inside_or_prior(target: Target, layout: Layout, starts: tuple[Any, ...]) -> 
     inside = tuple(start for start in starts if _is_inside(target, layout, layout.flatten(start)))
     if len(inside) < len(starts):
         outside = next(start for start in starts if not any(start is kept for kept in inside))
-        instead = "The prior is drawn from" if not inside else "The others are taken"
+        instead = "draws of the prior" if not inside else "the remaining points"
         warnings.warn(
-            f"A chain must start inside the support, but the log density is -inf at {outside}. {instead} instead.",
+            f"A chain must start inside the support, but the log density is -inf at {outside}. Starting from "
+            f"{instead}.",
             UserWarning,
             stacklevel=4,
         )
     return inside
+
+
+def side_by_side(starts: tuple[Any, ...], n_chains: int) -> tuple[Any, ...]:
+    """Return a starting point for each chain so that neighbours start alike, each point as often as in turn.
+
+    Sums put neighbouring chains into one batch. If each batch had chains of all starting points, batches would agree
+    however much the chains differ, and standard errors and R-hat would see nothing of it.
+
+    Examples
+    --------
+    >>> side_by_side(("left", "right"), 5)
+    ('left', 'left', 'left', 'right', 'right')
+    """
+    if len(starts) < 2 or n_chains <= len(starts):
+        return starts
+    return tuple(starts[i] for i in sorted(chain % len(starts) for chain in range(n_chains)))
 
 
 def _is_inside(target: Target, layout: Layout, flat: NDArray[np.float64]) -> bool:
@@ -94,10 +112,4 @@ def draw_from_base(target: Target, seed: int) -> Any:
             "A run needs somewhere to start, but neither initial nor sample_prior was given. Pass initial=..., a "
             "position inside the support."
         )
-    import jax
-
-    try:
-        with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, target.sample_base(jax.random.key(seed)))
-    except (TypeError, AttributeError, ValueError):
-        return target.sample_base(stream(seed, EXAMPLE_STREAM))
+    return drawn(target.sample_base, seed, stream(seed, EXAMPLE_STREAM))

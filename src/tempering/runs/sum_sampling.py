@@ -1,4 +1,4 @@
-"""`sample(..., keep="sums")`: run with everything frozen, and keep sums only.
+"""`sample(..., keep=Sums(...))`: run with everything frozen, and keep sums only.
 
 A run is cut into parts, blocks of chains that are summed apart, whoever runs them; it goes on in turns, a few
 stretches of every part each. How long a turn is changes no bit, so that it follows the clock.
@@ -16,7 +16,7 @@ from tempering.engines.trace import Engine
 from tempering.estimators.running.batches import batches_in_time
 from tempering.estimators.running.rungs import groups_of
 from tempering.execution.blocks import cut
-from tempering.execution.context import Execution
+from tempering.execution.context import Context
 from tempering.execution.digest import contents, digest
 from tempering.execution.recipe import Recipe
 from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
@@ -24,7 +24,7 @@ from tempering.execution.sum_keeping import Begun, Standing, SumKeeper
 from tempering.learning.rounds import Tuned, check_spread
 from tempering.recorders.quantities import Summands
 from tempering.recorders.sum_runs import PILOT, Course, Part, first_part, length_on_host, units_seen
-from tempering.runs.planning import Plan
+from tempering.runs.plan import Plan
 from tempering.runs.preparing import info_of
 from tempering.runs.sums import TemperedSums
 
@@ -54,7 +54,7 @@ class Wanted:
 
 def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: Any, started: float) -> TemperedSums:
     """Run from tuned states with everything frozen, and keep sums."""
-    execution: Execution = plan.execution
+    execution: Context = plan.context
     whole, states = engine.engine.in_one_piece(tuned.states)
     if plan.engine == "vector" and (wanted.n_chains != plan.n_chains or wanted.devices is not None):
         whole, states = whole.widened(states, wanted.n_chains, wanted.devices)
@@ -91,7 +91,7 @@ def _begin(
     values = summands.on_host(lambda _: blocks.positions(trace), trace.values)
     bins, quantities = units_seen(trace, values, schedule.ladder.inverse_temperatures[trace.rung])
     n = wanted.n_chains
-    size = plan.execution.part_size(recipe, whole, n, on_devices=wanted.devices is not None)
+    size = plan.context.part_size(recipe, whole, n, on_devices=wanted.devices is not None)
     parts = [first_part(part, bins) for part in cut(states, n, size, is_padded=False)]
     sizes = tuple(min(size, n - first) for first in range(0, n, size))
     return Begun(sizes, _course(plan, wanted, whole, sizes, len(schedule.ladder)), quantities), parts
@@ -112,7 +112,7 @@ def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], n
     return Course(n, length, batches_in_time(n_groups), n_parts, wanted.sum_every)
 
 
-def _run(execution: Execution, keeper: SumKeeper, standing: Standing, report: Any) -> TemperedSums:
+def _run(execution: Context, keeper: SumKeeper, standing: Standing, report: Any) -> TemperedSums:
     """Go on in turns until the end, or Ctrl-C."""
     n, n_stretches = standing.begun.course.n, 1
     report(standing.n_done, "")

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import CheckpointError, EstimatorError
+from tempering.estimators.rules import DEFAULT_RULE
 from tempering.estimators.running import answers as answers
 from tempering.estimators.running.answers import SummedCombination
 from tempering.estimators.running.mbar import RunningMbar
 from tempering.estimators.running.rungs import RunningRungs
 from tempering.estimators.standard_error import Estimate
-from tempering.path.ladder import Ladder
+from tempering.path import Ladder, Path
 from tempering.recorders.index_sums import IndexSums
-from tempering.runs.draws import DEFAULT_RULE, RunInfo
+from tempering.runs.diagnosis import Diagnosis
+from tempering.runs.draws import RunInfo
+from tempering.runs.evidence import Evidence, evidence_of_sums, told
+from tempering.runs.run import write_report
+from tempering.runs.sum_diagnosis import diagnosis_of_sums
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from tempering.runs.evidence import Evidence
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +76,7 @@ class TemperedSums:
 
     @property
     def n_summed(self) -> int:
-        """Draws that were summed, of all chains: fewer than there were where ``sum_every`` is more than one."""
+        """Draws that were summed, of all chains: fewer than there were if ``Sums.every`` is more than one."""
         return int(self.visits.sum())
 
     @property
@@ -131,21 +134,37 @@ class TemperedSums:
         """Return the effective sample size of the weights, ESS(w^lambda)."""
         return answers.ess_of(self.sums, rule, self.mbar if rule == "mbar" else None)
 
+    @property
+    def path(self) -> Path:
+        """The path of one leg that the chains ran along."""
+        return Path.of_energy(self.ladder, is_powered=self.is_powered)
+
+    @property
+    def chains_per_ensemble(self) -> int:
+        """Neighbouring chains that exchanged rungs (parallel tempering); 1 otherwise."""
+        return len(self.ladder) if self.info is not None and self.info.method == "parallel" else 1
+
     def log_evidence(self) -> Evidence:
         """Estimate log Z(1) - log Z(k_m), as `TemperedDraws.log_evidence`."""
-        from tempering.runs.evidence import Evidence
+        return told(self._evidence)
 
-        if len(self.ladder) == 1:
-            raise EstimatorError("An evidence needs two rungs at least, but the ladder has one. Run with a ladder.")
-        best = answers.log_evidence_by_mbar(self.sums, self.mbar)
-        by_method = {"mbar": best}
-        if np.all(self.visits > 0):
-            by_method["stepping stone"] = answers.log_evidence_by_stepping_stones(self.sums)
-            by_method["stepping stone, reversed"] = answers.log_evidence_by_stepping_stones(self.sums, reverse=True)
-            if not self.sums.totals.joint[:, 0, 0].any():
-                by_method["thermodynamic integration"] = answers.log_evidence_by_integration(self.sums)
-        is_absolute = not self.is_powered and self.ladder.hottest == 0.0
-        return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute)
+    @cached_property
+    def _evidence(self) -> Evidence:
+        return evidence_of_sums(self)
+
+    def diagnose(self) -> Diagnosis:
+        """Say in words whether the run can be trusted, and what to change."""
+        return diagnosis_of_sums(self)
+
+    def report(self, path: str | FilePath, *, title: str = "Tempered run") -> None:
+        """Write one self-contained page about the run: the verdict, estimates and pictures of the rungs."""
+        write_report(self, path, title)
+
+    def save(self, path: str | FilePath) -> None:
+        """Write the sums to a file; `TemperedSums.load` reads it."""
+        from tempering.io.sum_store import save_sums
+
+        save_sums(self, FilePath(path))
 
     def summary(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
         """Tabulate mean, standard error and quantiles of every quantity."""
@@ -193,14 +212,18 @@ class TemperedSums:
         return replace(self, sums=merged, index=index, n_chains=self.n_chains + other.n_chains, info=info, _kept={})
 
     @classmethod
-    def load(cls, path: str | Path) -> TemperedSums:
-        """Open the sums that a checkpoint has so far: those of the whole run when it is done."""
+    def load(cls, path: str | FilePath) -> TemperedSums:
+        """Read the sums that `save` has written, or those a checkpoint has so far: of the whole run when it is done."""
         from tempering.execution.sum_keeping import is_of_sums, load_sums
+        from tempering.io.sum_store import read_sums
 
-        found = load_sums(Path(path))[0] if is_of_sums(Path(path)) else None
+        place = FilePath(path)
+        if place.is_file():
+            return read_sums(place)
+        found = load_sums(place)[0] if is_of_sums(place) else None
         if found is None:
             raise CheckpointError(
-                f"{path} must be the checkpoint of a run with keep='sums' that has written some, but it is not. Check "
+                f"{path} is not the checkpoint of a run with keep=Sums(...), or nothing was written to it yet. Check "
                 "the path, or let the run go on for a while."
             )
         return found

@@ -29,7 +29,7 @@ def check_target(target: Target, points: tuple[Any, ...]) -> None:
                 check_density(function, points[0])
         check_prior(target, points[0])
     elif target.sample_base is not None and not target.is_checked:
-        check_prior(target, _drawn(target.sample_base))
+        check_prior(target, drawn(target.sample_base))
 
 
 def possible_draws(target: Target) -> tuple[Any, ...]:
@@ -38,7 +38,7 @@ def possible_draws(target: Target) -> tuple[Any, ...]:
     Data on part of the prior only, as under Uniform(0, theta), leave most draws of theta impossible.
     """
     assert target.sample_base is not None
-    layout = Layout.of(_drawn(target.sample_base))
+    layout = Layout.of(drawn(target.sample_base))
     draws = _draws(target.sample_base, layout)
     if draws is None:
         return ()
@@ -95,15 +95,22 @@ def _called(function: Callable[[Any], Any], position: Any) -> Any:
         ) from error
 
 
-def _drawn(sample: Callable[[Any], Any]) -> Any:
-    """Draw a position from the prior, by a JAX key or a generator."""
+def drawn(sample: Callable[[Any], Any], seed: int = 0, rng: np.random.Generator | None = None) -> Any:
+    """Draw a position from the prior, by a JAX key or a Generator, whichever it takes."""
     import jax
 
     try:
         with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, sample(jax.random.key(0)))
-    except Exception:  # a sampler in plain Python
-        return sample(np.random.default_rng(0))
+            return jax.tree.map(np.asarray, sample(jax.random.key(seed)))
+    except Exception as by_key:  # a sampler in plain Python
+        try:
+            return sample(np.random.default_rng(seed) if rng is None else rng)
+        except Exception as by_generator:
+            raise TargetError(
+                "sample_prior must take a JAX key or a NumPy Generator, but with a key it raised "
+                f"{type(by_key).__name__}: {by_key}, and with a Generator {type(by_generator).__name__}: "
+                f"{by_generator}."
+            ) from by_key
 
 
 def _shape(position: Any) -> Any:
@@ -218,8 +225,8 @@ def _draws(sample: Callable[[Any], Any], layout: Layout) -> NDArray[np.float64] 
 
     try:
         with jax.enable_x64(True):
-            drawn = jax.vmap(sample)(jax.random.split(jax.random.key(0), N_DRAWS))
-            leaves = [np.asarray(leaf, dtype=float).reshape(N_DRAWS, -1) for leaf in jax.tree.leaves(drawn)]
+            many = jax.vmap(sample)(jax.random.split(jax.random.key(0), N_DRAWS))
+            leaves = [np.asarray(leaf, dtype=float).reshape(N_DRAWS, -1) for leaf in jax.tree.leaves(many)]
         flat = np.concatenate(leaves, axis=1)
     except Exception:
         rng = np.random.default_rng(0)

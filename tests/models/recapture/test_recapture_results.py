@@ -214,7 +214,7 @@ def test_the_predictive_check_passes_the_truth_and_fails_a_lie():
 
 
 def test_the_check_needs_arrays(result):
-    with pytest.raises(InputError, match="cannot be had"):
+    with pytest.raises(InputError, match="cannot be obtained"):
         replace(result, data=result.counts).predictive_check()
 
 

@@ -56,7 +56,7 @@ def test_bad_input_is_one_clear_error(folder):
     assert "line 5: b must be a finite number, but is 'much'" in error("fit", data, "--response", "z", "--out", model)
     assert "could not be read" in error("fit", folder / "none.csv", "--response", "z", "--out", model)
     (folder / "text").write_text("x")
-    assert "written by its save" in error("predict", folder / "text", folder / "new.csv")
+    assert "written by the save of a treed GP" in error("predict", folder / "text", folder / "new.csv")
 
 
 def test_what_cannot_be_written_is_refused_before_the_fit(folder):

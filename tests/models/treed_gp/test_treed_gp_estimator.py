@@ -196,7 +196,7 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     assert again.prior == model.prior
     assert again.posterior_.combined_ess == model.posterior_.combined_ess
     (tmp_path / "other").write_text("no model")
-    with pytest.raises(InputError, match="written by its save"):
+    with pytest.raises(InputError, match="written by the save of a treed GP"):
         TreedGP.load(tmp_path / "other")
 
 

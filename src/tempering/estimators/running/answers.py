@@ -11,6 +11,7 @@ from tempering.errors import EstimatorError
 from tempering.estimators import rules
 from tempering.estimators.arrays import Floats
 from tempering.estimators.evidence import trapezium
+from tempering.estimators.rung_statistics import RungStatistics
 from tempering.estimators.rung_sums import RungSums
 from tempering.estimators.running.batches import relative, standard_error_of_batches, total
 from tempering.estimators.running.bins import COLD, COLDER, HOTTER, SQUARED, middles, nodes_of, tilts_of
@@ -32,7 +33,7 @@ class SummedCombination:
     ess: float
     ess_per_rung: Floats
     pareto_k: Floats
-    rule: rules.Rule
+    rule: str
 
 
 def rung_sums(sums: RunningRungs) -> RungSums:
@@ -60,13 +61,12 @@ def shares_of(sums: RunningRungs, rule: str, name: str | None = None, mbar: Runn
         fit = mbar if mbar is not None else mbar_of(sums)
         share = np.asarray(sums.totals.joint[..., 0] @ fit.weight_of_bins)
         return np.asarray(share / share.sum())
-    of_rungs = rung_sums(sums)
-    if known == "screened":
-        return rules.screened(of_rungs, pareto_k(sums))
-    if known == "autocorrelation_adjusted":
-        return rules.autocorrelation_adjusted(of_rungs, ess_of_batches_per_rung(sums, name))
-    simple = {"cold_only": rules.cold_only, "pooled": rules.pooled, "equal": rules.equal}
-    return simple.get(known, rules.ess_optimal)(of_rungs)
+    return rules.shares_by(known, statistics_of(sums, name))
+
+
+def statistics_of(sums: RunningRungs, name: str | None = None) -> RungStatistics:
+    """Return what rules look at; autocorrelation is that of one quantity, or of the energy."""
+    return RungStatistics(rung_sums(sums), lambda: pareto_k(sums), lambda: ess_of_batches_per_rung(sums, name))
 
 
 def ess_of_batches_per_rung(sums: RunningRungs, name: str | None = None) -> Floats:

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from tempering.estimators.arrays import Floats
 from tempering.estimators.running.bins import BatchSums, added
+from tempering.estimators.standard_error import widened_by_chains
 
 MAXIMUM_BATCHES = 256  # a standard error from 64 to 256 batches is good to 4 to 9 %
 ENOUGH = 48  # fewer, longer batches are taken while so many are left
 MAXIMUM_GROUPS = 64
+ENOUGH_GROUPS = 8  # whose spread is looked at: beyond 2.6 times what batches explain, noise has a chance of 1 %
 
 
 def batches_in_time(n_groups: int) -> int:
@@ -74,7 +76,8 @@ def standard_error_of_batches(influence: Floats, used: NDArray[np.bool_]) -> Flo
     """Return the standard error of the sum of all influences.
 
     Stretches of time are joined while enough batches are left, and the bias that is left, of order 1 / length, is
-    removed upwards only, as in `tempering.estimators.standard_error`: max(v_b, 2 v_b - v_{b/2}).
+    removed upwards only, as in `tempering.estimators.standard_error`: max(v_b, 2 v_b - v_{b/2}). Groups that differ by
+    more than that explains are taken as replicates, as chains are there.
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ def standard_error_of_batches(influence: Floats, used: NDArray[np.bool_]) -> Flo
     >>> 0.8 < float(standard_error_of_batches(x, np.ones((64, 4), bool))) < 1.2
     True
     """
-    shorter = None
+    by_group, shorter = influence.sum(axis=1)[used.any(axis=1)], None
     while influence.shape[1] > 1:
         longer, still_used = _paired(influence), _paired(used.astype(float)) > 0
         if still_used.sum() < ENOUGH:
@@ -103,7 +106,7 @@ def standard_error_of_batches(influence: Floats, used: NDArray[np.bool_]) -> Flo
     variance = _variance(influence, used)
     if influence.shape[1] > 1 and shorter is not None:
         variance = np.maximum(variance, 2 * variance - _variance(*shorter))
-    return np.sqrt(variance)
+    return np.sqrt(widened_by_chains(variance, by_group, ENOUGH_GROUPS))
 
 
 def _paired(part: Floats) -> Floats:

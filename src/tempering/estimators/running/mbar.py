@@ -10,7 +10,14 @@ from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, Ints, temper
-from tempering.estimators.mixture import TemperedDensities, bridge_states, fit_offsets, log_sum, scaled_inverse
+from tempering.estimators.mixture import (
+    TemperedDensities,
+    bridge_states,
+    fit_offsets,
+    log_sum,
+    scaled_inverse,
+    second_eigenvalue,
+)
 from tempering.estimators.running.bins import BatchSums, EnergyBins, nodes_of
 
 STAND_INS = 400  # of each rung's draws, to start Newton's method from
@@ -82,6 +89,11 @@ class RunningMbar:
     def overlap(self) -> Floats:
         """Overlap matrix, as `tempering.estimators.Mbar.overlap`."""
         return self._gram * self.n_draws
+
+    @cached_property
+    def second_eigenvalue(self) -> float:
+        """Second largest eigenvalue of the overlap matrix, as `tempering.estimators.Mbar.second_eigenvalue`."""
+        return second_eigenvalue(self._gram, self.n_draws)
 
     @property
     def ess(self) -> float:

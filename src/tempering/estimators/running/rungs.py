@@ -64,7 +64,7 @@ class Quantities:
             start = stop
         raise EstimatorError(
             f"The quantity must be one that was summed, {', '.join(self.shapes) or 'none'}, but got {name!r}. Name it "
-            "in quantities={...} before the run: draws are not kept."
+            "in keep=Sums({...}) before the run: draws are not kept."
         )
 
     def same_as(self, other: Quantities) -> bool:
@@ -237,14 +237,14 @@ class RunningRungs:
         if dict(self.quantities.shapes) != dict(other.quantities.shapes):
             raise EstimatorError(
                 f"Sums to be merged must be of the same quantities, but they are {dict(self.quantities.shapes)} and "
-                f"{dict(other.quantities.shapes)}. Pass the same quantities=... to both runs."
+                f"{dict(other.quantities.shapes)}. Name the same quantities in both runs."
             )
 
     def _check_mergeable(self, other: RunningRungs) -> None:
         self._check_alike(other)
         if self.bins != other.bins or not self.quantities.same_as(other.quantities):
             raise EstimatorError(
-                f"Stretches of one run must be in the same bins and units, but the bins are {self.bins} and "
+                f"Blocks of one run must have the same bins and units, but the bins are {self.bins} and "
                 f"{other.bins}. Pass bins=first.bins, quantities=first.quantities."
             )
 

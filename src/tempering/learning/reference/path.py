@@ -45,7 +45,7 @@ def along_reference(target: Target, reference: Any, layout: Layout | None = None
         if not callable(getattr(reference, name, None)):
             raise TargetError(
                 f"A reference needs log_density(position) and sample(rng), but {type(reference).__name__} "
-                f"has no {name}. Pass a tempering.Reference, or an object with both."
+                f"has no {name}. Pass a tempering.reference.Reference, or an object with both."
             )
     try:
         return _path(target, reference, layout)

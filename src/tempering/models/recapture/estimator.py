@@ -22,6 +22,7 @@ from tempering.models.recapture.times import TimeStructures, time_structures
 from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.options import Execution, Tuning
 from tempering.runs.sampling import sample
 
 ANNEALING_STREAM = 7
@@ -158,7 +159,7 @@ class MarkRecapture:
         start = anneal(model, np.random.default_rng([ANNEALING_STREAM, seed or 0]))
         model = replace(model, starts=start.states)
         ladder = self._ladder() or start.ladder(self.method)
-        draws = self._sample(model, ladder, checkpoint, rng=seed, executor=executor, progress=progress)
+        draws = self._sample(model, ladder, executor, checkpoint, rng=seed, progress=progress)
         named = replace(draws, values=model.named(draws.values["x"]), _kept={})
         return RecaptureResult(named, counts, space, data, times)
 
@@ -167,17 +168,20 @@ class MarkRecapture:
             return None
         return self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
 
-    def _sample(self, model: RecaptureModel, ladder: Ladder, checkpoint: Any, **how: Any) -> TemperedDraws:
-        common: dict[str, Any] = {"ladder": ladder, "checkpoint": within(checkpoint, "draws"), **how}
+    def _sample(
+        self, model: RecaptureModel, ladder: Ladder, executor: Executor | None, checkpoint: Any, **how: Any
+    ) -> TemperedDraws:
+        execution = Execution(executor=executor, checkpoint=within(checkpoint, "draws"))
+        common: dict[str, Any] = {"ladder": ladder, "chains": self.chains, "execution": execution, **how}
         if self.method == "parallel":
             coupled: TemperedDraws = sample(
-                model, method="parallel", draws=self.draws, tune=self.tune, chains=self.chains, **common
+                model, method="parallel", draws=self.draws, tuning=Tuning(self.tune), **common
             )
             return coupled
-        log_p = learn_pseudo_prior(model, ladder, draws=self.tune, checkpoint=within(checkpoint, "pilot"), **how)
-        burnt: TemperedDraws = sample(
-            model, draws=self.draws + self.tune, tune=0, chains=self.chains, pseudo_prior=log_p, **common
-        )
+        kept = within(checkpoint, "pilot")
+        log_p = learn_pseudo_prior(model, ladder, draws=self.tune, executor=executor, checkpoint=kept, **how)
+        tuning = Tuning(0, pseudo_prior=log_p)
+        burnt: TemperedDraws = sample(model, draws=self.draws + self.tune, tuning=tuning, **common)
         return without_first(burnt, self.tune)
 
 
@@ -196,8 +200,8 @@ def learn_pseudo_prior(
     On these models log Z spans thousands of nats; coupled chains need none of it.
     """
     pilot = sample(
-        model, ladder=ladder, method="parallel", draws=draws, tune=draws, chains=1, rng=rng, executor=executor,
-        checkpoint=checkpoint, progress=progress,
+        model, ladder=ladder, method="parallel", draws=draws, tuning=Tuning(draws), chains=1, rng=rng,
+        execution=Execution(executor=executor, checkpoint=checkpoint), progress=progress,
     )  # fmt: skip
     return -mbar(pilot.energy, ladder.inverse_temperatures, pilot.rung).log_normalisers
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from tempering.estimators.rules import DEFAULT_RULE
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.csv_files import write_arrays, write_counts
 from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.results import RecaptureResult, arrays_of
-from tempering.runs.draws import DEFAULT_RULE
 
 if TYPE_CHECKING:
     from rich.console import Console

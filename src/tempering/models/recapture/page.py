@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from tempering.errors import InputError
+from tempering.estimators.rules import DEFAULT_RULE
 from tempering.models.recapture import plots
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.output import NAMES, by_year_table, means_table, trust_of
 from tempering.models.recapture.reading import describe
 from tempering.models.recapture.results import RecaptureResult
-from tempering.runs.draws import DEFAULT_RULE
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1f;

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempering.runs.draws import DEFAULT_RULE
+from tempering.estimators.rules import DEFAULT_RULE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tempering.errors import InputError
 from tempering.estimators import weighted_quantile
+from tempering.estimators.rules import DEFAULT_RULE
 from tempering.estimators.standard_error import standard_error_of_sum
 from tempering.models.recapture.aic import aic_table
 from tempering.models.recapture.assumptions import assumptions_of
@@ -26,7 +27,7 @@ from tempering.models.recapture.reading import Data
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.times import TimeStructures
-from tempering.runs.draws import DEFAULT_RULE, TemperedDraws
+from tempering.runs.draws import TemperedDraws
 
 OVERLAP_BINS = 40
 FIGURES = ["mean", "standard_error", "sd", "lower", "upper"]
@@ -342,7 +343,7 @@ class RecaptureResult:
         if isinstance(self.data, Counts):
             raise InputError(
                 "A predictive check needs the m- and d-arrays, but sufficient statistics were fitted, from "
-                "which they cannot be had. Fit histories or arrays."
+                "which they cannot be obtained. Fit histories or arrays."
             )
         generator = np.random.default_rng(rng)
         weights = self.draws.weights(rule).ravel()
@@ -354,6 +355,12 @@ class RecaptureResult:
             values[:, PARAMETERS.index(name)] = table.reshape(-1, *table.shape[2:])[chosen]
         values[:, 0] = values[:, 0] ** self.counts.lengths[:, None]
         return check_arrays(generator, arrays_of(self.data), values)
+
+    def plot_averages(self, parameter: str = "phi", *, ax: Any = None) -> Any:
+        """Draw a parameter by year and age class; see `tempering.models.recapture.plots`."""
+        from tempering.models.recapture.plots import plot_averages
+
+        return plot_averages(self, parameter, ax=ax)
 
     def write(self, folder: str | Path, rule: str = DEFAULT_RULE) -> list[Path]:
         """Write all tables as CSV and JSON into a folder, and beside them the data as they were used."""

@@ -114,9 +114,7 @@ def predict(
     try:
         table.to_csv(out, index=False)
     except OSError as error:
-        raise InputError(
-            f"The predictions must go to a writable file, but {out} is none: {error.strerror}. Name another file."
-        ) from error
+        raise InputError(f"The predictions cannot be written to {out}: {error.strerror}. Name another file.") from error
     if not quiet:
         typer.echo(f"{len(table)} predictions in {time.perf_counter() - started:.1f} s: {out}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,11 @@ from scipy.special import logsumexp
 
 from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError
-from tempering.estimators import mbar, rules
+from tempering.estimators import mbar
 from tempering.estimators.autocorrelation import ess_of_autocorrelation_per_rung
 from tempering.estimators.pareto import pareto_k_per_rung
+from tempering.estimators.rules import shares_by
+from tempering.estimators.rung_statistics import RungStatistics
 from tempering.estimators.rung_sums import RungSums
 from tempering.models.treed_gp.layout import MAX_LEAVES, MOVES, State
 from tempering.path.ladder import Ladder
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from tempering.models.treed_gp.sums import Sums
 
 Floats = NDArray[np.float64]
-
-RULES = ("screened", "ess_optimal", "mbar", "pooled", "equal", "cold_only", "autocorrelation_adjusted")
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,6 @@ def combined_ess(sums: RungSums, shares: Floats) -> float:
     return t / (1.0 + (t * t * squares - t) / (t - 1.0))
 
 
-def check_rule(rule: str) -> None:
-    """Refuse a name that means no rule."""
-    if rule not in RULES:
-        raise EstimatorError(f"rule must be one of {', '.join(RULES)}, but got {rule!r}. The default is 'screened'.")
-
-
 def mbar_shares(sums: RungSums, traces: Sequence[Remembered], schedule: Schedule, edges: Floats) -> Floats:
     """Return the share of each stretch of energies by MBAR, normalisers from the remembered energies.
 
@@ -123,27 +117,21 @@ def mbar_shares(sums: RungSums, traces: Sequence[Remembered], schedule: Schedule
 
 def shares_of(rule: str, sums: RungSums, traces: Sequence[Remembered], ladder: Ladder) -> Floats:
     """Return each rung's share by the named rule; what needs single draws takes them from the traces."""
-    check_rule(rule)
     if rule == "mbar":
         raise EstimatorError(
             "The rule 'mbar' must be named before the draws are summed, but was not. Fit TreedGP(rule='mbar')."
         )
-    if rule == "screened":
+
+    def pareto_k() -> Floats:
         log_weights = np.concatenate([t.log_weight for t in traces])
-        rung = np.concatenate([t.rung for t in traces])
-        return rules.screened(sums, pareto_k_per_rung(log_weights, rung, len(ladder)))
-    if rule == "autocorrelation_adjusted":
+        return pareto_k_per_rung(log_weights, np.concatenate([t.rung for t in traces]), len(ladder))
+
+    def autocorrelation() -> Floats:
         length = min(len(t.energy) for t in traces)
         energy = np.stack([t.energy[:length] for t in traces])
-        rung = np.stack([t.rung[:length] for t in traces])
-        return rules.autocorrelation_adjusted(sums, ess_of_autocorrelation_per_rung(energy, rung, len(ladder)))
-    simple: dict[str, Callable[[RungSums], Floats]] = {
-        "ess_optimal": rules.ess_optimal,
-        "pooled": rules.pooled,
-        "equal": rules.equal,
-        "cold_only": rules.cold_only,
-    }
-    return simple[rule](sums)
+        return ess_of_autocorrelation_per_rung(energy, np.stack([t.rung[:length] for t in traces]), len(ladder))
+
+    return shares_by(rule, RungStatistics(sums, pareto_k, autocorrelation))
 
 
 def rung_sums(sums: Sequence[Sums]) -> RungSums:

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from tempering.engines.trace import Schedule
 from tempering.errors import InputError
+from tempering.estimators.rules import check_rule
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import carrying_out
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.learning.rounds import flat_schedule
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.agreement import prediction_r_hat
-from tempering.models.treed_gp.combining import Posterior, check_rule, combine
+from tempering.models.treed_gp.combining import Posterior, combine
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, Keep, TreedGPEngine, n_workers
 from tempering.models.treed_gp.kept_fit import KeptEngine, identify, read_draws, write_draws

@@ -9,7 +9,7 @@ import numpy as np
 
 from tempering.engines.trace import Schedule
 from tempering.execution.checkpoint import read_latest, write_latest
-from tempering.execution.context import Execution
+from tempering.execution.context import Context
 from tempering.execution.digest import digest
 from tempering.execution.identity import described, versions
 from tempering.execution.keeping import decoded
@@ -20,7 +20,7 @@ from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.pacing import Pace
 
 
-def identify(execution: Execution, model: TreedGPModel, plan: Any, seed: int) -> None:
+def identify(execution: Context, model: TreedGPModel, plan: Any, seed: int) -> None:
     """Refuse the checkpoint of another fit."""
     if execution.folder is None:
         return
@@ -36,7 +36,7 @@ def identify(execution: Execution, model: TreedGPModel, plan: Any, seed: int) ->
 class KeptEngine(TreedGPEngine):
     """Chains whose tuning is written down as it goes on, and read where it was done before a kill."""
 
-    execution: Execution | None = None
+    execution: Context | None = None
 
     def advance(self, chains: list[Chain], schedule: Schedule, n: int, *, moving: bool = True) -> list[Trace]:
         """Advance all chains by ``n`` rounds, or remember how they did."""
@@ -87,13 +87,13 @@ def put_back(chains: list[Chain], states: list[Chain] | None) -> None:
         chain.take(state)
 
 
-def write_draws(execution: Execution, chains: list[Chain], drawn: Any, n_done: int) -> None:
+def write_draws(execution: Context, chains: list[Chain], drawn: Any, n_done: int) -> None:
     """Write chains with their sums, and what is remembered of their draws."""
     if execution.folder is not None:
         write_latest(execution.folder, {"n_done": n_done}, [encode(chains), encode(drawn)])
 
 
-def read_draws(execution: Execution, chains: list[Chain]) -> Any:
+def read_draws(execution: Context, chains: list[Chain]) -> Any:
     """Let chains go on from the last draws kept, and return what is remembered of them; None where there are none."""
     header, sections = (None, []) if execution.folder is None else read_latest(execution.folder.path)
     if header is None:

@@ -95,9 +95,7 @@ def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
         facts = json.loads(arrays["facts"].tobytes())
     except Exception as error:  # zip files may be broken in ways of their own
         if not zipfile.is_zipfile(path):
-            raise InputError(
-                f"A treed GP must be read from a file written by its save, but {path} is none. Check the path."
-            ) from error
+            raise InputError(f"{path} was not written by the save of a treed GP. Check the path.") from error
         raise DamageError(path, str(error).rstrip("."), "Fit again, or take it from a backup.") from error
     if facts.get("format") != FORMAT:
         raise InputError(

@@ -46,10 +46,10 @@ def select(
     """Say which columns of a CSV file explain the response, and how surely."""
     import pandas as pd
 
-    from tempering.cli.user_files import parse_ladder
     from tempering.models.treed_gp.tables import numeric_columns, read_table
     from tempering.models.variable_selection.estimator import VariableSelection
     from tempering.models.variable_selection.settings import Design, Family, Sampling, SelectionPrior
+    from tempering.path.ladder import parse_ladder
 
     table = read_table(file)
     left_out = (response, trials)

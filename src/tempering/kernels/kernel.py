@@ -1,0 +1,66 @@
+"""What a kernel is: a frozen value with one move for each engine, and what tuning and engines must know of it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """A move that leaves the density of one rung as it is.
+
+    All of these must be there. What a kernel need not say is in `TRAITS`, with what is taken for granted.
+
+    Attributes
+    ----------
+    covariance : {"auto", "dense", "diagonal", "identity"}
+        Which shape tuning learns on each rung; "auto" is dense up to 16 dimensions.
+    """
+
+    covariance: str
+
+    def starting_scale(self, dimension: int) -> float:
+        """Return the step size tuning starts from, in units of the shape."""
+
+    def target_acceptance(self, dimension: int) -> float | None:
+        """Return the acceptance to tune to; None if there is nothing to tune."""
+
+    @property
+    def scalar_move(self) -> Any:
+        """The move of the scalar engine, a plain function that Numba can compile.
+
+        ``move(rng, density, particle, coefficients, settings, rung, acceptance)`` changes the particle in place and
+        returns it; see `tempering.kernels.scalar` for the helpers.
+        """
+
+    def vector_move(self, density: Any) -> Any:
+        """Build the move of the vector engine, a function that JAX can trace.
+
+        ``move(key, particle, rung, setting)`` returns the new particle, its acceptance and whether it moved; see
+        `tempering.kernels.vector` for the helpers.
+        """
+
+
+TRAITS = {  # attributes that a kernel may have, and what is taken for granted if it has not
+    "allocates": True,  # whether the scalar move makes arrays; compiled without counting of references if not
+    "needs_gradient": False,  # whether the scalar engine must be given gradients
+    "checks_base": False,  # whether it is made for one prior, and runs along the path from that prior only
+}
+
+
+def trait(kernel: Any, name: str) -> bool:
+    """Return what a kernel says of itself, or what is taken for granted.
+
+    Examples
+    --------
+    >>> from tempering.kernels import Hamiltonian, Slice
+    >>> trait(Hamiltonian(), "needs_gradient"), trait(Slice(), "needs_gradient")
+    (True, False)
+    """
+    return bool(getattr(kernel, name, TRAITS[name]))
+
+
+def missing_from(kernel: Any) -> list[str]:
+    """Return which members a kernel lacks."""
+    members = ("covariance", "starting_scale", "target_acceptance", "scalar_move", "vector_move")
+    return [name for name in members if not hasattr(type(kernel), name) and name not in getattr(kernel, "__dict__", ())]
