@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from execution_cases import RUNS, skewed
@@ -198,8 +199,21 @@ def test_values_at_stored_draws_are_compared(tmp_path, monkeypatch):
     target = tp.Target(lambda x: skewed(x) - (5.0 if x[0] > hidden.edge else 0.0))
     run(tmp_path / "run", target)
     hidden.edge = 0.5
-    with pytest.raises(CheckpointError, match="the log density at a stored draw is"):
+    with pytest.raises(CheckpointError, match="the log density, or a quantity, is"):
         run(tmp_path / "run", target)
+
+
+def test_values_of_quantities_are_compared_where_a_run_keeps_sums(tmp_path):
+    hidden = Hidden()
+    hidden.edge = 9.0
+    target = tp.Target(lambda x: -0.5 * jnp.sum(x**2))
+    options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 64, "tune": 0, "chains": 4, "rng": 1}
+    options |= {"keep": "sums", "quantities": {"is far": lambda x: x[..., 0] > hidden.edge}, "progress": False}
+    tp.sample(target, checkpoint=tmp_path / "run", **options)
+    tp.sample(target, checkpoint=tmp_path / "run", **options)
+    hidden.edge = 0.5
+    with pytest.raises(CheckpointError, match="the log density, or a quantity, is 0 at one of its draws there and 1"):
+        tp.sample(target, checkpoint=tmp_path / "run", **options)
 
 
 HELPER = "def shift(x):\n    return x - {}\n"

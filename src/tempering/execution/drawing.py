@@ -10,7 +10,7 @@ from tempering.engines.trace import Schedule, Trace
 from tempering.execution.context import Execution
 from tempering.execution.journal import JournalEngine
 from tempering.execution.keeping import Keeper
-from tempering.execution.pace import LONG_RUN, longest_block
+from tempering.execution.pace import longest_block
 from tempering.runs.draws import TemperedDraws
 
 See = Callable[[Trace], None]
@@ -26,9 +26,9 @@ def draw_in_blocks(
     """
     if keeper.states is not None:
         states = keeper.states
-    pace, most = engine.pace, longest_block(n, is_vector=engine.pace.is_vector)
+    pace, most = engine.pace, longest_block(n)
     while keeper.n_done < n:
-        block = pace.next(n - keeper.n_done, most, is_long=n >= LONG_RUN)
+        block = pace.next(n - keeper.n_done, most)
         before = keeper.frozen(states)
         try:
             with keeper.keeping(states, before), pace.measuring(block):

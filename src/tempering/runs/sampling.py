@@ -175,7 +175,7 @@ def sample(
         wanted = Wanted(functions, draws, n_chains, stride, devices)
         if functions:
             arguments |= wanted.identity
-        done = execution.identified(plan, draws=draws, tune=tune, **arguments)
+        done = execution.identified(plan, functions, draws=draws, tune=tune, **arguments)
         if done is not None:
             return done
         with progress_bars.bar(tune + draws, show=progress) as report:
