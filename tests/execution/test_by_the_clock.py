@@ -45,6 +45,14 @@ def test_no_bit_depends_on_where_blocks_end(name, monkeypatch, tmp_path):
     assert_same(known, RUNS[name](checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.0)))
 
 
+def test_no_clock_says_how_long_a_run_gets_that_ends_at_a_goal(monkeypatch):
+    options = {"draws": 20_000, "until": tp.Until(effective_draws=400)}
+    known = RUNS["vector, simulated"](**options)
+    assert 512 <= known.n_draws < 20_000
+    monkeypatch.setattr("tempering.execution.context.Pace", Erratic)
+    assert_same(known, RUNS["vector, simulated"](**options))
+
+
 @pytest.mark.parametrize("name", ["numba, simulated", "vector, simulated"])
 def test_no_bit_of_sums_depends_on_where_turns_end(name, monkeypatch, tmp_path):
     """Stretches are left in the middle; what a stopped run returns has the part of one it has made."""

@@ -229,7 +229,7 @@ def build_step(pieces: Pieces, method: str, rung_moves: str) -> Any:
 
 def _rows_of(unit: Any) -> int:
     """Return how many iterations a block has room for: as many as fit into a cache, by what the chains take up."""
-    taken = 2 * sum(leaf.nbytes for leaf in jax.tree.leaves(unit))
+    taken = 16 * sum(leaf.size for leaf in jax.tree.leaves(unit))
     return int(np.clip(MOST_BYTES // taken, 1, MOST_ROWS))
 
 

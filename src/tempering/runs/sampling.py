@@ -34,7 +34,7 @@ from tempering.runs.preparing import info_of, prepare
 from tempering.runs.sum_checks import check_devices, check_keep, check_sum_every
 from tempering.runs.sum_sampling import Wanted, sample_sums
 from tempering.runs.sums import TemperedSums
-from tempering.runs.until import FIRST_LOOK, GROWTH, Until
+from tempering.runs.until import Until, next_look
 
 MOVED = "moved"  # what stands for an argument that has another name now
 
@@ -209,7 +209,6 @@ def draw(
     schedule, started = tuned.schedule, time.perf_counter()
     watch = progress_bars.Watch(report, engine.name, schedule.path, engine.n_chains)
     report(min(keeper.n_done, n), "")
-    next_look = FIRST_LOOK
 
     def check(trace: Trace) -> None:
         if is_powered:
@@ -219,16 +218,16 @@ def draw(
         report(trace.rung.shape[1] - max(0, keeper.n_done - n), "")
         watch.see(trace.rung, trace.terms)
 
-    def is_enough() -> bool:
-        nonlocal next_look
-        if until is None or keeper.n_done < next_look:
+    def is_enough(is_look: bool) -> bool:
+        if until is None:
             return False
-        next_look = int(GROWTH * keeper.n_done)
-        return until.is_reached(keeper.so_far, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return until.is_late(seconds) or (is_look and until.is_reached(keeper.so_far, seconds))
 
     run, states = draw_in_blocks(
-        execution, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough
-    )
+        execution, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough,
+        next_look=None if until is None else next_look,
+    )  # fmt: skip
     if states is None:  # stopped on the way
         return run
     run = _counted(run, engine, states)
