@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from importlib.metadata import version
 from platform import python_version
 from typing import Any
@@ -92,8 +93,14 @@ def values_at(plan: Plan, points: Iterable[Any], quantities: Mapping[str, Any] |
     assert layout is not None
     is_traced = plan.engine == "vector"  # operation by operation, JAX would compile more
     own = [f for f in (plan.target.base, plan.target.energy) if f is not None]
-    functions = [jitted(f, is_brief=True) if is_traced else f for f in own]
+    functions = [_brief(f) if is_traced else f for f in own]
     return _values(lambda point: [_value(f, point) for f in functions], map(layout.unflatten, points))
+
+
+@lru_cache(maxsize=16)
+def _brief(function: Any) -> Any:
+    """Compile once: a checkpoint is compared at its start and at stored draws."""
+    return jitted(function, is_brief=True)
 
 
 def _of_quantities(plan: Plan, points: Any, quantities: Mapping[str, Any]) -> list[str]:

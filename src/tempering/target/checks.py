@@ -99,11 +99,13 @@ def _drawn(sample: Callable[[Any], Any]) -> Any:
     """Draw a position from the prior, by a JAX key or a generator."""
     import jax
 
-    try:
-        with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, sample(jax.random.key(0)))
-    except Exception:  # a sampler in plain Python
-        return sample(np.random.default_rng(0))
+    for call in (jax.jit, lambda function: function):  # whole, then operation by operation: more to compile
+        try:
+            with jax.enable_x64(True):
+                return jax.tree.map(np.asarray, call(lambda: sample(jax.random.key(0)))())
+        except Exception:
+            continue
+    return sample(np.random.default_rng(0))  # a sampler in plain Python
 
 
 def _shape(position: Any) -> Any:
@@ -199,12 +201,13 @@ def _warn(what: str) -> None:
 def _many(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[np.float64]]:
     """Return a function of many flat positions: mapped by JAX where it can be, else one by one."""
     import jax
-    import jax.numpy as jnp
+
+    mapped = jax.jit(jax.vmap(function))  # once: it is compiled for every function that it is made of
 
     def of_many(x: Any) -> NDArray[np.float64]:
         try:
             with jax.enable_x64(True):
-                return np.asarray(jax.jit(jax.vmap(function))(jnp.asarray(x)), dtype=float)
+                return np.asarray(mapped(np.asarray(x, dtype=float)), dtype=float)
         except Exception:
             with np.errstate(all="ignore"):
                 return np.array([float(function(row)) for row in x])
@@ -218,7 +221,7 @@ def _draws(sample: Callable[[Any], Any], layout: Layout) -> NDArray[np.float64] 
 
     try:
         with jax.enable_x64(True):
-            drawn = jax.vmap(sample)(jax.random.split(jax.random.key(0), N_DRAWS))
+            drawn = jax.jit(lambda: jax.vmap(sample)(jax.random.split(jax.random.key(0), N_DRAWS)))()
             leaves = [np.asarray(leaf, dtype=float).reshape(N_DRAWS, -1) for leaf in jax.tree.leaves(drawn)]
         flat = np.concatenate(leaves, axis=1)
     except Exception:
