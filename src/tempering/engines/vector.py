@@ -248,6 +248,7 @@ def _build_block(step: Any) -> Any:
             units, made = once(units, start + i)
             return units, jax.tree.map(lambda row, rows: rows.at[i].set(row), made, outputs)
 
+        start = jnp.asarray(start, jnp.int64)  # as it is in the loop
         room = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape), a.dtype), jax.eval_shape(once, units, start)[1])
         return jax.lax.fori_loop(0, n, body, (units, room))
 
