@@ -231,13 +231,15 @@ def draw(
     if states is None:  # stopped on the way
         return run
     run = _counted(run, engine, states)
-    if not isinstance(keeper, KeptInMemory) or execution.workers is not None:
+    if not isinstance(keeper, KeptInMemory):
         return run
     return replace(run, go_on=partial(_go_on, engine, keeper, replace(tuned, states=states), is_powered))
 
 
 def _go_on(engine: Any, keeper: KeptInMemory, tuned: Tuned, is_powered: bool, n: int) -> TemperedDraws:
-    """Go on with a run in memory from the states that it ended with."""
+    """Go on with a run in memory from copies of the states that it ended with, on the workers it had."""
+    blocks = engine.engine
+    tuned = replace(tuned, states=blocks.unpacked(blocks.packed(tuned.states)))
     with carrying_out(None, None) as execution:
         return draw(execution, engine, keeper.longer(n), tuned, n, lambda done, line: None, is_powered=is_powered)
 
