@@ -197,9 +197,9 @@ class VectorEngine:
 
 def _references(path: Path) -> Any:
     """Return the arrays of all references; that of a quick leg is fitted again and again, and has one shape."""
+    last = len(path.references) - 1
     return tuple(
-        arrays_of(reference, is_fitted=len(path.legs) > 1 and reference is path.references[-1])
-        for reference in path.references
+        arrays_of(reference, is_fitted=len(path.legs) > 1 and i == last) for i, reference in enumerate(path.references)
     )
 
 
