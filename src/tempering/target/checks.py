@@ -99,13 +99,23 @@ def _drawn(sample: Callable[[Any], Any]) -> Any:
     """Draw a position from the prior, by a JAX key or a generator."""
     import jax
 
-    for call in (jax.jit, lambda function: function):  # whole, then operation by operation: more to compile
-        try:
-            with jax.enable_x64(True):
-                return jax.tree.map(np.asarray, call(lambda: sample(jax.random.key(0)))())
-        except Exception:
-            continue
+    with jax.enable_x64(True):
+        for call in (_compiled(sample), lambda seed: sample(jax.random.key(seed))):  # in one, else by operations
+            try:
+                return jax.tree.map(np.asarray, call(0))
+            except Exception:
+                continue
     return sample(np.random.default_rng(0))  # a sampler in plain Python
+
+
+@lru_cache(maxsize=32)
+def _compiled(sample: Callable[[Any], Any], n: int | None = None) -> Any:
+    """Return one draw, or ``n``, as a program of the seed: of no argument, all of it would be run by the compiler."""
+    import jax
+
+    if n is None:
+        return jax.jit(lambda seed: sample(jax.random.key(seed)))
+    return jax.jit(lambda seed: jax.vmap(sample)(jax.random.split(jax.random.key(seed), n)))
 
 
 def _shape(position: Any) -> Any:
@@ -221,7 +231,7 @@ def _draws(sample: Callable[[Any], Any], layout: Layout) -> NDArray[np.float64] 
 
     try:
         with jax.enable_x64(True):
-            drawn = jax.jit(lambda: jax.vmap(sample)(jax.random.split(jax.random.key(0), N_DRAWS)))()
+            drawn = _compiled(sample, N_DRAWS)(0)
             leaves = [np.asarray(leaf, dtype=float).reshape(N_DRAWS, -1) for leaf in jax.tree.leaves(drawn)]
         flat = np.concatenate(leaves, axis=1)
     except Exception:
