@@ -19,6 +19,7 @@ from tempering.estimators.running.rungs import groups_of
 from tempering.execution.blocks import cut
 from tempering.execution.context import Execution
 from tempering.execution.digest import contents, digest
+from tempering.execution.pace import LEAST
 from tempering.execution.probes import write_probes
 from tempering.execution.recipe import Recipe
 from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
@@ -30,7 +31,7 @@ from tempering.runs.planning import Plan
 from tempering.runs.preparing import info_of
 from tempering.runs.sums import TemperedSums
 
-TURN = 1.0  # seconds, about, between two looks at Ctrl-C and the clock of the checkpoint
+TURN = 1.0  # seconds, about, between two looks at Ctrl-C and the clock of the checkpoint, or less if that asks for it
 GROWTH = 16  # times as long a turn may be as the one before: a turn of one iteration is measured badly
 
 
@@ -120,6 +121,7 @@ def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], n
 def _run(execution: Execution, keeper: SumKeeper, standing: Standing, report: Any) -> TemperedSums:
     """Go on in turns until the end, or Ctrl-C."""
     n, n_stretches = standing.begun.course.n, 0.0  # at first as little as can be: nobody knows how long it takes
+    wanted = TURN if execution.folder is None else min(max(execution.folder.seconds, LEAST), TURN)
     report(standing.n_done, "")
     while standing.n_done < n:
         started = time.monotonic()
@@ -133,7 +135,7 @@ def _run(execution: Execution, keeper: SumKeeper, standing: Standing, report: An
         report(after.n_done - standing.n_done, "")
         if after.n_done > standing.n_done:
             least = (after.n_done - standing.n_done) / standing.begun.course.length
-            n_stretches = next_turn(max(n_stretches, least), time.monotonic() - started)
+            n_stretches = next_turn(max(n_stretches, least), (time.monotonic() - started) / wanted)
         standing = after
         if execution.interruption.requested and standing.n_done < n:
             if not standing.n_done:
@@ -144,12 +146,12 @@ def _run(execution: Execution, keeper: SumKeeper, standing: Standing, report: An
     return keeper.result(standing)
 
 
-def next_turn(n_stretches: float, seconds: float) -> float:
-    """Return how many stretches the next turn has, after one of so many took so long: a fraction if they are slow.
+def next_turn(n_stretches: float, took: float) -> float:
+    """Return how many stretches the next turn has, after one of so many took so many times as long as a turn should.
 
     Examples
     --------
     >>> next_turn(1, 0.001), next_turn(8, 4.0), next_turn(1, 50.0)
     (16, 2.0, 0.02)
     """
-    return min(GROWTH * n_stretches, n_stretches * TURN / max(seconds, 1e-9))
+    return min(GROWTH * n_stretches, n_stretches / max(took, 1e-9))
