@@ -33,10 +33,8 @@ from tempering.target.layout import Layout
 
 STARTING_STREAM, RUNNING_STREAM = 0, 1
 PADDED_TO = 32  # ladders are padded to multiples of it, so that tuning their length compiles nothing anew
-MOST_ROWS, MOST_BYTES = (
-    256,
-    1 << 22,
-)  # of a block's outputs: calling it takes as long as a few iterations of cheap chains
+MOST_ROWS = 256  # iterations of a block: calling it takes as long as a few of cheap chains
+MOST_BYTES = {"cpu": 1 << 22, "device": 1 << 26}  # of its outputs: a cache, or what a call of an accelerator is worth
 
 
 @dataclass(frozen=True)
@@ -228,9 +226,10 @@ def build_step(pieces: Pieces, method: str, rung_moves: str) -> Any:
 
 
 def _rows_of(unit: Any) -> int:
-    """Return how many iterations a block has room for: as many as fit into a cache, by what the chains take up."""
+    """Return how many iterations a block has room for, by what the chains take up."""
     taken = 16 * sum(leaf.size for leaf in jax.tree.leaves(unit))
-    return int(np.clip(MOST_BYTES // taken, 1, MOST_ROWS))
+    most = MOST_BYTES["cpu" if jax.default_backend() == "cpu" else "device"]
+    return int(np.clip(most // taken, 1, MOST_ROWS))
 
 
 @lru_cache(maxsize=64)
