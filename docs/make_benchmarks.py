@@ -16,10 +16,12 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 MEASURED = ROOT / "docs" / "measured"
-FIRST = ("calibration", "peers", "suite", "tuning", "estimators", "engines", "gpu")  # the others follow by the alphabet
+FIRST = ("calibration", "limits", "peers", "suite", "tuning", "estimators", "engines", "gpu")  # others by the alphabet
 TITLES = {
     "calibration": "Does the default call keep its word?",
     "suite": "The suite of hard targets",
+    "limits": "Where the default call does not work",
+    "posteriordb": "Reference draws for posteriordb",
     "peers": "Against other samplers",
     "tuning": "Tuned against given ladders",
     "estimators": "Estimators",
@@ -33,6 +35,7 @@ TITLES = {
     "memory": "Memory of runs in sums",
     "start_up": "Time to the first answer",
     "variable_selection": "Variable selection",
+    "informed_price": "Informed jumps between structures",
 }
 OPENING = """# Benchmarks
 

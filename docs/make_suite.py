@@ -3,6 +3,7 @@
 python docs/make_suite.py
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -86,7 +87,29 @@ def write_halves(path: Path) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_limits(results: Path, path: Path) -> None:
+    """Write the targets on which the default call does not work, from the stored result of `benchmarks.limits`."""
+    stored = json.loads(results.read_text(encoding="utf-8"))
+    rows, about = stored["limits"], stored["about"]
+    bad = [row for row in rows if row["why"]]
+    lines = [
+        f"Measured on {len(rows)} targets of the suite, {about['date']}, {about['seeds']} runs each at most; "
+        f"{len(rows) - len(bad)} of them work. Errors are root mean squares over the runs.",
+        "",
+        "| target | what is wrong | error of masses | of log Z | of means, in deviations | largest z | "
+        "calls itself sound | its complaint otherwise |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for row in bad:
+        figures = ["" if row[key] is None else f"{row[key]:.2g}" for key in ("masses", "log Z", "means", "largest z")]
+        sound = f"{row['calls itself sound']} of {row['runs']}"
+        said = str(row["says"]).replace("|", "\\|")
+        lines.append(f"| {row['what']} | {row['why']} | {' | '.join(figures)} | {sound} | {said} |")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
+    write_limits(DOCS.parent / "benchmarks" / "results" / "limits.json", DOCS / "measured" / "limits-page.md")
     write_halves(DOCS / "measured" / "calibration-halves.md")
     draw_planar(DOCS / "images" / "suite.png")
-    write_table(DOCS / "measured" / "suite.md")
+    write_table(DOCS / "measured" / "suite-targets.md")

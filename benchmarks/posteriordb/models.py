@@ -38,7 +38,7 @@ class Form:
 FORMS = {
     "low_dim_gauss_mix_collapse": Form(
         "low_dim_gauss_mix_collapse-low_dim_gauss_mix_collapse", 2, 2.0, "half-normal", 5.0,
-        ((0.4, 0.6), (-1.0, 1.5), (1.0, 0.8)),
+        ((0.4, 0.6), (-0.75, 0.75), (1.0, 1.0)),  # one hump: the two overlap
     ),
     "normal_2": Form("normal_2-normal_mixture", 2, 10.0, "one", 1.0, ((0.2, 0.8), (-10.0, 10.0), (1.0, 1.0))),
     "normal_5": Form(

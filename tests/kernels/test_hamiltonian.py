@@ -29,10 +29,12 @@ def log_rates(slope, exposure):
 
     def value(x):
         y = INVERSE @ x
-        return float(np.sum(slope * y - exposure * np.exp(y)))
+        with np.errstate(over="ignore", invalid="ignore"):  # trajectories may run off
+            return float(np.sum(slope * y - exposure * np.exp(y)))
 
     def gradient(x):
-        return value(x), INVERSE.T @ (slope - exposure * np.exp(INVERSE @ x))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return value(x), INVERSE.T @ (slope - exposure * np.exp(INVERSE @ x))
 
     return WithGradient(value, gradient)
 
@@ -42,20 +44,20 @@ ENERGY = log_rates(np.array(PATH.counts), PATH.exposure)
 FUNCTIONS = (ENERGY, BASE, 0, NO_REFERENCES)
 
 
-def changes(name, move=None, *, warmer=1.0, n_steps=3, scale=0.6):
+def changes(name, move=None, *, warmer=1.0, n_steps=3, scale=0.6, wide=1.0, n_moves=N_STEPS):
     """Move exact draws at three temperatures; return the changes of the statistics, one row a replicate."""
     own = move if move is not None else Hamiltonian(n_steps).scalar_move
     rng, columns = seeded_rng(name), []
     for rung, k in enumerate(PATH.temperatures):
         draws = PATH.draw(rng, N, k)
-        factor = np.linalg.cholesky(1.3 * np.cov(draws.T))
+        factor = wide * np.linalg.cholesky(1.3 * np.cov(draws.T))
         settings = (np.full(3, scale), np.stack([factor] * 3), np.zeros((3, 3)))
         after, acceptance = draws.copy(), np.zeros(1)
         coefficients = coefficients_at(PATH, warmer * k + (1 - warmer) * 0.5)
         for x in after:
             particle = (x, x.copy(), np.zeros(3), np.zeros(3))
             evaluate(FUNCTIONS, x, particle[2])
-            for _ in range(N_STEPS):
+            for _ in range(n_moves):
                 own(rng, FUNCTIONS, particle, coefficients, settings, rung, acceptance)
         columns.append(statistics(after, draws) - statistics(draws, draws))
     return np.hstack(columns)
@@ -63,11 +65,17 @@ def changes(name, move=None, *, warmer=1.0, n_steps=3, scale=0.6):
 
 def test_every_temperature_is_kept():
     assert_mean_is(0.0, changes("kept"))
+    assert_mean_is(0.0, changes("kept with steps by the gradient", wide=10.0))
 
 
 def test_a_gradient_that_is_off_makes_worse_moves_but_no_wrong_ones(monkeypatch):
     right = module.whitened_slope
-    monkeypatch.setattr(module, "whitened_slope", lambda *a: 1.5 * right(*a))
+
+    def off(*a):
+        slope = right(*a)
+        return None if slope is None else 1.5 * slope
+
+    monkeypatch.setattr(module, "whitened_slope", off)
     assert_mean_is(0.0, changes("off"))
 
 
@@ -83,6 +91,22 @@ def test_control_accepting_every_trajectory_is_seen():
 def test_control_a_potential_that_is_not_counted_is_seen():
     body = bind(module.hamiltonian, tempered=lambda here, coefficients: 0.0)
     assert_mean_is_not(0.0, changes("no potential", lambda *a: body(*a, n_steps=3)))
+
+
+def test_control_a_step_whose_reverse_is_mistaken_is_seen(monkeypatch):
+    """Steps are set by the gradient where they begin: unless that is made up for, narrow places hold too much."""
+    right, seen = module.log_width, []
+
+    def wider_where_it_is_narrower(slope):
+        seen.append(right(slope))
+        return seen[0] if len(seen) == 1 else 2 * seen[0] - seen[1]
+
+    def move(*a):
+        seen.clear()
+        return module.hamiltonian(*a, n_steps=3)
+
+    monkeypatch.setattr(module, "log_width", wider_where_it_is_narrower)
+    assert_mean_is_not(0.0, changes("one way", move, wide=4.0, scale=1.0, n_moves=6))
 
 
 class StanLike:

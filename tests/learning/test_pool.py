@@ -75,11 +75,11 @@ def _log_normalisers(quick, safe_ladder, quick_ladder):
 
 def pool_of(name, n=1600, quick_ends=QUICK_ENDS):
     """Return a pool of three rounds, each with a fitted end of its own and a pseudo-prior that is not 1 / Z."""
-    rng, pool = seeded_rng(name), Pool()
+    rng, stages = seeded_rng(name), []
     for i, quick in enumerate(quick_ends):
         path = path_to(quick, safe_ladder=(1.0, 0.5 - 0.1 * i, 0.0))
-        pool = pool.with_round(*round_along(path, rng, 0.4 * np.sin(np.arange(len(path)) + i), n))
-    return pool
+        stages.append(Stage.of(*round_along(path, rng, 0.4 * np.sin(np.arange(len(path)) + i), n)))
+    return Pool(stages[0], tuple(stages[1:]))
 
 
 def test_log_normalisers_are_right_whatever_references_the_rounds_had():
@@ -98,7 +98,7 @@ def test_control_rounds_whose_terms_are_taken_for_those_of_another_reference_are
     path, far = path_to(QUICK_ENDS[2]), Reference([1.0], [[4.0, -4.0]], [np.eye(D)], [6])
     pool = pool_of("mistaken", 4000, [far, QUICK_ENDS[1], QUICK_ENDS[2]])
     stages = [Stage(path, s.log_pseudo_prior, s.values, s.terms, s.rung) for s in pool.stages]
-    mistaken = Pool(tuple(stages)).along(path).log_normalisers(path)
+    mistaken = Pool(stages[0], tuple(stages[1:])).along(path).log_normalisers(path)
     right = pool.along(path).log_normalisers(path)
     truth = log_normalisers(path)
 
@@ -107,6 +107,29 @@ def test_control_rounds_whose_terms_are_taken_for_those_of_another_reference_are
 
     assert worst(right) < 0.15
     assert worst(mistaken) > 2 * worst(right)
+
+
+def test_what_one_fit_found_begins_the_next():
+    """The normalisers that a settled pool begins from are those that its draws told."""
+    path, pool = path_to(QUICK_ENDS[2]), pool_of("settled", 4000)
+    begun = np.array([stage.log_normalisers for stage in pool.settled.stages[-1:]])
+    rough = np.array([stage.log_normalisers for stage in pool.stages[-1:]])
+    truth = log_normalisers(pool.stages[-1].path)
+    truth = truth - truth[pool.stages[-1].path.target]
+    assert np.abs(begun - truth).max() < 0.1
+    assert np.abs(begun - truth).max() < np.abs(rough - truth).max()
+    np.testing.assert_allclose(
+        pool.settled.along(path).log_normalisers(path), pool.along(path).log_normalisers(path), atol=0.01
+    )
+
+
+def test_rounds_stays_and_ends_are_remembered_apart_and_the_pilot_for_good():
+    stages = pool_of("remembered", 400).stages
+    pool = Pool(stages[0])
+    for _ in range(5):
+        pool = pool.with_round(stages[1], stages[2]).with_end(stages[1])
+    assert [len(part) for part in (pool.rounds, pool.stays, pool.ends)] == [3, 3, 3]
+    np.testing.assert_array_equal(pool.pilot.values, stages[0].values)
 
 
 def test_what_is_known_of_a_leg_is_its_density_of_states():
@@ -128,15 +151,3 @@ def test_places_on_a_rung_are_drawn_by_their_weight_there():
     np.testing.assert_allclose(at_target.mean(axis=0), [0.4, 0.1], atol=0.15)
     assert places.values[rung == len(path) - 1].std() > 2 * at_target.std()  # the safe end reaches far
     np.testing.assert_allclose(places.terms[:, 0], log_density(places.values))
-
-
-def test_the_pilot_and_the_last_rounds_are_remembered():
-    rng, path, pool = seeded_rng("memory"), path_to(QUICK_ENDS[0]), Pool()
-    first = round_along(path, rng, n=160)
-    pool = pool.with_round(*first)
-    for _ in range(6):
-        pool = pool.with_round(*round_along(path, rng, n=160))
-    assert len(pool.stages) < 7
-    np.testing.assert_array_equal(pool.stages[0].rung, first[0].rung.ravel())
-    halves = pool.by_halves_of_chains
-    assert sorted(halves.tolist()) == list(range(len(pool.values)))

@@ -209,7 +209,8 @@ def mbar_from_terms(
         start = bridge_states(difference, some, n_draws[visited])
     else:
         start = np.log(n_draws[visited]) - np.asarray(log_normalisers, dtype=np.float64)[visited]
-    start = _fit_thinned(densities, possible, n_draws[visited], start)
+    if not is_rough:
+        start = _fit_thinned(densities, possible, n_draws[visited], start)
     counted = possible.astype(np.float64)
     offsets = fit_offsets(densities, counted, n_draws[visited], start, is_rough=is_rough)
     return Mbar(

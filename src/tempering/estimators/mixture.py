@@ -22,7 +22,8 @@ NULL = 1e-13  # scaled curvature below which two groups of states share no draw 
 ROUNDING = 1e-14  # of a sum of shares, relative to the number of draws
 SETTLED = 1e-9
 MAXIMUM_STEPS = 40  # from a fair start five suffice
-ROUGH_STEPS = 8
+ROUGH_STEPS = 15
+ROUGHLY_SETTLED = 1e-6
 FAR = 60.0  # nats: beyond, a share in a mixture of two is 0 or 1
 
 
@@ -183,8 +184,10 @@ def fit_offsets(
     ndarray, shape (n_states,)
         The offsets, of which only differences mean anything.
     """
-    offsets, missing = _newton(densities, node_weights, n_draws, start, ROUGH_STEPS if is_rough else MAXIMUM_STEPS)
-    if missing < SETTLED or is_rough:
+    if is_rough:
+        return _newton(densities, node_weights, n_draws, start, ROUGH_STEPS, ROUGHLY_SETTLED)[0]
+    offsets, missing = _newton(densities, node_weights, n_draws, start)
+    if missing < SETTLED:
         return offsets
     # states that hardly overlap, from a bad start: flatten all densities and sharpen them step by step
     offsets = np.log(n_draws)
@@ -200,7 +203,12 @@ def fit_offsets(
 
 
 def _newton(
-    densities: LogDensities, node_weights: Floats, n_draws: Floats, start: Floats, n_steps: int = 40
+    densities: LogDensities,
+    node_weights: Floats,
+    n_draws: Floats,
+    start: Floats,
+    n_steps: int = MAXIMUM_STEPS,
+    settled: float = ROUNDING,
 ) -> tuple[Floats, float]:
     """Return offsets after Newton's method, and what is still missing of the draws, between 0 and 1."""
     offsets = start
@@ -209,7 +217,7 @@ def _newton(
         step, missing = _newton_step(np.diag(first) - second, n_draws, n_draws - first)
         if np.ptp(step) < 1e-9:  # the error after this step is its square, or rounding
             return offsets + step, missing
-        if missing < ROUNDING:  # a longer step is rounding blown up by a want of overlap
+        if missing < settled:  # at ROUNDING, a longer step is rounding blown up by a want of overlap
             return offsets, missing
         offsets, first, second = _descend(densities, node_weights, n_draws, offsets, step, first)
     return offsets, missing

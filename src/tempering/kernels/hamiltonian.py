@@ -15,13 +15,16 @@ from tempering.kernels.settings import is_dense
 from tempering.randomness import accept
 from tempering.target.gradients import gradient_of
 
-SHORT_STEPS = 0.2  # of the moves: with far shorter steps,
-SHORTEST = 0.01  # down to this of the others, evenly in the log: a funnel's neck is so much narrower than its mouth
+SPREAD_OF_STEPS = 0.5  # standard deviation of a step's log: below .3 moves are lost in few dimensions, above .8 in many
 
 
 @dataclass(frozen=True)
 class Hamiltonian:
     """Follow the gradient for a few leapfrog steps, in coordinates whitened by the rung's shape.
+
+    Steps are short where the density is narrow: their size is drawn around one that the gradient at the start sets,
+    and the move is accepted by how likely the gradient at its end would have set it (Bou-Rabee, Carpenter and Marsden
+    2024). So one scale serves modes of different widths, and a funnel's neck as well as its mouth.
 
     A move takes one gradient more than it has leapfrog steps. On the scalar engine the target must bring its gradient:
     an object with ``log_density`` and ``log_density_gradient``, such as a BridgeStan model.
@@ -29,14 +32,13 @@ class Hamiltonian:
     Parameters
     ----------
     n_steps : int
-        Leapfrog steps of a move. The step's size is tuned, and drawn afresh each time: from half to one and a half of
-        it, since trajectories of one length can return to where they came from, and one time in five far less, so that
-        places much narrower than the rest are moved in too.
+        Leapfrog steps of a move. The scale of their size is tuned.
     covariance : {"auto", "dense", "diagonal", "identity"}
         What tuning learns about the shape of each rung; "auto" is dense up to 16 dimensions.
     """
 
     needs_gradient: ClassVar[bool] = True
+    has_local_steps: ClassVar[bool] = True  # cut where the gradient says that the density is narrow
 
     n_steps: int = 4
     covariance: str = "auto"
@@ -48,8 +50,8 @@ class Hamiltonian:
             )
 
     def starting_scale(self, dimension: int) -> float:
-        """Return the step size tuning starts from, in units of the shape."""
-        return 0.3 / float(dimension**0.25)
+        """Return the step size tuning starts from, in units of the shape, or of the density's width if that is less."""
+        return 0.7
 
     def target_acceptance(self, dimension: int) -> float:
         """Return the acceptance to tune to: 0.65 is best for long trajectories (Beskos et al. 2013), more for short."""
@@ -86,28 +88,39 @@ def hamiltonian(
     """Follow one trajectory; a trajectory that leaves the support is rejected, as its reverse would be."""
     scale, factor, _ = settings
     x, proposal, here, there = particle
-    uniform = rng.random()
-    place = (uniform - (1.0 - SHORT_STEPS)) / SHORT_STEPS
-    step = scale[rung] * (0.5 * SHORTEST**place if place >= 0.0 else 0.5 + uniform / (1.0 - SHORT_STEPS))
-    start = rng.standard_normal(x.size)
+    start, luck = rng.standard_normal(x.size), SPREAD_OF_STEPS * rng.standard_normal()
     momentum, proposal[:] = start, x
-    slope = whitened_slope(density, proposal, coefficients, factor[rung], there)
-    for _ in range(n_steps):
-        if slope is None:
-            break
-        momentum = momentum + 0.5 * step * slope
-        proposal[:] = proposal + step * _coloured(factor[rung], momentum)
+    with np.errstate(over="ignore", invalid="ignore"):  # of trajectories that run off
         slope = whitened_slope(density, proposal, coefficients, factor[rung], there)
-        if slope is not None:
+        log_step = luck + log_width(slope) if slope is not None else 0.0
+        step = scale[rung] * np.exp(log_step)
+        for _ in range(n_steps):
+            if slope is None:
+                break
             momentum = momentum + 0.5 * step * slope
-    log_ratio = tempered(there, coefficients) - tempered(here, coefficients)
-    log_ratio += 0.5 * (start @ start - momentum @ momentum)
-    if slope is None:
+            proposal[:] = proposal + step * _coloured(factor[rung], momentum)
+            slope = whitened_slope(density, proposal, coefficients, factor[rung], there)
+            if slope is not None:
+                momentum = momentum + 0.5 * step * slope
+        log_ratio = tempered(there, coefficients) - tempered(here, coefficients)
+        log_ratio += 0.5 * (start @ start - momentum @ momentum)
+        if slope is not None:
+            back = log_step - log_width(slope)  # what the reverse would have to draw
+            log_ratio += 0.5 * (luck**2 - back**2) / SPREAD_OF_STEPS**2
+    if slope is None or np.isnan(log_ratio):
         log_ratio = -np.inf
-    acceptance[0] = np.nan if place >= 0.0 else np.exp(min(log_ratio, 0.0))
+    acceptance[0] = np.exp(min(log_ratio, 0.0))
     if accept(rng, log_ratio):
         move_to_proposal(particle)
     return particle
+
+
+def log_width(slope: Vector) -> float:
+    """Return the log of how wide a density is around a place, by its gradient in whitened coordinates; 0 at the most.
+
+    For a normal distribution of standard deviation s the root mean square of a gradient's parts is 1 / s.
+    """
+    return float(-0.5 * np.log1p(slope @ slope / slope.size))
 
 
 def whitened_slope(

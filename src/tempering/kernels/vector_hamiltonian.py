@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tempering.kernels.hamiltonian import SHORT_STEPS, SHORTEST
+from tempering.kernels.hamiltonian import SPREAD_OF_STEPS
 from tempering.kernels.settings import Settings, is_dense
 from tempering.kernels.vector import Density, Move, Particle, Rung, at, decide, normal_of, shaped, tempered
 
@@ -31,10 +31,11 @@ def hamiltonian(density: Density, n_steps: int) -> Move:
     def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
         uniforms = jax.random.uniform(key, (x.size + 2,), x.dtype)
-        start = normal_of(uniforms[: x.size])
-        share, is_short = random_length(uniforms[x.size])
-        step = setting.scale * share
+        normals = normal_of(uniforms[: x.size + 1])
+        start, luck = normals[: x.size], SPREAD_OF_STEPS * normals[x.size]
         here = _sloped(density, x, rung, setting)
+        log_step = luck + log_width(here.slope)
+        step = setting.scale * jnp.exp(log_step)
 
         def leap(_: Any, state: _Trajectory) -> _Trajectory:
             half = state.momentum + 0.5 * step * state.point.slope
@@ -48,23 +49,18 @@ def hamiltonian(density: Density, n_steps: int) -> Move:
         there = there._replace(n_invalid=jnp.maximum(there.n_invalid, end.point.particle.n_invalid))
         log_ratio = tempered(there, rung) - tempered(particle, rung)
         log_ratio += 0.5 * (start @ start - end.momentum @ end.momentum)
+        back = log_step - log_width(end.point.slope)  # what the reverse would have to draw
+        log_ratio += 0.5 * (luck**2 - back**2) / SPREAD_OF_STEPS**2
         # off the support, or where the gradient is infinite, a trajectory cannot go on, nor could its reverse
-        log_ratio = jnp.where(end.point.goes_on, log_ratio, -jnp.inf)
-        moved, acceptance = decide(uniforms[x.size + 1], particle, there, log_ratio)
-        return moved, jnp.where(is_short, jnp.nan, acceptance)  # steps are tuned by what the others do
+        log_ratio = jnp.where(end.point.goes_on & ~jnp.isnan(log_ratio), log_ratio, -jnp.inf)
+        return decide(uniforms[x.size + 1], particle, there, log_ratio)
 
     return move
 
 
-def random_length(uniform: Any) -> tuple[Any, Any]:
-    """Return a random factor of the step, and whether it is a short one.
-
-    Trajectories of one length can return to where they came from; a random step cannot resonate. Now and then it is
-    much shorter, so that places which are far narrower than the rest, such as the neck of a funnel, are moved in too.
-    """
-    place = (uniform - (1.0 - SHORT_STEPS)) / SHORT_STEPS
-    is_short = place >= 0.0
-    return jnp.where(is_short, 0.5 * SHORTEST ** jnp.maximum(place, 0.0), 0.5 + uniform / (1.0 - SHORT_STEPS)), is_short
+def log_width(slope: Any) -> Any:
+    """Return the log of how wide a density is around a place (`kernels.hamiltonian.log_width`)."""
+    return -0.5 * jnp.log1p(slope @ slope / slope.size)
 
 
 def _sloped(density: Density, x: Any, rung: Rung, setting: Settings) -> _Sloped:

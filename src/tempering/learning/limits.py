@@ -12,6 +12,10 @@ DRAWS_OF_A_ROUND = 5_000
 ROUNDS_REMEMBERED = 3
 # The first round's share of the tuning, and so how often it can double.
 FIRST_ROUND = 1 / 16
+# After each round chains stay at the target for this part of its length, by local moves alone, and so many of these
+# draws are learnt from.
+STAYING = 0.5
+DRAWS_OF_A_STAY = 2_500
 # Iterations run along the final path, and forgotten, before draws are kept.
 SETTLING = 128
 
@@ -20,9 +24,15 @@ SETTLING = 128
 SAFE_FREEDOM = 3
 SAFE_REACH_OF_A_MODE = 10.0  # standard deviations of what chains saw around their start, or of one component
 SAFE_REACH_OF_ALL = 3.0  # standard deviations of all that is known of the target
-# What is known of the target is inflated so towards the safe end when a mixture is fitted to it: a mixture fitted a
-# little too wide covers tails for a tenth of the draws.
+# A mixture is fitted to the target, and for shares of it to what lies so far towards the safe end and so far beyond the
+# target: it covers tails, and narrow places that chains enter seldom. A funnel shows why both: a little warmth moves
+# nearly all of its mass to its mouth, a little cold to its neck (10-d: by 7 in v, whose standard deviation is 3).
 WARMER = 0.5  # over the root of the dimension
+WARM_SHARE, COLD_SHARE = 0.2, 0.2
+
+# Share of a Newton step by which a round moves log scales towards the acceptance aimed at: acceptance falls by a
+# quarter per unit of a random walk's log scale, and about twice as fast for Hamiltonian moves.
+GAIN = 0.5
 
 # Share of the visits on the safe leg: never less, so that what the mixture does not know is found and counted.
 LEAST_SAFE, MOST_SAFE = 0.25, 0.75

@@ -13,7 +13,19 @@ from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
 from tempering.errors import EstimatorError
 from tempering.kernels.settings import Settings
 from tempering.learning import kernel_settings
-from tempering.learning.limits import CALLS_OF_A_SEARCH, DRAWS_OF_A_ROUND, ENOUGH_TRIPS, FIRST_ROUND, SETTLING, WARMER
+from tempering.learning.limits import (
+    CALLS_OF_A_SEARCH,
+    COLD_SHARE,
+    DRAWS_OF_A_ROUND,
+    DRAWS_OF_A_STAY,
+    ENOUGH_TRIPS,
+    FIRST_ROUND,
+    GAIN,
+    SETTLING,
+    STAYING,
+    WARM_SHARE,
+    WARMER,
+)
 from tempering.learning.pilot import Heating, Pilot, heated, settled
 from tempering.learning.pool import Known, Pool, Stage
 from tempering.learning.reference.learnt import learnt_reference
@@ -25,6 +37,7 @@ from tempering.learning.rounds import Round, Tuned, describe, line_of, rung_befo
 from tempering.learning.two_legs import (
     SAFE,
     Frame,
+    carried_over,
     next_schedule,
     reshaped,
     safe_end_around,
@@ -47,6 +60,17 @@ class Belief:
 
 
 @dataclass(frozen=True)
+class Learnt:
+    """What has been learnt so far, and where the chains are."""
+
+    pool: Pool
+    belief: Belief
+    schedule: Schedule
+    known: Known
+    states: Any
+
+
+@dataclass(frozen=True)
 class Learner:
     """What the loop is made of: an engine of simulated tempering, the simple kernels, and how to look for modes."""
 
@@ -62,40 +86,52 @@ class Learner:
     def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while chains are stuck."""
         pilot, schedule, belief = self._pilot(start, settings)
-        pool = Pool((_stage_of(pilot, schedule.path),))
-        belief, schedule, known = self._learn(pool, belief, schedule)
-        states = pilot.states
+        now = self._learn(Pool(_stage_of(pilot, schedule.path)), belief, schedule, pilot.states)
         spent, length = pilot.n_iterations, _rounded(FIRST_ROUND * n_iterations)
         rounds: list[Round] = []
         kept: list[tuple[Trace, Schedule]] = []
         while True:
-            states = self._spread(states, schedule.path, known)
-            states, trace = self.engine.run(states, schedule, length)
-            rounds.append(describe(trace, schedule))
+            states, trace = self.engine.run(self._spread(now), now.schedule, length)
+            rounds.append(describe(trace, now.schedule))
             self.report(length, line_of(rounds[-1], len(rounds) - 1))
             spent += length
             if self.keeps:
-                kept.append((trace, schedule))
-            pool = pool.with_round(trace, schedule)
-            belief, schedule, known = self._learn(pool, belief, self._rescaled(schedule, trace, len(rounds)))
+                kept.append((trace, now.schedule))
+            states, stay = self._stay(replace(now, states=states), _rounded(STAYING * length))
+            pool = now.pool.with_round(Stage.of(trace, now.schedule), stay)
+            now = self._learn(pool, now.belief, self._rescaled(now.schedule, trace), states)
             length *= 2
             if spent + length > n_iterations and not _is_stuck(rounds[-1], spent, n_iterations):
                 break
-        states = self._at_both_ends(states, schedule.path, known)
-        states, _ = self.engine.run(states, schedule, SETTLING)
-        return Tuned(states, schedule, tuple(rounds), spent + SETTLING, tuple(kept))
+        states, _ = self.engine.run(self._at_both_ends(now), now.schedule, SETTLING)
+        return Tuned(states, now.schedule, tuple(rounds), spent + SETTLING, tuple(kept))
 
-    def _spread(self, states: Any, path: Path, known: Known) -> Any:
+    def _spread(self, now: Learnt) -> Any:
         """Spread the chains over all rungs, each at a place drawn by its weight there: every round sees every rung."""
         n = self.engine.n_chains
-        rung = (np.arange(n) * len(path) // n).astype(np.int64)
-        return self.engine.on_rung(states, rung, known.places_on(path, rung, self.rng).along(path))
+        return self._put(now, (np.arange(n) * len(now.schedule.path) // n).astype(np.int64))
 
-    def _at_both_ends(self, states: Any, path: Path, known: Known) -> Any:
+    def _at_both_ends(self, now: Learnt) -> Any:
         """Put the chains on both ends in turn, where they are drawn afresh: whatever comes is independent."""
+        path = now.schedule.path
         ends = path.ends or (path.target,)
-        rung = np.array([ends[i % len(ends)] for i in range(self.engine.n_chains)])
-        return self.engine.on_rung(states, rung, known.places_on(path, rung, self.rng).along(path))
+        return self._put(now, np.array([ends[i % len(ends)] for i in range(self.engine.n_chains)]))
+
+    def _stay(self, now: Learnt, length: int) -> tuple[Any, Stage]:
+        """Move at the target by local moves alone, from places drawn by their weight.
+
+        Fresh draws of a mixture lead to where it has mass, and end a way into a place that it does not know; local
+        moves that nothing interrupts get there. They are learnt from, and are no draws of the run.
+        """
+        schedule = now.schedule
+        still = replace(schedule, path=schedule.path.without_draws())
+        rung = np.full(self.engine.n_chains, schedule.path.target)
+        states, trace = self.engine.run(self._put(now, rung), still, length, moving=False)
+        return states, Stage.of(trace, schedule, DRAWS_OF_A_STAY)
+
+    def _put(self, now: Learnt, rung: NDArray[np.int64]) -> Any:
+        path = now.schedule.path
+        return self.engine.on_rung(now.states, rung, now.known.places_on(path, rung, self.rng).along(path))
 
     def _pilot(self, start: Floats, settings: tuple[Settings, ...]) -> tuple[Pilot, Schedule, Belief]:
         """Settle at the target, put the safe end around what is seen there, and heat to it."""
@@ -120,16 +156,27 @@ class Learner:
         path = path_of(pilot.ladder)
         return pilot, Schedule(path, np.zeros(len(path)), pilot.settings), belief
 
-    def _learn(self, pool: Pool, belief: Belief, before: Schedule) -> tuple[Belief, Schedule, Known]:
+    def _learn(self, pool: Pool, belief: Belief, before: Schedule, states: Any) -> Learnt:
         """Learn the mixture, the safe end, both ladders, the pseudo-prior and the shapes of moves from all rounds."""
         try:
             belief = self._believed(pool, belief)
             references = self.frame.references(belief.safe_end, belief.quick_end)
-            known = pool.along(self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references))
+            ends = self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references)
+            states, stage = self._draws_of_the_mixture(pool.along(ends), before, states)
+            pool = pool.with_end(stage)
+            known = pool.along(ends)
             schedule = next_schedule(known, self.frame, before, self.objective, "simulated")
-            return belief, reshaped(schedule, self.leaves, known), known
+            return Learnt(pool, belief, reshaped(schedule, self.leaves, known), known, states)
         except EstimatorError:  # rounds that do not overlap: keep what there is, the next one knows more
-            return belief, before, pool.along(before.path)
+            return Learnt(pool, belief, before, pool.along(before.path), states)
+
+    def _draws_of_the_mixture(self, known: Known, before: Schedule, states: Any) -> tuple[Any, Stage]:
+        """Draw from a new mixture: its ladder is chosen by where its own mass is, not only where chains have been."""
+        path, rung = known.path, np.zeros(self.engine.n_chains, dtype=np.int64)
+        schedule = Schedule(path, np.zeros(len(path)), carried_over(before.settings, before.path, path))
+        states = self.engine.on_rung(states, rung, known.places_on(path, rung, self.rng).along(path))
+        states, trace = self.engine.run(states, schedule, QUANTUM, moving=False)
+        return states, Stage.of_known(trace, path, known.log_normalisers(path))
 
     def _believed(self, pool: Pool, belief: Belief) -> Belief:
         """Look for modes from where chains have been, and fit the mixture to all draws and modes."""
@@ -139,11 +186,13 @@ class Learner:
         log_target = path.log_target(known.terms)
         modes = self._modes(known.values, log_target, belief.modes)
         log_z = known.log_normalisers(path)  # quick end, target, safe end
-        log_normaliser = log_z[path.target] - log_z[0 if pool.stages[-1].path.target else -1]
-        k = 1.0 - WARMER / np.sqrt(known.values.shape[1])
-        warm = k * path.target_coefficients + (1.0 - k) * path.legs[SAFE].end
+        log_normaliser = log_z[path.target] - log_z[0 if pool.ends else -1]
+        away = WARMER / np.sqrt(known.values.shape[1])
+        warm, cold = (k * path.target_coefficients + (1.0 - k) * path.legs[SAFE].end for k in (1.0 - away, 1.0 + away))
         order = pool.by_halves_of_chains
-        log_w = known.log_weights(warm)
+        log_w = known.log_weights_to_mixture(
+            [path.target_coefficients, warm, cold], [1.0 - WARM_SHARE - COLD_SHARE, WARM_SHARE, COLD_SHARE]
+        )
         quick = learnt_reference(
             known.values[order], log_w[order], belief.quick_end, modes, float(log_normaliser), self.rng
         )
@@ -163,12 +212,11 @@ class Learner:
         except TooManyCalls:  # a surface too rough to climb
             return modes
 
-    def _rescaled(self, schedule: Schedule, trace: Trace, number: int) -> Schedule:
+    def _rescaled(self, schedule: Schedule, trace: Trace) -> Schedule:
         if not schedule.settings:
             return schedule
         mean, count = kernel_settings.acceptance_by_rung(trace, rung_before(trace), len(schedule.path))
-        gain = 1.0 / (1 + number) ** 0.6
-        return replace(schedule, settings=kernel_settings.rescaled(schedule.settings, self.leaves, mean, count, gain))
+        return replace(schedule, settings=kernel_settings.rescaled(schedule.settings, self.leaves, mean, count, GAIN))
 
 
 def _is_stuck(last: Round, spent: int, n_iterations: int) -> bool:

@@ -5,7 +5,8 @@ Every term can be evaluated on every draw, references of later rounds too: no lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from scipy.special import logsumexp
 from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import EstimatorError
 from tempering.estimators.mbar import mbar_from_terms
+from tempering.estimators.mbar_result import Mbar
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.learning.limits import DRAWS_OF_A_ROUND, ROUNDS_REMEMBERED
 from tempering.path import Path, weighted_terms
@@ -35,10 +37,10 @@ class Stage:
     rung: NDArray[np.int64]
 
     @classmethod
-    def of(cls, trace: Trace, schedule: Schedule) -> Stage:
+    def of(cls, trace: Trace, schedule: Schedule, most: int = DRAWS_OF_A_ROUND) -> Stage:
         """Take a round's draws, chain after chain."""
         n = trace.rung.size
-        rows = np.linspace(0, n - 1, min(n, DRAWS_OF_A_ROUND)).astype(int)
+        rows = np.linspace(0, n - 1, min(n, most)).astype(int)
         chain, draw = np.unravel_index(rows, trace.rung.shape)
         has_values = isinstance(trace.values, np.ndarray) and schedule.settings
         values = trace.values[chain, draw] if has_values else np.empty((rows.size, 0))
@@ -46,11 +48,26 @@ class Stage:
         return cls(schedule.path, np.asarray(schedule.log_pseudo_prior), np.asarray(values, float), terms, rung)
 
     @classmethod
+    def of_known(cls, trace: Trace, path: Path, log_normalisers: Floats) -> Stage:
+        """Take draws of fixed rungs, whose normalisers are known well enough to begin with."""
+        visits = np.maximum(np.bincount(trace.rung.ravel(), minlength=len(path)), 0.5)
+        d = trace.values.shape[-1]
+        values, terms = trace.values.reshape(-1, d), trace.terms.reshape(trace.rung.size, -1)
+        return cls(path, np.log(visits) - log_normalisers, values, terms, trace.rung.ravel().astype(np.int64))
+
+    @classmethod
     def unweighted(cls, path: Path, values: Floats, terms: Floats, rung: NDArray[np.int64]) -> Stage:
         """Take draws of fixed rungs, whose normalisers are not known yet: neighbours are bridged to neighbours."""
         fit = mbar_from_terms(terms, path.coefficients, rung, path.target_coefficients, is_rough=True)
         visits = np.maximum(np.bincount(rung, minlength=len(path)), 0.5)
         return cls(path, np.log(visits) - fit.log_normalisers, values, terms, rung)
+
+    def with_normalisers(self, log_normalisers: Floats) -> Stage:
+        """Return the same draws with better normalisers; where there are none, those from before stay."""
+        known = np.isfinite(log_normalisers) & np.isfinite(log_normalisers[self.path.target])
+        better = np.where(known, log_normalisers - log_normalisers[self.path.target], self.log_normalisers)
+        visits = np.bincount(self.rung, minlength=len(self.path))
+        return replace(self, log_pseudo_prior=np.log(np.maximum(visits, 0.5)) - better)
 
     @property
     def log_normalisers(self) -> Floats:
@@ -62,17 +79,35 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The pilot, which has run all rungs, and the last rounds."""
+    """The pilot, which has run all rungs, the last rounds with their stays at the target, and draws of their mixtures.
 
-    stages: tuple[Stage, ...] = ()
+    The pilot stays: where chains have not come to since, it is all that is known. Of rounds only the last few are
+    remembered, for those before were further from equilibrium.
+    """
 
-    def with_round(self, trace: Trace, schedule: Schedule) -> Pool:
-        """Add a round; of those before only the last few are remembered, for they were further from equilibrium.
+    pilot: Stage
+    rounds: tuple[Stage, ...] = ()
+    stays: tuple[Stage, ...] = ()
+    ends: tuple[Stage, ...] = ()
 
-        The pilot stays: where chains have not come to since, it is all that is known.
-        """
-        pilot, *rounds = (*self.stages, Stage.of(trace, schedule))
-        return Pool((pilot, *rounds[-ROUNDS_REMEMBERED:]))
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """All of them."""
+        return (self.pilot, *self.rounds, *self.stays, *self.ends)
+
+    def with_round(self, drawn: Stage, stay: Stage) -> Pool:
+        """Add a round and its stay at the target."""
+        before = self.settled
+        return replace(
+            before,
+            rounds=(*before.rounds, drawn)[-ROUNDS_REMEMBERED:],
+            stays=(*before.stays, stay)[-ROUNDS_REMEMBERED:],
+        )
+
+    def with_end(self, stage: Stage) -> Pool:
+        """Add exact draws of a mixture."""
+        settled = self.settled
+        return replace(settled, ends=(*settled.ends, stage)[-ROUNDS_REMEMBERED:])
 
     @cached_property
     def values(self) -> Floats:
@@ -96,6 +131,19 @@ class Pool:
     @cached_property
     def log_mixture(self) -> Floats:
         """Log of the density that all draws together are drawn from, up to a constant."""
+        return np.where(self._fit.possible, self._fit.log_mixture, np.inf)
+
+    @property
+    def settled(self) -> Pool:
+        """The same draws, of which is known what they told of all rungs: the next fit begins from there."""
+        cuts = np.cumsum([len(stage.path) for stage in self.stages])[:-1]
+        found = np.split(self._fit.log_normalisers, cuts)
+        pilot, *others = (stage.with_normalisers(z) for stage, z in zip(self.stages, found, strict=True))
+        n, m = len(self.rounds), len(self.rounds) + len(self.stays)
+        return Pool(pilot, tuple(others[:n]), tuple(others[n:m]), tuple(others[m:]))
+
+    @cached_property
+    def _fit(self) -> Mbar:
         references = list(dict.fromkeys(q for stage in self.stages for q in stage.path.references))
         columns = [self.own_terms, *(q.log_density(self.values)[:, None] for q in references)]
         rows, rung, start, first = [], [], [], 0
@@ -105,11 +153,10 @@ class Pool:
             start.append(stage.log_normalisers)
             first += len(stage.path)
         target = np.zeros(self.own_terms.shape[1] + len(references))
-        fit = mbar_from_terms(
+        return mbar_from_terms(
             np.concatenate(columns, axis=1), np.concatenate(rows), np.concatenate(rung), target,
             log_normalisers=np.concatenate(start), is_rough=True,
         )  # fmt: skip
-        return np.where(fit.possible, fit.log_mixture, np.inf)
 
     def along(self, path: Path) -> Known:
         """Say what the draws know of a path, whichever references it has."""
@@ -144,6 +191,14 @@ class Known:
     def log_weights(self, coefficients: Floats) -> Floats:
         """Return the log weight of every draw towards the density with these coefficients."""
         return weighted_terms(coefficients, self.terms) - self.log_mixture
+
+    def log_weights_to_mixture(self, rows: Sequence[Floats], shares: Sequence[float]) -> Floats:
+        """Return the log weight of every draw towards a mixture of densities, each given by its coefficients."""
+        parts = []
+        for row, share in zip(rows, shares, strict=True):
+            log_w = self.log_weights(row)
+            parts.append(np.log(share) + log_w - logsumexp(log_w))
+        return np.asarray(np.logaddexp.reduce(parts, axis=0))
 
     def log_normalisers(self, path: Path) -> Floats:
         """Return log Z of every rung of a path with the same terms, up to one constant."""

@@ -7,7 +7,7 @@ the middle, a density that reaches everywhere at one end and one fitted to what 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -165,6 +165,11 @@ class Path:
     def inverse_temperatures(self) -> Floats:
         """How near every rung is to the target along its leg: 1 there, 0 at an end."""
         return np.asarray(self._along([leg.ladder.inverse_temperatures for leg in self.legs]))
+
+    def without_draws(self) -> Path:
+        """Return the same path, none of whose ends is drawn from."""
+        legs = [replace(leg, source=NO_SOURCE) for leg in self.legs]
+        return Path(self.target_coefficients, legs, self.terms, self.references)
 
     @cached_property
     def sources(self) -> NDArray[np.int32]:

@@ -24,8 +24,9 @@ LOW_EXCHANGE = 0.1
 FEW_ROUND_TRIPS = 20
 FEW_EFFECTIVE_OF_A_LEG = 30.0  # draws, below which a leg has nothing to say by itself
 LEGS_DISAGREE = 4.5  # standard errors: the largest of a hundred quantities of a sound run is seldom above 4
-INVALID = 1e-3  # of the draws
+INVALID = 1e-2  # of the draws: the safe end reaches far out, where sums overflow
 CONSTANT = 1e-12  # variance over squared mean
+LIGHT = 0.01  # of the mass: what few draws have seen of a lighter component says nothing about a run
 UNEVEN = 3.0  # times 1 / m, or a third of it
 FEW_EFFECTIVE = 100.0
 LARGE_R_HAT = 1.05
@@ -245,7 +246,9 @@ def component_indicators(draws: TemperedDraws) -> Floats | None:
     if flat is None:
         return None
     owner = np.argmax(mixture.log_parts(flat)[..., :-1], axis=-1)
-    return np.asarray(owner[..., None] == np.arange(mixture.n_components - 1), dtype=float)
+    masses = np.bincount(owner.ravel(), draws.weights().ravel(), mixture.n_components - 1)
+    heavy = np.flatnonzero(masses > LIGHT * masses.sum())
+    return np.asarray(owner[..., None] == heavy, dtype=float) if heavy.size > 1 else None
 
 
 def _flat_positions(draws: TemperedDraws) -> Floats | None:

@@ -1,5 +1,8 @@
 """The lockstep chains of JAX: the same rank-one changes, the same inclusion probabilities."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -25,3 +28,22 @@ def test_inclusion_probabilities_are_those_of_all_models():
 def test_what_it_cannot_do_is_refused():
     with pytest.raises(InputError, match="g-prior"):
         run_accelerated(problems()["g-prior"])
+
+
+BLOCKED = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numba", "pandas", "sklearn"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+@pytest.mark.parametrize(("module", "is_there"), [("accelerated", True), ("problem", True), ("estimator", False)])
+def test_an_accelerator_needs_neither_numba_nor_pandas_nor_scikit_learn(module, is_there):
+    code = BLOCKED + f"import tempering.models.variable_selection.{module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == is_there, done.stderr[-500:]

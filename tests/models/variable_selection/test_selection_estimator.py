@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -12,16 +13,16 @@ from typer.testing import CliRunner
 from models.variable_selection.selection_cases import data, exact_inclusion
 from statistical import seeded_rng
 from tempering.errors import InputError
-from tempering.models.variable_selection import Slab, VariableSelection
+from tempering.models.variable_selection import Family, Sampling, Slab, VariableSelection
 from tempering.models.variable_selection.cli import app
 from tempering.models.variable_selection.plots import plot_inclusion, plot_size
 
-QUICK = {"draws": 400, "tune": 200, "chains": 2, "random_state": 1}
+QUICK = {"sampling": Sampling(400, 200, 2), "random_state": 1}
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_it_keeps_all_conventions_of_scikit_learn():
-    check_estimator(VariableSelection(draws=100, tune=50, chains=2))
+    check_estimator(VariableSelection(sampling=Sampling(100, 50, 2)))
 
 
 def test_the_diabetes_data_in_a_pipeline():
@@ -37,7 +38,7 @@ def test_the_diabetes_data_in_a_pipeline():
 def test_answers_agree_with_all_models_and_are_on_the_scale_of_the_columns():
     x, y = data()
     shifted = 5.0 + 3.0 * x
-    model = VariableSelection(draws=4000, random_state=2).fit(shifted, y + 7.0)
+    model = VariableSelection(sampling=Sampling(4000), random_state=2).fit(shifted, y + 7.0)
     truth = exact_inclusion(model.problem_)
     z = (model.inclusion_probabilities_ - truth) / model.inclusion_errors_
     assert np.abs(z).max() < 6
@@ -63,11 +64,11 @@ def test_answers_agree_with_all_models_and_are_on_the_scale_of_the_columns():
 def test_forced_columns_are_in_and_names_are_understood():
     x, y = data()
     frame = pd.DataFrame(x, columns=list("abcdefgh"))
-    model = VariableSelection(forced=["h", 2], **QUICK).fit(frame, y)
+    model = VariableSelection(design={"forced": ["h", 2]}, **QUICK).fit(frame, y)
     assert model.inclusion_probabilities_[[2, 7]] == pytest.approx([1.0, 1.0])
     assert all({2, 7} <= set(found.columns) for found in model.best_models())
     with pytest.raises(InputError, match="no column 'z'"):
-        VariableSelection(forced=["z"], **QUICK).fit(frame, y)
+        VariableSelection(design={"forced": ["z"]}, **QUICK).fit(frame, y)
 
 
 @pytest.mark.parametrize("heredity", ["strong", "weak"])
@@ -75,7 +76,7 @@ def test_products_come_with_their_columns(heredity):
     rng = seeded_rng("test_products_come_with_their_columns")
     x = rng.standard_normal((120, 4))
     y = x[:, 0] + x[:, 1] + 1.5 * x[:, 0] * x[:, 1] + 0.8 * x[:, 2] ** 2 + rng.standard_normal(120)
-    model = VariableSelection(interactions="quadratic", heredity=heredity, **QUICK).fit(x, y)
+    model = VariableSelection(design={"interactions": "quadratic", "heredity": heredity}, **QUICK).fit(x, y)
     names = np.array(model.term_names_)
     assert len(names) == 14
     chosen = set(names[model.get_support()])
@@ -92,7 +93,7 @@ def test_products_come_with_their_columns(heredity):
 def test_groups_enter_and_leave_together_and_are_exact():
     x, y = data(p=6)
     groups = ["a", "a", "b", "c", "d", "d"]
-    model = VariableSelection(groups=groups, draws=1500, tune=200, chains=4, random_state=3).fit(x, y)
+    model = VariableSelection(design={"groups": groups}, sampling=Sampling(1500, 200, 4), random_state=3).fit(x, y)
     problem = model.problem_
     sets = [tuple(i for i in range(4) if row[i]) for row in np.ndindex(2, 2, 2, 2)]
     log_posterior = np.array([problem.log_prior(s) + problem.evaluate(s)[0] for s in sets])
@@ -106,7 +107,7 @@ def test_groups_enter_and_leave_together_and_are_exact():
 
 def test_the_evidence_is_that_of_all_models_and_refused_where_it_is_not_defined():
     x, y = data()
-    model = VariableSelection(noise_prior=(2.0, 1.0), draws=3000, random_state=4).fit(x, y)
+    model = VariableSelection(Family(noise_prior=(2.0, 1.0)), sampling=Sampling(3000), random_state=4).fit(x, y)
     log_posterior = model.problem_.enumerate()[1]
     truth = np.logaddexp.reduce(log_posterior)
     found = model.log_evidence()
@@ -114,14 +115,14 @@ def test_the_evidence_is_that_of_all_models_and_refused_where_it_is_not_defined(
     with pytest.raises(InputError, match="not defined"):
         VariableSelection(**QUICK).fit(x, y).log_evidence()
     with pytest.raises(InputError, match="all models"):
-        VariableSelection(noise=1.0, forced=[0], **QUICK).fit(x, y).log_evidence()
+        VariableSelection(Family(noise=1.0), design={"forced": [0]}, **QUICK).fit(x, y).log_evidence()
 
 
 def test_more_columns_than_rows_and_a_g_prior_with_copies():
     x, y = data(n=30)
     wide = np.hstack([x, x[:, :3], seeded_rng("wide").standard_normal((30, 60))])
     for slab in (1.0, "g", Slab("g", g=10.0)):
-        model = VariableSelection(slab=slab, **QUICK).fit(wide, y)
+        model = VariableSelection(prior={"slab": slab}, **QUICK).fit(wide, y)
         assert np.isfinite(model.inclusion_probabilities_).all()
         assert model.inclusion_probabilities_.sum() < 20
         pair = model.inclusion_probabilities_[[0, 8]]
@@ -132,21 +133,41 @@ def test_more_columns_than_rows_and_a_g_prior_with_copies():
     ("settings", "message"),
     [
         ({"family": "gamma"}, "family"),
-        ({"draws": 0}, "draws"),
-        ({"draws": 50}, "100 draws"),
-        ({"moves": "fast"}, "moves"),
-        ({"slab": "wide"}, "slab"),
-        ({"size": -1.0}, "positive"),
-        ({"interactions": "cubes"}, "interactions"),
-        ({"groups": ["a"]}, "label"),
+        ({"sampling": {"draws": 0}}, "draws"),
+        ({"sampling": {"draws": 50}}, "100 draws"),
+        ({"sampling": {"moves": "fast"}}, "moves"),
+        ({"sampling": {"jumps": 500}}, "no setting 'jumps'"),
+        ({"sampling": 500}, "must be a Sampling"),
+        ({"prior": {"slab": "wide"}}, "slab"),
+        ({"prior": {"slab": np.ones(3)}}, "one for each of the 8 columns"),
+        ({"prior": {"slab": np.ones((8, 8))}}, "positive definite"),
+        ({"prior": {"size": -1.0}}, "positive"),
+        ({"design": {"interactions": "cubes"}}, "interactions"),
+        ({"design": {"groups": ["a"]}}, "label"),
         ({"family": "logistic"}, "0 or 1"),
-        ({"slab": np.ones((8, 8))}, "positive definite"),
+        ({"family": "binomial"}, "number of trials"),
+        ({"draws": 500}, r"sampling=dict\(draws=500\)"),
+        ({"slab": "g"}, r"prior=dict\(slab='g'\)"),
+        ({"speed": 2}, "no parameter 'speed'"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):
     x, y = data()
     with pytest.raises(InputError, match=message):
         VariableSelection(**settings).fit(x, y)
+
+
+def test_settings_are_nested_parameters_and_old_ones_are_named():
+    model = VariableSelection("poisson", sampling={"draws": 700})
+    assert model.get_params()["sampling__draws"] == 700
+    assert model.get_params()["family__name"] == "poisson"
+    same = clone(model.set_params(prior__slab=2.0, sampling__chains=3))
+    assert (same.get_params()["prior__slab"], same.get_params()["sampling__chains"]) == (2.0, 3)
+    assert same.get_params()["sampling__draws"] == 700
+    with pytest.raises(ValueError, match="no setting 'colour'"):
+        model.set_params(prior__colour=1)
+    with pytest.raises(InputError, match="sampling__draws in set_params"):
+        model.set_params(draws=1)
 
 
 def test_pictures_are_drawn():

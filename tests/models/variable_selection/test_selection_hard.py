@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
 from models.variable_selection.selection_cases import enumerate_quickly, exact_inclusion, problems, two_groups
@@ -64,9 +65,10 @@ def test_rungs_cross_between_two_groups_where_a_plain_chain_stays_in_one():
 
 def test_the_diabetes_data_with_squares_and_products_agree_with_a_run_a_hundred_times_longer():
     x, y = load_diabetes(return_X_y=True)
-    settings = {"interactions": "quadratic", "heredity": "none", "tune": 2_000}
-    short = [VariableSelection(draws=5_000, chains=4, random_state=s, **settings).fit(x, y) for s in range(8)]
-    long = VariableSelection(draws=500_000, chains=4, random_state=99, **settings).fit(x, y)
+    design = {"interactions": "quadratic", "heredity": "none"}
+    plain = VariableSelection(design=design, sampling={"draws": 5_000, "tune": 2_000})
+    short = [clone(plain).set_params(random_state=s).fit(x, y) for s in range(8)]
+    long = clone(plain).set_params(sampling__draws=500_000, random_state=99).fit(x, y)
     assert len(long.term_names_) == 64
     truth = long.inclusion_probabilities_
     is_open = (truth > 0.001) & (truth < 0.999)  # beyond, errors have long tails

@@ -16,10 +16,10 @@ EXPLORE = 0.07
 
 def compiled_rates(problem, model, k, kind):
     """Return the compiled log rates and log Z at a model, through the whole loop's own pieces."""
-    from tempering.models.variable_selection.chains import ChainPlan, _Walker
+    from tempering.models.variable_selection.chains import ChainPlan, Walker
 
     plan = ChainPlan(np.array([k]) if k > 0 else np.array([1.0, 0.0]), 1, 0, 1, kind, EXPLORE * problem.n_columns)
-    walker = _Walker(problem, plan, np.random.default_rng(0))
+    walker = Walker(problem, plan, np.random.default_rng(0))
     for j in model:
         if j not in problem.forced:
             insert(problem.data, walker.factor, j)

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 
 from models.variable_selection.selection_cases import exact_inclusion, problems
 from statistical import assert_mean_is, assert_mean_is_not
-from tempering.models.variable_selection import engine
+from tempering.models.variable_selection import LinearProblem, SizePrior, engine
 from tempering.models.variable_selection.chains import ChainPlan, run_chains, run_one
 from tempering.models.variable_selection.posterior import posterior_of
 
@@ -119,3 +119,27 @@ def test_the_verdict_is_good_for_a_long_run_and_not_for_a_short_one():
     short = posterior_of(run_chains(problem, ChainPlan(np.ones(1), 100, 0, 4), 2), np.ones(1), "screened").diagnose()
     assert not short.is_good
     assert "independent" in str(short)
+
+
+def strong_neighbours(n=150):
+    """Return columns of which the first two, correlated .9, both have log odds above 60 while the other is out."""
+    rng = np.random.default_rng(12)
+    first = rng.standard_normal(n)
+    second = 0.9 * first + np.sqrt(0.19) * rng.standard_normal(n)
+    x = np.column_stack([first, second, rng.standard_normal((n, 3))])
+    y = 0.8 * first + 0.6 * second + 0.2 * x[:, 3] + rng.standard_normal(n)
+    x -= x.mean(axis=0)
+    return LinearProblem(x / x.std(axis=0), y - y.mean(), SizePrior(expected=0.05), max_size=3)
+
+
+def test_columns_whose_odds_round_to_certainty_are_told_apart():
+    """One minus a sigmoid is 0 above log odds of 37: rates made of it would give both columns the same."""
+    problem = strong_neighbours()
+    none, first, second = (problem.log_marginal(m) + problem.log_prior(m) for m in [(), (0,), (1,)])
+    assert min(first, second) - none > 60
+    truth = exact_inclusion(problem)[:2]
+    results = run_chains(problem, ChainPlan(np.ones(1), 4_000, 500, 24), 5)
+    estimates = [found[:2] for found in by_rung(results, 0)]
+    assert_mean_is(truth, estimates)
+    both = truth.sum() - 1.0  # one of the two is always in
+    assert_mean_is_not(np.full(2, 0.5 * (1.0 + both)), estimates)  # where a tie would put them

@@ -68,7 +68,7 @@ def tuned_ladder(problem: LinearProblem, plan: ChainPlan, seed: int, hottest: fl
 
     Steps of 1 / sd(energy) are accepted about half of the time where energies are normal.
     """
-    walker = _Walker(problem, plan, stream(seed, 1_000_000))
+    walker = Walker(problem, plan, stream(seed, 1_000_000))
     walker.run(max(plan.tune, 200), 0, learning=2)
     k = [1.0]
     while k[-1] > hottest and len(k) < MOST_RUNGS:
@@ -84,15 +84,14 @@ def tuned_ladder(problem: LinearProblem, plan: ChainPlan, seed: int, hottest: fl
 def run_one(problem: LinearProblem, plan: ChainPlan, seed: int, chain: int) -> ChainResult:
     """Run one chain: tune, then keep."""
     rng = stream(seed, chain)
-    walker = _Walker(problem, plan, rng)
+    walker = Walker(problem, plan, rng)
     walker.tune()
-    factor = walker.factor
-    start = tuple(sorted(int(j) for j in factor.members[: int(factor.numbers[0])]))
+    start = walker.model
     trace, sums = walker.run(plan.draws, BATCHES)
     return ChainResult(start, trace, sums, walker.course.log_pseudo_prior.copy())
 
 
-class _Walker:
+class Walker:
     """One chain between calls of the compiled loop."""
 
     def __init__(self, problem: LinearProblem, plan: ChainPlan, rng: np.random.Generator) -> None:
@@ -111,11 +110,15 @@ class _Walker:
             self.course.key[0] ^= self.keys[j]
         self.settle()
 
+    @property
+    def model(self) -> tuple[int, ...]:
+        """The columns that are in."""
+        return tuple(sorted(int(j) for j in self.factor.members[: int(self.factor.numbers[0])]))
+
     def settle(self) -> None:
         """Compute the log terms afresh."""
         refresh(self.problem.data, self.factor)
-        model = tuple(sorted(int(j) for j in self.factor.members[: int(self.factor.numbers[0])]))
-        self.course.log_terms[:] = self.problem.log_marginal(model), self.problem.log_prior(model)
+        self.course.log_terms[:] = self.problem.log_marginal(self.model), self.problem.log_prior(self.model)
 
     def tune(self) -> None:
         """Reach the posterior, then learn the pseudo-prior: rung by rung first, then by visits."""

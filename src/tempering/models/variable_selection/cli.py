@@ -19,7 +19,13 @@ def select(
     file: Annotated[Path, typer.Argument(help="A CSV file with a header.", metavar="DATA.csv")],
     response: Annotated[str, typer.Option(help="Column of the response.")],
     inputs: Annotated[str | None, typer.Option(help="Columns to choose from, by commas; default: all.")] = None,
-    family: Annotated[str, typer.Option(help="gaussian, logistic, probit, poisson or negative_binomial.")] = "gaussian",
+    family: Annotated[
+        str, typer.Option(help="gaussian, logistic, probit, binomial, poisson or negative_binomial.")
+    ] = "gaussian",
+    trials: Annotated[
+        str | None, typer.Option(help="Number of trials of a binomial response, or the column that holds them.")
+    ] = None,
+    dispersion: Annotated[float, typer.Option(help="Of a negative binomial response.")] = 1.0,
     size: Annotated[
         float | None, typer.Option(help="Expected number of columns; learnt from the data by default.")
     ] = None,
@@ -43,22 +49,21 @@ def select(
     from tempering.cli.user_files import parse_ladder
     from tempering.models.treed_gp.tables import numeric_columns, read_table
     from tempering.models.variable_selection.estimator import VariableSelection
+    from tempering.models.variable_selection.settings import Design, Family, Sampling, SelectionPrior
 
     table = read_table(file)
-    names = inputs.split(",") if inputs is not None else [str(c) for c in table.columns if c != response]
+    left_out = (response, trials)
+    names = inputs.split(",") if inputs is not None else [str(c) for c in table.columns if c not in left_out]
     y = numeric_columns(table, [response], file).ravel()
     x = pd.DataFrame(numeric_columns(table, names, file), columns=names)
+    counts = None
+    if trials is not None:
+        counts = int(trials) if trials.isdigit() else numeric_columns(table, [trials], file).ravel()
     model = VariableSelection(
-        family,
-        size=size,
-        slab=_slab(slab),
-        forced=tuple(name for name in forced.split(",") if name),
-        interactions=interactions,
-        heredity=heredity,
-        ladder=ladder if ladder == "tuned" else parse_ladder(ladder),
-        draws=draws,
-        tune=tune,
-        chains=chains,
+        Family(family, trials=counts, dispersion=dispersion),
+        prior=SelectionPrior(size=size, slab=_slab(slab)),
+        design=Design(tuple(filter(None, forced.split(","))), interactions=interactions, heredity=heredity),
+        sampling=Sampling(draws, tune, chains, ladder=ladder if ladder == "tuned" else parse_ladder(ladder)),
         random_state=seed,
     )
     started = time.perf_counter()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,21 +19,21 @@ from tempering.informed.verdict import Verdict
 from tempering.models.variable_selection.chains import ChainPlan, run_chains, tuned_ladder
 from tempering.models.variable_selection.families import FAMILIES
 from tempering.models.variable_selection.general import fit_general, general_problem
+from tempering.models.variable_selection.parameters import NestedParameters, group_of, naming_groups
 from tempering.models.variable_selection.posterior import FoundModel, posterior_of
 from tempering.models.variable_selection.priors import SizePrior, Slab
 from tempering.models.variable_selection.problem import LinearProblem
+from tempering.models.variable_selection.settings import Design, Family, Sampling, SelectionPrior
 from tempering.models.variable_selection.terms import Terms
-from tempering.path.ladder import Ladder
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
-LARGEST_BY_DEFAULT = 200
 MODELS_TO_PREDICT = 200  # resampled; their spread is the predictive deviation
 
 
-class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
     """Bayesian variable selection: which columns matter, how surely, and predictions averaged over models.
 
     Every column has a coefficient of exactly zero or a normal one (spike and slab). Models are sampled by weighted
@@ -42,47 +42,21 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    family : {"gaussian", "logistic", "probit", "binomial", "poisson", "negative_binomial"}
-        Distribution of the response. All but the first use Laplace's approximation to a model's marginal likelihood.
-    size : float, (float, float) or None
-        Expected number of columns, or a and b of a beta distribution of the share that is in; None is (1, 1).
-    slab : float, "g", matrix or Slab
-        Prior precision of a coefficient of a standardised column, in units of the noise; "g": the g-prior with g = n;
-        a matrix: a dense precision.
-    noise : float, optional
-        Known standard deviation of the noise; None: unknown.
-    noise_prior : (float, float)
-        Shape and rate of the inverse gamma prior of an unknown noise variance; (0, 0) is the usual improper one.
-    forced : sequence of int or str
-        Columns that are always in.
-    groups : sequence of labels, optional
-        One for each column; columns with the same label enter and leave together.
-    interactions : {None, "pairs", "quadratic"}
-        Add products of two columns, and squares.
-    heredity : {"strong", "weak", "none"}
-        A product needs both its columns in the model, or one of them.
-    max_size : int, optional
-        Largest number of columns in a model, 200 by default.
-    standardise : bool
-        Divide every column by its standard deviation.
-    moves : {"weighted", "sum", "square_root", "min", "max", "barker"}
-        Rates of the flips: weighted tempered Gibbs, tempered Gibbs, or a balancing function.
-    ladder : Ladder, sequence of float, "tuned" or None
-        Inverse temperatures of the marginal likelihood; None does not temper, "tuned" (normal responses) chooses them
-        down to 0.1. See the tutorial on when it pays.
-    draws, tune, chains : int
-        Jumps kept and jumps of tuning, of each chain, and the number of chains.
-    rule : str
-        How the rungs are combined.
+    family : {"gaussian", "logistic", "probit", "binomial", "poisson", "negative_binomial"} or Family
+        Distribution of the response; a `Family` holds its noise, trials or dispersion too.
+    prior : SelectionPrior or dict, optional
+        How many columns are in (``size``, ``max_size``) and how large their coefficients are (``slab``).
+    design : Design or dict, optional
+        The columns to choose from: ``forced``, ``groups``, ``interactions``, ``heredity``, ``standardise``.
+    sampling : Sampling or dict, optional
+        ``draws``, ``tune``, ``chains``, ``moves``, ``ladder`` and ``rule``.
     threshold : float
         `get_support` names the columns with at least this inclusion probability.
-    trials : int or array_like, optional
-        Of a binomial response. Dispersion of a negative binomial one: ``dispersion``.
-    dispersion : float
-        Of a negative binomial response: variance mean + mean^2 / dispersion.
     n_jobs : int
         Threads that share the chains. The result does not depend on it.
     random_state : int, RandomState or None
+
+    Single settings of a group are nested parameters: ``set_params(sampling__draws=20_000)``, ``prior__slab`` in a grid.
 
     Attributes
     ----------
@@ -98,57 +72,28 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(1)
     >>> X = rng.standard_normal((100, 6))
     >>> y = X[:, 0] - X[:, 3] + 0.5 * rng.standard_normal(100)
-    >>> model = VariableSelection(draws=500, tune=200, random_state=1).fit(X, y)
+    >>> model = VariableSelection(sampling={"draws": 500, "tune": 200}, random_state=1).fit(X, y)
     >>> model.get_support()
     array([ True, False, False,  True, False, False])
     """
 
+    @naming_groups
     def __init__(
         self,
-        family: str = "gaussian",
+        family: str | Family | Mapping[str, Any] = "gaussian",
         *,
-        size: float | tuple[float, float] | None = None,
-        slab: Any = 1.0,
-        noise: float | None = None,
-        noise_prior: tuple[float, float] = (0.0, 0.0),
-        forced: Sequence[int | str] = (),
-        groups: Sequence[Any] | None = None,
-        interactions: str | None = None,
-        heredity: str = "strong",
-        max_size: int | None = None,
-        standardise: bool = True,
-        moves: str = "weighted",
-        ladder: Ladder | Sequence[float] | str | None = None,
-        draws: int = 5_000,
-        tune: int = 1_000,
-        chains: int = 4,
-        rule: str = "screened",
+        prior: SelectionPrior | Mapping[str, Any] | None = None,
+        design: Design | Mapping[str, Any] | None = None,
+        sampling: Sampling | Mapping[str, Any] | None = None,
         threshold: float = 0.5,
-        trials: Any = None,
-        dispersion: float = 1.0,
         n_jobs: int = 1,
         random_state: Any = None,
     ) -> None:
         self.family = family
-        self.size = size
-        self.slab = slab
-        self.noise = noise
-        self.noise_prior = noise_prior
-        self.forced = forced
-        self.groups = groups
-        self.interactions = interactions
-        self.heredity = heredity
-        self.max_size = max_size
-        self.standardise = standardise
-        self.moves = moves
-        self.ladder = ladder
-        self.draws = draws
-        self.tune = tune
-        self.chains = chains
-        self.rule = rule
+        self.prior = prior
+        self.design = design
+        self.sampling = sampling
         self.threshold = threshold
-        self.trials = trials
-        self.dispersion = dispersion
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -162,73 +107,89 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Runs the chains; the result is the same whoever does.
         """
         inputs, response = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        self._check(response)
+        self._read(response)
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(inputs.shape[1])])]
-        self.terms_ = Terms.of(inputs, names, self.interactions, self.standardise)
+        self.terms_ = Terms.of(inputs, names, self.design_.interactions, self.design_.standardise)
         columns = self.terms_.columns(inputs)
-        plan = self._plan()
+        sampling = self.sampling_
+        plan = ChainPlan(sampling.inverse_temperatures, sampling.draws, sampling.tune, sampling.chains, sampling.moves)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.response_mean_ = float(response.mean())
         self._training_columns = columns
         self._response = response
         self.problem_: Any
-        if self.family == "gaussian" and self.groups is None:
+        if self._is_linear:
             self.problem_ = LinearProblem(columns, response - self.response_mean_, **self._model(len(response)))
-            if isinstance(self.ladder, str):
+            if isinstance(sampling.ladder, str):
                 plan = replace(plan, inverse_temperatures=tuned_ladder(self.problem_, plan, seed))
             results = run_chains(self.problem_, plan, seed, executor=executor, threads=self.n_jobs)
-            self.inverse_temperatures_ = plan.inverse_temperatures
-            self.posterior_ = posterior_of(results, plan.inverse_temperatures, self.rule)
+            self.posterior_ = posterior_of(results, plan.inverse_temperatures, sampling.rule)
         else:
             self.problem_ = general_problem(self, columns, response)
-            self.posterior_ = fit_general(self.problem_, plan, self.rule, seed)
+            self.posterior_ = fit_general(self.problem_, plan, sampling.rule, seed)
+        self.inverse_temperatures_ = plan.inverse_temperatures
         return self
 
-    def _check(self, response: Floats) -> None:
-        for name in ("draws", "tune", "chains", "n_jobs"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value >= (0 if name == "tune" else 1)):
-                raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
-        if self.draws < 100:
+    def _read(self, response: Floats) -> None:
+        """Read the groups of settings, and check them against each other and the response."""
+        self.family_: Family = group_of("family", self.family)
+        self.prior_: SelectionPrior = group_of("prior", self.prior)
+        self.design_: Design = group_of("design", self.design)
+        self.sampling_: Sampling = group_of("sampling", self.sampling)
+        if not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs >= 1):
+            raise InputError(f"n_jobs must be a positive whole number, but got {self.n_jobs!r}. Pass 1.")
+        if self.family_.name not in FAMILIES:
+            raise InputError(f"family must be one of {', '.join(FAMILIES)}, but got {self.family_.name!r}.")
+        FAMILIES[self.family_.name].check(response, self.family_.trials)
+        if self.sampling_.tries is not None and self._is_linear:
             raise InputError(
-                f"Standard errors need 100 draws, but got {self.draws}. Raise draws; thousands take seconds."
+                "A normal response without groups has the odds of all flips from one product: leave tries out."
             )
-        if self.family not in FAMILIES:
-            raise InputError(f"family must be one of {', '.join(FAMILIES)}, but got {self.family!r}.")
-        FAMILIES[self.family].check(response, self.trials)
+        ladder = self.sampling_.ladder
+        if isinstance(ladder, str) and (ladder != "tuned" or not self._is_linear):
+            raise InputError(
+                f"ladder must be numbers, or 'tuned' for a normal response without groups, but got {ladder!r}. "
+                "Pass for example [1, 0.5, 0.2]."
+            )
+
+    @property
+    def _is_linear(self) -> bool:
+        """Whether the compiled loop for linear models can do it."""
+        return self.family_.name == "gaussian" and self.design_.groups is None
 
     def _model(self, n: int) -> dict[str, Any]:
         """Return the priors as keywords of `LinearProblem`."""
-        slab = Slab.of(self.slab, n)
-        shape, rate = self.noise_prior
+        slab = Slab.of(self.prior_.slab, n)
+        shape, rate = self.family_.noise_prior
         total = float(np.sum((self._response - self.response_mean_) ** 2))
         return {
             "size_prior": self._size_prior(),
             "slab": slab,
-            "noise": self.noise,
+            "noise": self.family_.noise,
             "shape": float(shape),
             # a constant response, or one fitted without error, would have a density without bound
             "rate": max(float(rate), 1e-10 * total, 1e-100),
             "lost": 1,
             "forced": self._forced(),
             "parents": self.terms_.parents,
-            "heredity": self.heredity if self.interactions is not None else "none",
-            "max_size": LARGEST_BY_DEFAULT if self.max_size is None else self.max_size,
+            "heredity": self.design_.heredity if self.design_.interactions is not None else "none",
+            "max_size": self.prior_.max_size,
         }
 
     def _size_prior(self) -> SizePrior:
-        if self.size is None:
+        size = self.prior_.size
+        if size is None:
             return SizePrior(a=1.0, b=1.0)
-        if np.ndim(self.size) == 0:
-            return SizePrior(expected=float(self.size))  # type: ignore[arg-type]
-        a, b = self.size  # type: ignore[misc]
+        if np.ndim(size) == 0:
+            return SizePrior(expected=float(size))  # type: ignore[arg-type]
+        a, b = size  # type: ignore[misc]
         return SizePrior(a=float(a), b=float(b))
 
     def _forced(self) -> tuple[int, ...]:
         """Return the forced columns by index, with the parents that heredity asks for."""
         names = list(self.terms_.names)
         found = set()
-        for column in self.forced:
+        for column in self.design_.forced:
             if isinstance(column, str):
                 if column not in names:
                     raise InputError(f"There is no column {column!r} to force in: there are {', '.join(names[:20])}.")
@@ -239,25 +200,9 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(
                     f"Forced columns are counted from 0 to {len(names) - 1}, but got {column}. Names work too."
                 )
-        if self.interactions is not None and self.heredity != "none":
+        if self.design_.interactions is not None and self.design_.heredity != "none":
             found |= {int(parent) for j in list(found) for parent in self.terms_.parents[j] if parent >= 0}
         return tuple(sorted(found))
-
-    def _plan(self) -> ChainPlan:
-        if self.ladder is None:
-            k = np.ones(1)
-        elif isinstance(self.ladder, str):
-            if self.ladder != "tuned" or self.family != "gaussian" or self.groups is not None:
-                raise InputError(
-                    "ladder must be numbers, or 'tuned' for a normal response without groups, but got "
-                    f"{self.ladder!r}. "
-                    "Pass for example [1, 0.5, 0.2]."
-                )
-            k = np.ones(1)
-        else:
-            ladder = self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
-            k = np.asarray(ladder.inverse_temperatures)
-        return ChainPlan(k, self.draws, self.tune, self.chains, self.moves)
 
     @property
     def term_names_(self) -> tuple[str, ...]:
@@ -299,7 +244,9 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _centre(self) -> float:
         return (
-            self.response_mean_ if self.family == "gaussian" else float(self.problem_.mean_intercept(self.posterior_))
+            self.response_mean_
+            if self.family_.name == "gaussian"
+            else float(self.problem_.mean_intercept(self.posterior_))
         )
 
     def get_support(self, indices: bool = False) -> NDArray[Any]:
@@ -316,7 +263,7 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=np.float64, reset=False)
         columns = self.terms_.columns(np.asarray(inputs))
-        if self.family != "gaussian":
+        if self.family_.name != "gaussian":
             return self.problem_.predict(self.posterior_, columns, return_std)
         mean = self.response_mean_ + columns @ np.asarray(self.posterior_.coefficients.value)
         return (mean, self._deviation(columns)) if return_std else mean
@@ -324,8 +271,8 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R^2 of the predicted means; of a binomial response, of the shares of successes."""
         response = np.asarray(y, dtype=np.float64)
-        if self.family == "binomial":
-            response = response / np.asarray(self.trials, dtype=np.float64)
+        if self.family_.name == "binomial":
+            response = response / np.asarray(self.family_.trials, dtype=np.float64)
         return float(super().score(X, response, sample_weight))
 
     def _deviation(self, columns: Floats) -> Floats:
@@ -359,12 +306,14 @@ class VariableSelection(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         It needs a proper prior of the noise, or known noise, and a prior under which every model is allowed.
         """
         check_is_fitted(self)
-        if self.family == "gaussian" and self.noise is None and min(self.noise_prior) <= 0:
+        family = self.family_
+        if family.name == "gaussian" and family.noise is None and min(family.noise_prior) <= 0:
             raise InputError(
-                "The evidence is not defined under the improper prior of the noise. Pass noise, or a noise_prior with "
-                "positive shape and rate."
+                "The evidence is not defined under the improper prior of the noise. Pass a Family with noise, or "
+                "with a noise_prior of positive shape and rate."
             )
-        if len(self.forced) or (self.interactions is not None and self.heredity != "none"):
+        design = self.design_
+        if len(design.forced) or (design.interactions is not None and design.heredity != "none"):
             raise InputError(
                 "The evidence needs a prior over all models, but forced columns or heredity exclude some. Fit "
                 "without them."

@@ -17,23 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.models.variable_selection.arrays import Columns
 from tempering.models.variable_selection.compiling import compiled, inner
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 REFRESH = 1000  # flips until everything is computed afresh: rounding stays near 1e-10
-
-
-class Columns(NamedTuple):
-    """The data, fixed for a run; ``columns[j]`` is column j of the design."""
-
-    columns: Floats  # (p, n)
-    squares: Floats  # (p,), x_j'x_j
-    cross: Floats  # (p,), x_j'y
-    total: float  # y'y
-    scale: float  # of the Gram matrix in A
-    ridge: Floats  # (p,), added to the diagonal of A
-    dense: Floats  # (p, p), added to A; (0, 0) where the slab is not dense
 
 
 class Factor(NamedTuple):

@@ -1,4 +1,8 @@
-"""Distributions of the response other than the normal, and Laplace's approximation to a model's marginal likelihood."""
+"""Distributions of the response other than the normal, and Laplace's approximation to a model's marginal likelihood.
+
+To the first order it is too small by some .02 for every column at 60 rows, which adds up and is in no error bar. So the
+second order is taken.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +24,22 @@ NEWTON_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Family:
+class Distribution:
     """One distribution with its link: what responses it allows, its mean and variance."""
 
     code: int
     is_valid: Callable[[Floats, Any], bool]
     expected: str
     mean: Callable[[Floats], Floats]
+    needs_trials: bool = False
 
     def check(self, response: Floats, trials: Any) -> None:
         """Raise if a response is not one of this family."""
+        if trials is None and self.needs_trials:
+            raise InputError(
+                "A binomial response needs the number of trials: pass Family('binomial', trials=12), or one for each "
+                "row; --trials on the command line."
+            )
         if not self.is_valid(response, trials):
             raise InputError(f"The response must be {self.expected}, but it ranges from {response.min():g} "
                              f"to {response.max():g}. Choose another family.")  # fmt: skip
@@ -44,18 +54,18 @@ def _is_binary(y: Floats, trials: Any = None) -> bool:
 
 
 def _is_share_of_trials(y: Floats, trials: Any) -> bool:
-    return trials is not None and _is_count(y) and bool(np.all(y <= np.asarray(trials)))
+    return _is_count(y) and bool(np.all(y <= np.asarray(trials)))
 
 
 FAMILIES = {
-    "gaussian": Family(-1, lambda y, trials: True, "numbers", lambda eta: eta),
-    "logistic": Family(LOGISTIC, _is_binary, "0 or 1", expit),
-    "probit": Family(PROBIT, _is_binary, "0 or 1", ndtr),
-    "binomial": Family(
-        LOGISTIC, _is_share_of_trials, "whole numbers up to the number of trials, which must be given", expit
+    "gaussian": Distribution(-1, lambda y, trials: True, "numbers", lambda eta: eta),
+    "logistic": Distribution(LOGISTIC, _is_binary, "0 or 1", expit),
+    "probit": Distribution(PROBIT, _is_binary, "0 or 1", ndtr),
+    "binomial": Distribution(
+        LOGISTIC, _is_share_of_trials, "whole numbers up to the number of trials", expit, needs_trials=True
     ),
-    "poisson": Family(POISSON, _is_count, "whole numbers of at least 0", np.exp),
-    "negative_binomial": Family(NEGATIVE_BINOMIAL, _is_count, "whole numbers of at least 0", np.exp),
+    "poisson": Distribution(POISSON, _is_count, "whole numbers of at least 0", np.exp),
+    "negative_binomial": Distribution(NEGATIVE_BINOMIAL, _is_count, "whole numbers of at least 0", np.exp),
 }
 
 
@@ -95,6 +105,71 @@ def _terms(code: int, eta: float, y: float, trials: float, r: float) -> tuple[fl
         return y * eta - mean, y - mean, mean
     share = mean / (r + mean)
     return y * eta - (y + r) * log(r + mean), y - (y + r) * share, (y + r) * share * (1.0 - share)
+
+
+@compiled
+def _higher(code: int, eta: float, y: float, trials: float, r: float) -> tuple[float, float]:
+    """Return the third and fourth derivatives of the log likelihood in the linear predictor."""
+    if code == 2:
+        rate = exp(min(eta, 700.0))
+        return -rate, -rate
+    if code == 1:
+        sign = 2.0 * y - 1.0
+        z = sign * eta
+        if z < -30.0:  # the log of a normal tail is nearly a parabola
+            return 0.0, 0.0
+        ratio = exp(-0.5 * z * z) / sqrt(2.0 * pi) / (0.5 * erfc(-z / sqrt(2.0)))
+        slope = -ratio * (z + ratio)
+        third = -ratio + (z + 2.0 * ratio) * ratio * (z + ratio)
+        fourth = -slope + (1.0 + 2.0 * slope) * ratio * (z + ratio)
+        fourth += (z + 2.0 * ratio) * (slope * (z + ratio) + ratio * (1.0 + slope))
+        return sign * third, fourth
+    if code == 0:
+        n, share = trials, 1.0 / (1.0 + exp(-max(min(eta, 700.0), -700.0)))
+    else:  # a negative binomial is a binomial of y + r trials in this respect
+        mean = exp(min(eta, 700.0))
+        n, share = y + r, mean / (r + mean)
+    spread = n * share * (1.0 - share)
+    return -spread * (1.0 - 2.0 * share), -spread * (1.0 - 6.0 * share * (1.0 - share))
+
+
+@inner
+def _beyond_laplace(x: Any, y: Any, trials: Any, code: int, r: float, beta: Any, tril: Any) -> float:
+    r"""Return the next term of the expansion of the log integral, from third and fourth derivatives at the mode.
+
+    With :math:`z_i = L^{-1} x_i`, the tensor :math:`T = \sum_i l^{(3)}_i z_i \otimes z_i \otimes z_i` and its trace
+    :math:`t_a = \sum_b T_{abb}`, it is :math:`\sum_i l^{(4)}_i |z_i|^4 / 8 + |t|^2 / 8 + |T|^2 / 12` (Shun & McCullagh
+    1995): the mean of the quartic term, and half the variance of the cubic one, under the normal approximation.
+    """
+    s = x.shape[1]
+    tensor, z = np.zeros((s, s, s)), np.empty(s)
+    quartic = 0.0
+    for i in range(x.shape[0]):
+        eta = 0.0
+        for a in range(s):
+            eta += x[i, a] * beta[a]
+        third, fourth = _higher(code, eta, y[i], trials[i], r)
+        square = 0.0
+        for a in range(s):
+            z[a] = x[i, a]
+            for b in range(a):
+                z[a] -= tril[a, b] * z[b]
+            z[a] /= tril[a, a]
+            square += z[a] * z[a]
+        quartic += fourth * square * square
+        for a in range(s):
+            for b in range(s):
+                for c in range(s):
+                    tensor[a, b, c] += third * z[a] * z[b] * z[c]
+    cubic = 0.0
+    for a in range(s):
+        trace = 0.0
+        for b in range(s):
+            trace += tensor[a, b, b]
+            for c in range(s):
+                cubic += tensor[a, b, c] * tensor[a, b, c] / 12.0
+        cubic += trace * trace / 8.0
+    return quartic / 8.0 + cubic
 
 
 @inner
@@ -166,7 +241,7 @@ def laplace(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, be
     """Climb to the mode, which ``beta`` becomes; return the approximate log marginal likelihood less the constant.
 
     ``tril`` becomes the Cholesky factor of the negative Hessian there. All families are log concave: Newton's steps,
-    halved while they do not climb, end at the one mode.
+    halved while they do not climb, end at the one mode. Laplace's approximation is taken to the second order.
     """
     s = x.shape[1]
     slope, trial = np.empty(s), np.empty(s)
@@ -199,7 +274,7 @@ def laplace(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, be
     log_prior = 0.0
     for a in range(s):
         log_prior += 0.5 * log(precision[a])  # the powers of 2 pi of prior and integral cancel
-    return here + log_prior - half
+    return here + log_prior - half + _beyond_laplace(x, y, trials, code, r, beta, tril)
 
 
-__all__ = ["FAMILIES", "Family", "laplace", "log_constant"]
+__all__ = ["FAMILIES", "Distribution", "laplace", "log_constant"]

@@ -5,6 +5,7 @@ Every model met is evaluated once and remembered: the chain comes back to the sa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.informed import InformedRun, Moves, sample_informed
 from tempering.models.variable_selection.chains import ChainPlan
-from tempering.models.variable_selection.families import FAMILIES, Family, laplace, log_constant
+from tempering.models.variable_selection.families import FAMILIES, Distribution, laplace, log_constant
 from tempering.models.variable_selection.posterior import Model, ModelLookup, SelectionPosterior
 from tempering.models.variable_selection.priors import SizePrior, Slab
 from tempering.models.variable_selection.problem import LinearProblem
@@ -35,7 +36,7 @@ class GeneralProblem:
 
     columns: Floats
     response: Floats
-    family: Family
+    family: Distribution
     units: tuple[tuple[int, ...], ...]
     size_prior: SizePrior
     rules: LinearProblem  # forced columns, heredity and largest size; and the normal likelihood
@@ -43,6 +44,7 @@ class GeneralProblem:
     trials: Floats
     dispersion: float
     moves: str = "weighted"
+    tries: int | None = None
     explore: float = 5.0
     found: dict[Model, tuple[float, Floats, Floats]] = field(default_factory=dict)
     looked: dict[Model, Moves] = field(default_factory=dict)  # neighbours of the states met last
@@ -93,13 +95,21 @@ class GeneralProblem:
         return self.looked[state]
 
     def _neighbours(self, state: Model) -> Moves:
+        return self.some_neighbours(state, range(len(self.units)))
+
+    def n_neighbours(self, state: Model) -> int:
+        """Return how many flips there are."""
+        return len(self.units)
+
+    def some_neighbours(self, state: Model, chosen: Iterable[int]) -> Moves:
+        """Evaluate the sets that differ in one of the units chosen."""
         energy, base = self.terms(state)
-        there = [self.move(state, unit) for unit in range(len(self.units))]
+        there = [self.move(state, int(unit)) for unit in chosen]
         bases = np.array([self.log_prior(model) for model in there]) - base
         energies = np.zeros(len(there))
-        for unit, model in enumerate(there):
-            if bases[unit] > -np.inf:
-                energies[unit] = self.evaluate(model)[0] - energy
+        for i, model in enumerate(there):
+            if bases[i] > -np.inf:
+                energies[i] = self.evaluate(model)[0] - energy
         return Moves(energies, bases)
 
     def move(self, state: Model, index: int) -> Model:
@@ -112,8 +122,8 @@ class GeneralProblem:
 
     def log_edge_weights(self, state: Model, moves: Moves, k: float) -> Floats:
         """Weigh flips by P(unit is in | the others), the same on both sides of a flip."""
-        if self.moves != "weighted":
-            return np.zeros(len(self.units))
+        if self.moves != "weighted" or self.tries is not None:
+            return np.zeros(len(moves.energy))
         return np.log(self.conditional(state, moves, k) + self.explore / len(self.units))
 
     def conditional(self, state: Model, moves: Moves, k: float = 1.0) -> Floats:
@@ -130,7 +140,9 @@ class GeneralProblem:
         return out
 
     def record(self, state: Model) -> Floats:
-        """Keep the conditional inclusion probabilities, and which units are in."""
+        """Keep the conditional inclusion probabilities, if all flips were looked at, and which units are in."""
+        if self.tries is not None:
+            return np.tile(self.indicator(state), 2).astype(np.float64)
         return np.concatenate([self.conditional(state, self.neighbours(state)), self.indicator(state)])
 
     def coefficients(self, model: Model) -> tuple[Floats, Floats]:
@@ -180,24 +192,26 @@ def general_problem(estimator: VariableSelection, columns: Floats, response: Flo
     p = columns.shape[1]
     keywords = estimator._model(len(response))
     slab: Slab = keywords["slab"]
-    family = FAMILIES[estimator.family]
+    settings = estimator.family_
+    family = FAMILIES[settings.name]
     if family.code >= 0 and slab.kind != "independent":
         raise InputError(
-            f"The family {estimator.family!r} needs an independent slab, but got {slab.kind!r}. Pass a number."
+            f"The family {estimator.family_.name!r} needs an independent slab, but got {slab.kind!r}. Pass a number."
         )
     centred = response - response.mean() if family.code < 0 else response
-    trials = np.ones(len(response)) if estimator.trials is None else np.asarray(estimator.trials, dtype=np.float64)
+    trials = np.ones(len(response)) if settings.trials is None else np.asarray(settings.trials, dtype=np.float64)
     return GeneralProblem(
         columns,
         np.ascontiguousarray(response),
         family,
-        _units(estimator.groups, p),
+        _units(estimator.design_.groups, p),
         keywords["size_prior"],
         LinearProblem(columns, centred, **keywords),
         slab.diagonal(p) if slab.kind == "independent" else np.ones(p),
         np.broadcast_to(trials, (len(response),)).copy(),
-        float(estimator.dispersion),
-        estimator.moves,
+        float(settings.dispersion),
+        estimator.sampling_.moves,
+        estimator.sampling_.tries,
     )
 
 
@@ -223,6 +237,7 @@ def fit_general(problem: GeneralProblem, plan: ChainPlan, rule: str, seed: int) 
         draws=plan.draws,
         tune=plan.tune,
         chains=plan.chains,
+        tries=problem.tries,
         rng=seed,
     )
     return _posterior(problem, run, rule)

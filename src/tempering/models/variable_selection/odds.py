@@ -10,38 +10,14 @@ noise (shape a, rate b, :math:`\kappa = a + n / 2`). At rung k the log odds are 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.models.variable_selection.arrays import NO, STRONG
 from tempering.models.variable_selection.compiling import compiled, inner
 
-Floats = NDArray[np.float64]
-NO, STRONG, WEAK = 0, 1, 2
 COLLINEAR = 1e-9  # of a column's square that is left: beyond, a g-prior model has no inverse
-
-
-class Noise(NamedTuple):
-    """What is known of the noise, and how the slab's determinant enters."""
-
-    is_known: bool
-    variance: float
-    kappa: float  # a + n / 2
-    twice_rate: float  # 2 b
-    log_slab: Floats  # (p,), log omega_j; empty for a g-prior or a dense slab
-    log_one_plus_g: float  # of a g-prior, else 0
-
-
-class ModelPrior(NamedTuple):
-    """Log prior odds of a column given how many others are in, and what may be flipped."""
-
-    log_odds: Floats  # (p + 1,)
-    offset: Floats  # (p,)
-    locked: NDArray[np.int8]  # (p,), 1: always in
-    parents: NDArray[np.int64]  # (p, 2), -1: none
-    heredity: int
-    max_size: int
 
 
 @compiled

@@ -107,7 +107,13 @@ class Slab:
 
     def diagonal(self, p: int) -> Floats:
         """Return the precisions of independent coefficients, shape (p,)."""
-        omega = np.broadcast_to(np.asarray(self.precision, dtype=np.float64), (p,)).copy()
+        given = np.asarray(self.precision, dtype=np.float64)
+        if given.shape not in ((), (p,)):
+            raise InputError(
+                f"The slab needs one precision, or one for each of the {p} columns (products too), but got an array of "
+                f"shape {given.shape}."
+            )
+        omega = np.broadcast_to(given, (p,)).copy()
         if not np.all((omega > 0) & np.isfinite(omega)):
             raise InputError(
                 f"The slab's precisions must be positive and finite, but one is {omega.min()}. Pass 1, say."

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import InputError
-from tempering.models.variable_selection.factor import Columns
-from tempering.models.variable_selection.odds import NO, STRONG, WEAK, ModelPrior, Noise
+from tempering.models.variable_selection.arrays import NO, STRONG, WEAK, Columns, ModelPrior, Noise
 from tempering.models.variable_selection.priors import (
     SizePrior,
     Slab,

@@ -1,0 +1,154 @@
+"""Where the default call does not work, on every target of the suite.
+
+`tp.sample` runs with its defaults and is compared with the truth. A target is listed where
+a run ended in an error or out of time, where errors are above .02 of a mass, .1 in log Z or .1 deviations of a mean
+(root mean square over runs of the largest of each kind), or where a run was off by more than four of its own standard
+errors; beside it stands what the runs said of themselves. The records are those of the calibration: with
+``--tables-only --records FILE`` its runs serve as well.
+"""
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.calibration.__main__ import read
+from benchmarks.calibration.summary import EVIDENCE, MASSES, errors_of, z_of
+from benchmarks.calibration.tasks import Plan, run_all, tasks_of
+from benchmarks.peers.__main__ import about
+from benchmarks.suite.cases import scales
+from tempering import problems
+
+BARS = {"masses": 0.02, "log Z": 0.1, "means": 0.1}
+FAR = 4.0  # standard errors
+FIGURES = re.compile(r"[0-9][0-9.]*")
+FOLDER = Path(__file__).parents[1] / "build" / "benchmarks"  # not tracked
+Record = dict[str, Any]
+
+
+def errors(name: str, record: Record) -> dict[str, float]:
+    """Return the largest errors of one run: of masses, of log Z, and of other means in deviations."""
+    known = problems.suite()[name]
+    deviations = {q.name: scale for q, scale in zip(known.quantities, scales(known), strict=True)}
+    found: dict[str, float] = {}
+    for quantity in record["quantities"]:
+        kind = {MASSES: "masses", EVIDENCE: "log Z"}.get(quantity["name"], "means")
+        size = np.abs(errors_of(quantity)) / (deviations.get(quantity["name"], 1.0) if kind == "means" else 1.0)
+        found[kind] = max(found.get(kind, 0.0), float(np.max(size)))
+    return found
+
+
+def row_of(name: str, records: Sequence[Record]) -> dict[str, Any]:
+    """Return what happened on one target, over its runs."""
+    ended = [record for record in records if "error" not in record]
+    each = [errors(name, record) for record in ended]
+    rms = {
+        kind: float(np.sqrt(np.mean([e[kind] ** 2 for e in each]))) if each and kind in each[0] else None
+        for kind in BARS
+    }
+    z = [max((float(np.max(np.abs(z_of(q)))) for q in record["quantities"]), default=0.0) for record in ended]
+    row = {
+        "target": name,
+        "what": problems.suite()[name].title,
+        "runs": len(records),
+        "not ended": len(records) - len(ended),
+        **rms,
+        "largest z": max(z, default=None),
+        "calls itself sound": sum(bool(record["sound"]) for record in ended),
+    }
+    return row | {"why": why(row), "says": says(records), "sound, but far off": sum(
+        record["sound"] and value > FAR for record, value in zip(ended, z, strict=True)
+    )}  # fmt: skip
+
+
+def why(row: dict[str, Any]) -> str:
+    """Name what is wrong with a target, nothing if it works."""
+    said = []
+    if row["not ended"]:
+        said.append("does not end")
+    said += [f"error of {kind}" for kind, bar in BARS.items() if (row[kind] or 0.0) > bar]
+    if (row["largest z"] or 0.0) > FAR:
+        said.append("error bars too small")
+    return ", ".join(said)
+
+
+def says(records: Sequence[Record]) -> str:
+    """Return the complaint that is made most often, figures apart, or that runs look sound."""
+    complaints = [record.get("error") or next(iter(record["sentences"]), "") for record in records]
+    kinds = Counter(FIGURES.sub("#", text) for text in complaints if text)
+    if not kinds:
+        return "looks sound"
+    most = kinds.most_common(1)[0][0]
+    return next(text for text in complaints if FIGURES.sub("#", text) == most)
+
+
+def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Return a row for each target, those that do not work first."""
+    names = [name for name in problems.suite() if any(record["target"] == name for record in records)]
+    rows = [row_of(name, [record for record in records if record["target"] == name]) for name in names]
+    return sorted(rows, key=lambda row: (not row["why"], -row["sound, but far off"]))
+
+
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.limits", description=__doc__)
+    parser.add_argument("--targets", nargs="+", choices=list(problems.suite()), metavar="NAME")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds that a run may take by the clock")
+    parser.add_argument("--options", type=json.loads, default={}, help="arguments of tp.sample")
+    parser.add_argument(
+        "--records", type=Path, default=FOLDER / "limits.jsonl", help="file of all runs, which are kept"
+    )
+    parser.add_argument("--tables-only", action="store_true", help="run nothing: the table of the runs kept")
+    parser.add_argument("--json", type=Path, help="write the table to this file")
+    return parser.parse_args(arguments)
+
+
+def make(options: argparse.Namespace, kept: list[Record]) -> list[Record]:
+    """Make the runs that are not kept."""
+    done = {(record["target"], record["seed"]) for record in kept}
+    seeds = range(1, options.seeds + 1)
+    todo = {name: [s for s in seeds if (name, s) not in done] for name in options.targets or problems.suite()}
+    options.records.parent.mkdir(parents=True, exist_ok=True)
+    with options.records.open("a") as file, tempfile.TemporaryDirectory() as programs:
+
+        def keep(record: Record) -> None:
+            kept.append(record)
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+
+        plan = Plan(options.options, False, options.limit, programs)
+        for line in run_all(tasks_of(todo, options.workers, options.seeds), plan, options.workers, keep):
+            print(line, flush=True)
+    return kept
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = options_of(arguments)
+    kept = read(options.records)
+    rows = rows_of(kept if options.tables_only else make(options, kept))
+    for row in rows:
+        print(f"{row['target']:22} {row['why'] or 'works':40} {row['says'][:60]}")
+    if options.json:
+        facts = about(max((row["runs"] for row in rows), default=0), 0.0, 0.0)
+        facts = {key: facts[key] for key in ("date", "seeds")} | {
+            "arguments of the call": options.options or "defaults",
+            "targets": len(rows),
+            "that work": sum(not row["why"] for row in rows),
+            "runs called sound though off by more than four standard errors": sum(
+                r["sound, but far off"] for r in rows
+            ),
+        }
+        options.json.write_text(json.dumps({"about": facts, "limits": rows}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

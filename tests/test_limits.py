@@ -1,0 +1,49 @@
+"""The table of where the default call does not work, from made-up records."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the benchmarks are no part of the installed package
+
+from benchmarks import limits
+
+
+def record(seed=1, mass=0.5, error=0.01, sound=True, target="twin-modes-8"):
+    """Return a record of two modes with masses 2/3 and 1/3."""
+    masses = {"name": "masses of the modes", "value": [mass, 1 - mass], "standard_error": [error] * 2}
+    return {
+        "target": target,
+        "seed": seed,
+        "sound": sound,
+        "sentences": [] if sound else ["Chains rarely cross."],
+        "quantities": [masses | {"truth": [0.5, 0.5], "accuracy": 0.0, "can_be_found": True}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "why", "says"),
+    [
+        (record(mass=0.505), "", "looks sound"),
+        (record(mass=0.6, error=0.1, sound=False), "error of masses", "Chains rarely cross."),
+        (record(mass=0.518, error=0.001), "error bars too small", "looks sound"),
+        ({"target": "twin-modes-8", "seed": 1, "error": "TimeOut: no end within 9 s"}, "does not end", "TimeOut"),
+    ],
+)
+def test_what_is_wrong_is_named_beside_what_the_run_says(one, why, says):
+    row = limits.rows_of([one])[0]
+    assert row["why"] == why
+    assert row["says"].startswith(says)
+
+
+def test_runs_called_sound_though_far_off_come_first_and_are_counted(tmp_path):
+    records = [record(mass=0.501, target="twin-modes-32"), record(mass=0.6), record(seed=2, mass=0.6, sound=False)]
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    assert limits.main(["--tables-only", "--records", str(path), "--json", str(tmp_path / "limits.json")]) == 0
+    stored = json.loads((tmp_path / "limits.json").read_text())
+    assert [row["target"] for row in stored["limits"]] == ["twin-modes-8", "twin-modes-32"]
+    assert stored["limits"][0]["sound, but far off"] == 1
+    assert stored["about"]["that work"] == 1
