@@ -26,7 +26,7 @@ from rich.table import Table
 
 from tempering import Ladder, Target, problems
 from tempering.engines import scalar, scalar_pieces, vector
-from tempering.engines.trace import LONG_BLOCK, Schedule
+from tempering.engines.trace import Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
 from tempering.target.layout import Layout
@@ -163,7 +163,7 @@ def bare_scan(keys: Any, x: Any, rung: Any, k: Any, log_p: Any, scale: Any, n: i
 
 
 def vector_engine(repeats: int) -> Result:
-    schedule, n = mixture_schedule(), LONG_BLOCK
+    schedule, n = mixture_schedule(), 4096
     layout = Layout.of(-8.0)
     pieces = vector.target_pieces(Target(MIXTURE.log_density), RandomWalk(), layout, [-8.0])
     engine = vector.VectorEngine(pieces, "simulated", "lifted", 1, N_CHAINS, len(LADDER))

@@ -1,6 +1,6 @@
 """Large runs, each in a process of its own: does it end, how long does it take, and how much memory at its peak.
 
-    python -m benchmarks.sizes [--full] [--json FILE]
+    python -m benchmarks.sizes [--full] [--sizes NAME ...] [--json FILE]
 
 200 rungs; 10,000 chains; 1,000 dimensions; 1e9 draws in sums (1e8 without --full); 50 GB of draws on disk asked for an
 expectation. The last are chunks of draws of which many are one file under many names (hard links): they are read,
@@ -127,25 +127,30 @@ def one(what: str) -> Figure:
     return Figure(what, time.monotonic() - started, time.process_time(), peak, answer)
 
 
+def _store(file: Path, figure: Figure) -> None:
+    known = {f["what"]: f for f in json.loads(file.read_text())} if file.exists() else {}
+    known[figure.what] = asdict(figure)
+    file.write_text(json.dumps([known[what] for what in SIZES if what in known], indent=2) + "\n")
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__)
     parser.add_argument("--full", action="store_true", help="1e9 draws in sums too")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), help="these alone")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, beside those of other sizes there")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.one:
         print(json.dumps(asdict(one(options.one))))
         return 0
     figures = []
-    for what in SIZES:
-        if what in FULL and not options.full:
-            continue
+    for what in options.sizes or (what for what in SIZES if options.full or what not in FULL):
         figures.append(measured(what))
         f = figures[-1]
         print(f"{what:25s} {f.seconds:8.1f} s ({f.processor:.1f} s of processor)  {f.memory / 1e6:7.0f} MB  "
               f"answer {f.answer:.3f}  {'PASS' if f.passed else 'miss'}", flush=True)  # fmt: skip
-    if options.json:
-        options.json.write_text(json.dumps([asdict(f) for f in figures], indent=2) + "\n")
+        if options.json:
+            _store(options.json, f)
     return 0 if all(f.passed for f in figures) else 1
 
 

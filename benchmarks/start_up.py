@@ -128,11 +128,25 @@ def about() -> dict[str, object]:
     }
 
 
+def store(file: Path, setting: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Write rows to a file; rows of other cases and samplers, and versions of what is not installed here, are kept."""
+    known = json.loads(file.read_text()) if file.exists() else {"about": {"versions": {}}, "rows": []}
+    versions = {name: there or known["about"]["versions"].get(name) for name, there in setting["versions"].items()}
+    new = {(row["case"], row["sampler"]) for row in rows}
+    kept = [row for row in known["rows"] if (row["case"], row["sampler"]) not in new]
+    order = [(case, sampler) for case in CASES for sampler in ENVIRONMENTS]
+    together = sorted(kept + rows, key=lambda row: (order.index((row["case"], row["sampler"])), row["process"]))
+    content = {"about": setting | {"versions": versions}, "rows": together}
+    file.write_text(json.dumps(content, indent=1) + "\n")
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.start_up", description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--samplers", nargs="+", choices=list(ENVIRONMENTS), default=list(ENVIRONMENTS))
-    parser.add_argument("--json", type=Path, help="write the records to this file")
+    parser.add_argument(
+        "--json", type=Path, help="write the records to this file, in place of those it has of the same"
+    )
     options = parser.parse_args(arguments)
     for environment in {ENVIRONMENTS[sampler] for sampler in options.samplers} - {"own"}:
         environments.make(environment)
@@ -143,8 +157,8 @@ def main(arguments: list[str] | None = None) -> int:
             for record in both(sampler, case):
                 rows.append(flat(record))
                 print(printed(rows[-1]), flush=True)
-                if options.json is not None:
-                    options.json.write_text(json.dumps({"about": setting, "rows": rows}, indent=1) + "\n")
+            if options.json is not None:
+                store(options.json, setting, rows)
     print(*verdicts(rows), sep="\n")
     return 0
 

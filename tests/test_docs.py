@@ -14,7 +14,8 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 NAV_ENTRY = re.compile(r"^ +- [^:]+: (\S+\.md)$", re.MULTILINE)
 PAGES = sorted(DOCS.rglob("*.md"))
-MINUTES = ("treed-gp.md", "coming-from-tgp.md", "mark-recapture.md")  # whole models: run by `make test-long`
+# whole models, PyMC's compiler and a cluster: run by `make test-long`
+MINUTES = ("treed-gp.md", "coming-from-tgp.md", "mark-recapture.md", "pymc.md", "cluster.md")
 WITH_CODE = [
     pytest.param(page, marks=[pytest.mark.long] * (page.name in MINUTES), id=str(page.relative_to(DOCS)))
     for page in PAGES

@@ -66,10 +66,10 @@ class FunctionError(SamplerError):
 
     def __str__(self) -> str:
         """Say what was raised, and where."""
+        where = "" if self.chain is None else f", in chain {self.chain} at {self.position}"
         return (
-            f"A function of the target raised {self.what}, in chain {self.chain} at {self.position}. The draws made "
-            "before, if there are any, are the error's `draws`; with a checkpoint they are kept, and tempering.load "
-            "opens them."
+            f"A function of the target raised {self.what}{where}. The draws made before, if there are any, are the "
+            "error's `draws`; with a checkpoint they are kept, and tempering.load opens them."
         )
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import zlib
 from functools import partial
 from pathlib import Path
 
@@ -184,6 +185,18 @@ def test_what_runs_briefly_is_compiled_with_options_that_this_version_has(folder
         np.testing.assert_allclose(brief(x), np.cumsum(np.sin(x)), rtol=1e-12)
     assert programs._is_known("xla_backend_optimization_level", 0)
     assert not programs._is_known("xla_no_such_option", True)
+
+
+def test_an_entry_of_other_bytes_is_not_read(tmp_path):
+    """They decompress as well as the right ones: only the checksum tells."""
+    kept, other = Executables(tmp_path), Executables(tmp_path / "other")
+    kept.put("a", b"machine code")
+    other.put("a", b"other machine code")
+    (right,), (wrong,) = ([path for path, _, _ in one.files()] for one in (kept, other))
+    start = len(wrong.read_bytes()) - len(zlib.compress(b"other machine code", level=1))
+    right.write_bytes(right.read_bytes()[:start] + wrong.read_bytes()[start:])
+    assert kept.get("a") is None
+    assert other.get("a") == b"other machine code"
 
 
 def test_the_least_recently_used_go_first(tmp_path):

@@ -15,6 +15,7 @@ from grouped import grouped
 from tempering.errors import TemperingError
 from tempering.io import durable_files, records, run_store
 from tempering.io.run_store import ARRAYS
+from tempering.runs import sum_sampling
 
 
 class StoppedShort(BaseException):
@@ -24,7 +25,7 @@ class StoppedShort(BaseException):
 @contextmanager
 def stopping_at(path, n):
     """Stop a run short once so many draws of each chain are written."""
-    write, chunk = durable_files.write_atomically, run_store.CHUNK
+    write, chunk, turn = durable_files.write_atomically, run_store.CHUNK, sum_sampling.next_turn
 
     def watched(target, *parts, **how):
         latest = path / "latest"
@@ -32,13 +33,13 @@ def stopping_at(path, n):
             raise StoppedShort
         return write(target, *parts, **how)
 
-    records.write_atomically, run_store.CHUNK = watched, 400
+    records.write_atomically, run_store.CHUNK, sum_sampling.next_turn = watched, 400, lambda *_: 1.0
     try:
         yield
     except StoppedShort:
         pass
     finally:
-        records.write_atomically, run_store.CHUNK = write, chunk
+        records.write_atomically, run_store.CHUNK, sum_sampling.next_turn = write, chunk, turn
 
 
 def arrays_of(run):

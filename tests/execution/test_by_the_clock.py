@@ -5,8 +5,10 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import count
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from execution_cases import RUNS, SELECTION, skewed
@@ -16,6 +18,7 @@ import tempering as tp
 from grouped import grouped
 from tempering.errors import FunctionError
 from tempering.execution import pace as paces
+from tempering.runs import sum_sampling
 
 SLOW = Path(__file__).with_name("slow_run.py")
 
@@ -33,9 +36,8 @@ class Erratic(paces.Pace):
 
     rng = np.random.default_rng(8)
 
-    def next(self, left, most=None, *, is_long=False):
-        n = int(self.rng.integers(1, 40))
-        return 32 * (1 + n // 20) if self.is_vector else min(left, n)
+    def next(self, left, most=None):
+        return min(left, int(self.rng.integers(1, 40)))
 
 
 @pytest.mark.parametrize("name", ["python, simulated, model", "numba, simulated", "vector, simulated"])
@@ -43,6 +45,44 @@ def test_no_bit_depends_on_where_blocks_end(name, monkeypatch, tmp_path):
     known = RUNS[name]()
     monkeypatch.setattr("tempering.execution.context.Pace", Erratic)
     assert_same(known, RUNS[name](checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.0)))
+
+
+def test_no_clock_says_how_long_a_run_gets_that_ends_at_a_goal(monkeypatch):
+    options = {"draws": 20_000, "until": tp.Until(effective_draws=3_000)}
+    known = RUNS["vector, simulated"](**options)
+    assert 512 <= known.n_draws < 20_000
+    monkeypatch.setattr("tempering.execution.context.Pace", Erratic)
+    assert_same(known, RUNS["vector, simulated"](**options))
+
+
+@pytest.mark.parametrize("name", ["numba, simulated", "vector, simulated"])
+def test_no_bit_of_sums_depends_on_where_turns_end(name, monkeypatch, tmp_path):
+    """Stretches are left in the middle; what a stopped run returns has the part of one it has made."""
+    options = {"keep": tp.Sums({"first": lambda x: x[..., 0]}), "draws": 1_500}
+    known = RUNS[name](**options)
+    rng = np.random.default_rng(4)
+    monkeypatch.setattr(sum_sampling, "next_turn", lambda turn, seconds: float(rng.uniform(0.0, 1.6)))
+    again = RUNS[name](checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.0), **options)
+    np.testing.assert_array_equal(again.sums.totals.joint, known.sums.totals.joint)
+    assert again.expect("first") == known.expect("first")
+    assert again.n_round_trips == known.n_round_trips
+
+
+@pytest.mark.parametrize("name", ["numba, simulated", "vector, simulated"])
+def test_sums_are_stopped_in_the_middle_of_a_stretch_and_taken_up_there(name, monkeypatch, tmp_path):
+    options = {"keep": tp.Sums({"first": lambda x: x[..., 0]}), "draws": 1_500}
+    known = RUNS[name](**options)
+    turns = count()
+    monkeypatch.setattr(sum_sampling, "next_turn", lambda turn, seconds: 0.3)
+    is_due = property(lambda keeper: next(turns) == 2 and signal.raise_signal(signal.SIGINT) is None)
+    monkeypatch.setattr("tempering.execution.sum_keeping.SumKeeper.is_due", is_due)
+    with pytest.warns(UserWarning, match="Stopped by Ctrl-C after"):
+        some = RUNS[name](checkpoint=tmp_path / "run", **options)
+    assert 0 < some.index.n_iterations < 1_500
+    assert int(some.sums.n_draws.sum()) == some.index.n_iterations * some.n_chains
+    monkeypatch.undo()
+    again = RUNS[name](checkpoint=tmp_path / "run", **options)
+    assert again.expect("first") == known.expect("first")
 
 
 def start(*arguments):
@@ -65,7 +105,7 @@ def answer_time(process, number, after):
     return time.monotonic() - started, out, err
 
 
-@pytest.mark.parametrize(("how", "seconds"), [("python", 0.5), ("python", 1e-6)])
+@pytest.mark.parametrize(("how", "seconds"), [("python", 0.2), ("python", 1e-6)])
 def test_ctrl_c_is_answered_within_a_call_of_the_density(how, seconds, tmp_path):
     process = start(how, seconds, tmp_path / "run")
     taken, out, err = answer_time(process, signal.SIGINT, 1.2)
@@ -235,6 +275,36 @@ def test_a_compiled_function_tells_where_it_raised():
             progress=False,
         )
     assert told.value.position["x"][0] > 1.5
+
+
+def _counted(x):
+    if x[0] > 1.5:
+        raise ValueError("too far")
+    return -0.5 * (x[0] ** 2 + x[1] ** 2)
+
+
+def called_back(x):
+    return jax.pure_callback(_counted, jax.ShapeDtypeStruct((), x.dtype), x, vmap_method="sequential")
+
+
+@pytest.mark.parametrize("keep", ["draws", "sums"])
+def test_a_function_that_jax_calls_back_tells_in_which_chain_it_raised_and_where(keep, tmp_path):
+    options = {
+        "initial": np.zeros(2),
+        "ladder": [1.0, 0.5],
+        "draws": 3_000,
+        "tuning": tp.Tuning(0),
+        "chains": 3,
+        "rng": 2,
+    }
+    execution = tp.Execution(engine="vector", checkpoint=tp.Checkpoint(tmp_path / "run", 0.0))
+    options |= {"execution": execution, "progress": False, "kernel": tp.kernels.RandomWalk()}
+    if keep == "sums":
+        options |= {"keep": tp.Sums({"x": lambda x: x})}
+    with pytest.raises(FunctionError, match=r"ValueError: too far, in chain \d at \[") as told:
+        tp.sample(tp.Target(called_back), **options)
+    assert told.value.position[0] > 1.5
+    assert 0 <= told.value.chain < 3
 
 
 def test_the_state_of_a_model_is_told(monkeypatch):

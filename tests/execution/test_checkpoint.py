@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from execution_cases import RUNS, skewed
@@ -27,8 +28,15 @@ EVERY = ["vector, simulated", "numba, simulated", "python, simulated, model", *L
 
 
 def run(path=None, target=TARGET, **options):
-    settings = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 320, "tune": 96, "chains": 2, "rng": 4}
-    fixed = {"engine": "scalar", "progress": False, "checkpoint": path}
+    settings = {
+        "initial": np.zeros(2),
+        "ladder": [1.0, 0.5],
+        "draws": 320,
+        "tuning": tp.Tuning(96),
+        "chains": 2,
+        "rng": 4,
+    }
+    fixed = {"execution": tp.Execution(engine="scalar", checkpoint=path), "progress": False}
     return tp.sample(target, **grouped(**settings | fixed | options))
 
 
@@ -153,12 +161,12 @@ CHANGES = {
     "seed": {"rng": 5},
     "ladder": {"ladder": [1.0, 0.4]},
     "draws": {"draws": 160},
-    "tune": {"tune": 128},
+    "tune": {"tuning": tp.Tuning(128)},
     "chains": {"chains": 3},
     "method": {"method": "parallel"},
     "kernel": {"kernel": tp.kernels.Slice()},
     "initial": {"initial": np.full(2, 0.25)},
-    "pseudo_prior": {"pseudo_prior": [0.0, -1.0]},
+    "pseudo_prior": {"tuning": tp.Tuning(pseudo_prior=[0.0, -1.0])},
 }
 
 
@@ -199,8 +207,21 @@ def test_values_at_stored_draws_are_compared(tmp_path, monkeypatch):
     target = tp.Target(lambda x: skewed(x) - (5.0 if x[0] > hidden.edge else 0.0))
     run(tmp_path / "run", target)
     hidden.edge = 0.5
-    with pytest.raises(CheckpointError, match="the log density at a stored draw is"):
+    with pytest.raises(CheckpointError, match="the log density, or a quantity, is"):
         run(tmp_path / "run", target)
+
+
+def test_values_of_quantities_are_compared_where_a_run_keeps_sums(tmp_path):
+    hidden = Hidden()
+    hidden.edge = 9.0
+    target = tp.Target(lambda x: -0.5 * jnp.sum(x**2))
+    options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 64, "tuning": tp.Tuning(0), "chains": 4, "rng": 1}
+    options |= {"keep": tp.Sums({"is far": lambda x: x[..., 0] > hidden.edge}), "progress": False}
+    tp.sample(target, execution=tp.Execution(checkpoint=tmp_path / "run"), **options)
+    tp.sample(target, execution=tp.Execution(checkpoint=tmp_path / "run"), **options)
+    hidden.edge = 0.5
+    with pytest.raises(CheckpointError, match="the log density, or a quantity, is 0 at one of its draws there and 1"):
+        tp.sample(target, execution=tp.Execution(checkpoint=tmp_path / "run"), **options)
 
 
 HELPER = "def shift(x):\n    return x - {}\n"

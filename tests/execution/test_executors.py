@@ -61,6 +61,16 @@ def test_threads_change_nothing(name):
             assert_same(alone(name), RUNS[name](executor=executor))
 
 
+@pytest.mark.parametrize("name", ["vector, simulated", "numba, simulated"])
+def test_a_run_is_gone_on_with_as_often_as_one_likes_wherever_it_runs(name):
+    whole = RUNS[name](draws=200)
+    some = RUNS[name](draws=150)
+    for _ in range(2):
+        np.testing.assert_array_equal(some.more(50).terms, whole.terms)
+    with ThreadPoolExecutor(2) as executor:
+        np.testing.assert_array_equal(RUNS[name](draws=150, executor=executor).more(50).terms, whole.terms)
+
+
 @pytest.mark.parametrize("name", IN_PROCESSES)
 def test_processes_change_nothing(name, processes):
     assert_same(alone(name), RUNS[name](executor=processes))

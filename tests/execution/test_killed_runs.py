@@ -28,9 +28,9 @@ def kill(way, folder, n):
     return counts
 
 
-def test_a_run_that_is_killed_six_times_ends_as_if_nothing_had_happened(tmp_path):
-    counts = kill("python", tmp_path, 6)
-    assert counts["in a write"] == 2
+def test_a_run_that_is_killed_three_times_ends_as_if_nothing_had_happened(tmp_path):
+    counts = kill("python", tmp_path, 3)
+    assert counts["in a write"] == 1
 
 
 @pytest.mark.long
@@ -48,8 +48,8 @@ def test_a_run_that_is_killed_often_ends_as_if_nothing_had_happened(way, tmp_pat
 def test_the_stored_counts_are_of_kills_in_every_phase():
     """What a run of the long tests has left: kills in the drawing phase, and in writes."""
     known = json.loads(STORED.read_text())
-    assert set(known) <= set(WAYS)
-    assert sum(c["tuning"] + c["drawing"] + c["in a write"] for c in known.values()) >= 180
+    assert set(known) == set(WAYS)
+    assert sum(c["tuning"] + c["drawing"] + c["in a write"] for c in known.values()) >= 200
     assert all(counts["drawing"] > 0 for way, counts in known.items() if way != "sequential")
     assert sum(counts["in a write"] for counts in known.values()) >= 50
 

@@ -11,6 +11,7 @@ import pytest
 import tempering as tp
 from exact_runs import exact_run
 from tempering.errors import InputError
+from tempering.io import run_store
 from tempering.io.records import write_twice
 from tempering.io.run_store import ARRAYS
 from tempering.io.zarr_store import load, save
@@ -107,6 +108,7 @@ import tempering as tp
 import jax, zarr  # code does not count, only data
 import tempering.io.zarr_store, tempering.runs.sampling
 
+tempering.io.run_store.CHUNK = 2**17
 def peak():
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
@@ -123,15 +125,16 @@ print(loaded - before, copied - before, peak() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
-def test_a_copy_of_a_long_run_is_never_in_memory_as_a_whole(tmp_path):
-    n_draws = 1_000_000  # 4 chains in 2 dimensions: 64 MB of values, 144 MB in all
+def test_a_copy_of_a_long_run_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_store, "CHUNK", 2**17)  # 1 MB
+    n_draws = 400_000  # 4 chains in 2 dimensions: 26 MB of values, 58 MB in all
     save(exact_run("large", n_draws=n_draws), tmp_path / "run.zarr")
     command = [sys.executable, "-c", LAZILY, str(tmp_path / "run.zarr"), str(tmp_path / "copy.zarr")]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     loading, copying, reading = map(float, done.stdout.split())  # MB
     assert loading < 8
-    assert copying < 80  # a chunk of each array, a few times over
-    assert reading > 90  # control: the values and energies themselves
+    assert copying < 25  # a chunk of each array, a few times over, and Zarr itself
+    assert reading > 36  # control: the values and energies themselves
 
 
 def test_zeros_of_either_sign_are_kept(tmp_path):

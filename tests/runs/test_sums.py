@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import count
 
 import jax
 import jax.numpy as jnp
@@ -379,21 +380,18 @@ def test_several_devices_give_what_one_gives(method):
 
 @pytest.mark.parametrize("engine", ["vector", "scalar"])
 def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypatch):
-    from tempering.execution.interruption import Interruption
     from tempering.runs import sum_sampling
 
-    asked = []
-
-    def requested(self):
-        asked.append(1)
-        return len(asked) > 2
-
     density = PROBLEM.log_density if engine == "vector" else PROBLEM.log_density_numba
-    sample_sums = sum_sampling.sample_sums
+    sample_sums, turns = sum_sampling.sample_sums, count()
 
-    def and_then_stop(*arguments, **options):
-        monkeypatch.setattr(Interruption, "requested", property(requested, lambda self, value: None), raising=False)
-        return sample_sums(*arguments, **options)
+    def and_then_stop(plan, *arguments):
+        def next_turn(n_stretches, seconds):
+            plan.execution.interruption.requested = next(turns) == 2
+            return 1.0
+
+        monkeypatch.setattr(sum_sampling, "next_turn", next_turn)
+        return sample_sums(plan, *arguments)
 
     monkeypatch.setattr("tempering.runs.sampling.sample_sums", and_then_stop)
     with pytest.warns(UserWarning, match="Stopped by Ctrl-C after"):

@@ -60,6 +60,16 @@ def _recapture() -> None:
     study.fit(read(path_of(DIPPER_ARRAY), "arrays"), rng=1, progress=False).averages()
 
 
+def _variable_selection() -> None:
+    from tempering.models import VariableSelection
+
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((30, 4))
+    for family, y in (("gaussian", x[:, 0] + rng.standard_normal(30)), ("logistic", (x[:, 0] > 0).astype(float))):
+        model = VariableSelection(family, sampling={"draws": 40, "tune": 20, "chains": 2}, random_state=1)
+        model.fit(x, y).predict(x)
+
+
 def _scalar_engine() -> None:
     import numba
 
@@ -76,5 +86,6 @@ def _scalar_engine() -> None:
 PARTS = {
     "treed Gaussian process": _treed_gp,
     "mark-recapture": _recapture,
+    "variable selection": _variable_selection,
     "scalar engine": _scalar_engine,
 }

@@ -46,10 +46,10 @@ def n_padded(n_components: int, dimension: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def arrays_of(reference: Reference) -> ReferenceArrays:
-    """Return the arrays of a reference; one component alone is not padded."""
+def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArrays:
+    """Return the arrays of a reference; one component alone is padded only if fits of more are to come."""
     n, d = reference.means.shape
-    more = 0 if n == 1 else n_padded(n, d) - n
+    more = 0 if n == 1 and not is_fitted else n_padded(n, d) - n
 
     def filled(rows: Any, value: float) -> Any:
         return np.concatenate([rows, np.full((more, *rows.shape[1:]), value)])

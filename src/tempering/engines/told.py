@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -48,10 +49,22 @@ def _argument(frames: list[FrameType]) -> Any:
     for before, frame in pairwise(frames):
         if before.f_code.co_filename.startswith(PACKAGE) and not frame.f_code.co_filename.startswith(PACKAGE):
             code = frame.f_code
-            given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
+            given = [_plain(frame.f_locals.get(name)) for name in code.co_varnames[: code.co_argcount]]
             plain = [value for value in given if isinstance(value, np.ndarray | float | dict | tuple | list)]
             return plain[0] if plain else None
     return None
+
+
+def _plain(value: Any) -> Any:
+    """Return arrays of JAX as those of NumPy; None for what is being traced, which has no value yet."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return value
+    leaves = jax.tree.leaves(value)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        return None
+    is_ours = any(isinstance(leaf, jax.Array) for leaf in leaves)
+    return jax.tree.map(np.asarray, value) if is_ours else value
 
 
 def _proposal(state: Any, replica: Any, positions: Callable[[Any], Any]) -> Any:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from tempering.kernels.settings import Settings
 from tempering.path import Ladder, Path
 
-QUANTUM = 32  # iterations; every run is a multiple of it, so that one length is compiled
-LONG_BLOCK = 4096  # iterations; runs that are multiples of it are worth a compilation of their own
+QUANTUM = 32  # iterations: what tuning learns from at the least
 
 
 @dataclass(frozen=True)

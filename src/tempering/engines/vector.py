@@ -1,7 +1,8 @@
-"""The vector engine: chains in lockstep under `jax.vmap`, inside one compiled `jax.lax.scan`.
+"""The vector engine: chains in lockstep under `jax.vmap`, inside one compiled loop.
 
 Double precision by a context of its own: the user's JAX configuration is not touched. A chain's stream is a
-function of the seed, its index and the iteration: neither the number of chains nor the blocks change it.
+function of the seed, its index and the iteration: neither the number of chains nor the blocks change it. The loop's
+length is an argument, so that a run may be cut anywhere, by the clock, and is the same to the bit.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.reference_arrays import arrays_of
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.streams import keys_of
-from tempering.engines.trace import LONG_BLOCK, QUANTUM, Places, Schedule, Trace
-from tempering.errors import SamplerError
+from tempering.engines.told import function_error
+from tempering.engines.trace import Places, Schedule, Trace
+from tempering.errors import FunctionError, SamplerError
 from tempering.kernels import vector
 from tempering.path import Path
 from tempering.rungs import lockstep
@@ -31,6 +33,8 @@ from tempering.target.layout import Layout
 
 STARTING_STREAM, RUNNING_STREAM = 0, 1
 PADDED_TO = 32  # ladders are padded to multiples of it, so that tuning their length compiles nothing anew
+MOST_ROWS = 256  # iterations of a block: calling it takes as long as a few of cheap chains
+MOST_BYTES = {"cpu": 1 << 22, "device": 1 << 26}  # of its outputs: a cache, or what a call of an accelerator is worth
 
 
 @dataclass(frozen=True)
@@ -90,36 +94,63 @@ class VectorEngine:
         """Return an engine of more chains, which start from copies of these states with streams of their own."""
         engine = VectorEngine(self.pieces, *self._how, n_units, self.chains_per_ensemble, devices)
         with jax.enable_x64(True):
-            of = jnp.arange(n_units) % self.n_units
-            unit = jax.tree.map(lambda part: part[of], states.unit)
+            of = np.arange(n_units) % self.n_units
+            unit = jax.tree.map(lambda part: jax.device_put(np.asarray(part)[of]), states.unit)
             return engine, engine.placed(States(engine._keys(), unit, states.iteration))
 
     def _units(self, particles: Any, path: Path) -> Any:
         n, n_rungs = self.n_units, len(path)
         if not self._is_parallel:
-            return lockstep.Chain(particles, jnp.full(n, path.target, jnp.int32), jnp.ones(n, jnp.int32))
+            rungs = np.full(n, path.target, np.int32), np.ones(n, np.int32)
+            return lockstep.Chain(particles, *jax.device_put(rungs))
         rows = jax.tree.map(lambda a: a.reshape((n, n_rungs, *a.shape[1:])), particles)
-        return lockstep.Ensemble(rows, jnp.tile(jnp.arange(n_rungs, dtype=jnp.int32), (n, 1)))
+        return lockstep.Ensemble(rows, jax.device_put(np.tile(np.arange(n_rungs, dtype=np.int32), (n, 1))))
 
     def run(self, states: States, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[States, Trace]:
-        """Advance all chains by ``n`` iterations, a multiple of the quantum, in compiled blocks of one size.
-
-        One length means one compilation; only runs long enough to pay for a second get longer blocks.
-        """
-        block = LONG_BLOCK if n % LONG_BLOCK == 0 else QUANTUM
-        assert n % block == 0, "engines run whole blocks"
-        blocks = []
+        """Advance all chains by ``n`` iterations, however many: all lengths are one program."""
+        rows, blocks = _rows_of(states.unit), []
         with jax.enable_x64(True):
             line = self.line(schedule)
-            for _ in range(n // block):
-                unit, outputs = self._block(states.keys, states.unit, states.iteration, line, moving, block)
-                states = States(states.keys, unit, states.iteration + block)
+            for done in range(0, n, rows):
+                try:
+                    states, outputs = self._run_block(states, min(rows, n - done), line, moving)
+                except jax.errors.JaxRuntimeError as error:
+                    raise self._located(error, states, min(rows, n - done), line, moving) from error
                 blocks.append(outputs)
         trace = Trace(*jax.tree.map(self._to_chains, *blocks))
         if np.max(trace.terms) == np.inf:  # of a user's model, which went there by itself
             chain, draw, _ = np.argwhere(trace.terms == np.inf)[0]
             raise_not_finite(self.pieces.positions(jax.tree.map(lambda a: a[chain, draw], trace.values)))
         return states, trace
+
+    def _run_block(self, states: States, n: int, line: lockstep.Line, moving: bool) -> tuple[States, Any]:
+        """Run a block of at most as many iterations as it has room for; return the outputs in NumPy."""
+        rows = _rows_of(states.unit)
+        unit, outputs = self._block(states.keys, states.unit, states.iteration, n, line, moving, rows)
+        made = jax.tree.map(lambda part: np.asarray(part)[:n], outputs)
+        return States(states.keys, unit, states.iteration + n), made
+
+    def _located(self, error: Exception, states: States, n: int, line: lockstep.Line, moving: bool) -> Exception:
+        """Return an error that says which chain of a block raised another one, in a call back to Python, and where.
+
+        The block is run again up to the iteration that fails, and this one chain by chain, operation by operation.
+        """
+        if "allback" not in str(error):
+            return error
+        try:
+            for _ in range(n):
+                states, _ = self._run_block(states, 1, line, moving)
+        except jax.errors.JaxRuntimeError:
+            line, iteration = jax.device_put(line), states.iteration
+            for i in range(self.n_units):
+                own = jax.tree.map(lambda part: part[i], states.unit)  # noqa: B023
+                try:
+                    with jax.disable_jit():
+                        self.step(jax.random.fold_in(states.keys[i], iteration), own, iteration, line, moving)
+                except Exception as cause:
+                    return function_error(cause, i * self.chains_per_ensemble, None, self.pieces.positions)
+        last = str(error).strip().splitlines()[-1]
+        return FunctionError(f"an error that did not come again when the block was repeated ({last})")
 
     def line(self, schedule: Schedule) -> lockstep.Line:
         """Return the schedule as arrays, padded so that paths of several lengths share compiled code."""
@@ -157,13 +188,17 @@ class VectorEngine:
 
     def _to_chains(self, *blocks: Any) -> NDArray[Any]:
         """Join blocks of (draw, unit[, replica], ...) to (chain, draw, ...) in NumPy."""
-        joined = np.concatenate([np.asarray(block) for block in blocks])
+        joined = np.concatenate(blocks)
         array = np.moveaxis(joined, 0, 2 if self._is_parallel else 1)
         return array.reshape((self.n_chains, *array.shape[2:])) if self._is_parallel else array
 
 
 def _references(path: Path) -> Any:
-    return tuple(arrays_of(reference) for reference in path.references)
+    """Return the arrays of all references; that of a quick leg is fitted again and again, and has one shape."""
+    last = len(path.references) - 1
+    return tuple(
+        arrays_of(reference, is_fitted=len(path.legs) > 1 and i == last) for i, reference in enumerate(path.references)
+    )
 
 
 def sharding_of(devices: Sequence[Any], n_units: int) -> Any:
@@ -190,18 +225,33 @@ def build_step(pieces: Pieces, method: str, rung_moves: str) -> Any:
     return build(pieces.move, pieces.terms, pieces.record, rung_moves)
 
 
+def _rows_of(unit: Any) -> int:
+    """Return how many iterations a block has room for, by what the chains take up."""
+    taken = 16 * sum(leaf.size for leaf in jax.tree.leaves(unit))
+    most = MOST_BYTES["cpu" if jax.default_backend() == "cpu" else "device"]
+    return int(np.clip(most // taken, 1, MOST_ROWS))
+
+
 @lru_cache(maxsize=64)
 def _build_block(step: Any) -> Any:
     """Compile once per step: a second run of the same target starts at once."""
 
-    def block(keys: Any, units: Any, start: Any, line: Any, moving: Any, n: int) -> Any:
-        def body(units: Any, iteration: Any) -> Any:
+    def block(keys: Any, units: Any, start: Any, n: Any, line: Any, moving: Any, rows: int) -> Any:
+        @partial(jax.jit, inline=True)  # so that it is traced once, for the shapes of its outputs and for the loop
+        def once(units: Any, iteration: Any) -> Any:
             now = jax.vmap(lambda key: jax.random.fold_in(key, iteration))(keys)
             return jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, line, moving)
 
-        return jax.lax.scan(body, units, start + jnp.arange(n))
+        def body(i: Any, carry: Any) -> Any:
+            units, outputs = carry
+            units, made = once(units, start + i)
+            return units, jax.tree.map(lambda row, rows: rows.at[i].set(row), made, outputs)
 
-    return jitted(block, static_argnums=5)
+        start = jnp.asarray(start, jnp.int64)  # as it is in the loop
+        room = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape), a.dtype), jax.eval_shape(once, units, start)[1])
+        return jax.lax.fori_loop(0, n, body, (units, room))
+
+    return jitted(block, static_argnums=6)
 
 
 def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[Any]) -> Pieces:
@@ -236,7 +286,7 @@ def _starting_points(target: Target, layout: Layout, starts: Sequence[Any], keys
     """Return the flat starting points of all chains: the user's, in turn, or drawn from the prior."""
     if starts:
         rows = np.stack([layout.flatten(position) for position in starts])
-        return jnp.asarray(rows[np.arange(len(keys)) % len(rows)])
+        return jax.device_put(rows[np.arange(len(keys)) % len(rows)])
     assert target.sample_base is not None
     return _draws_of_base(target.sample_base)(keys)
 
@@ -244,10 +294,10 @@ def _starting_points(target: Target, layout: Layout, starts: Sequence[Any], keys
 @lru_cache(maxsize=64)
 def _draws_of_base(draw: Any) -> Any:
     """Compile the draws once: engines are built, and started, several times in a run."""
-    return jitted(jax.vmap(lambda key: flat_vector(draw(key))))
+    return jitted(jax.vmap(lambda key: flat_vector(draw(key))), is_brief=True)
 
 
-@partial(jitted, static_argnums=0)
+@partial(jitted, static_argnums=0, is_brief=True)
 def _evaluate(density: Any, references: Any, x: Any) -> vector.Particle:
     return jax.vmap(partial(vector.at, partial(density, references)))(x)
 
@@ -285,20 +335,20 @@ def _model_pieces(model: Any) -> Pieces:
         recorded = model.record(state)
         return recorded if isinstance(recorded, dict) else {"x": recorded}
 
-    start = jax.jit(jax.vmap(model.initial))
+    start = jitted(jax.vmap(model.initial), is_brief=True)
     return Pieces(lambda keys, references: start(keys), move, terms, record, lambda values: values)
 
 
 def traces(target: Target, layout: Layout, position: Any) -> bool:
     """Whether JAX can trace the target's functions at a position, and draw from its base."""
     with jax.enable_x64(True):
-        example = jnp.asarray(layout.flatten(position))
+        example = np.asarray(layout.flatten(position))
         try:
             for function in (target.base, target.energy):
                 if function is not None:
                     jax.eval_shape(layout.on_flat(function), example)
             if target.sample_base is not None:
-                jax.eval_shape(target.sample_base, jax.random.key(0))
+                jax.eval_shape(target.sample_base, keys_of(0, STARTING_STREAM, 1)[0])
         except Exception:  # whatever JAX or the user's function says, it is not traceable
             return False
     return True

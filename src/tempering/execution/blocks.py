@@ -7,12 +7,14 @@ the bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
+from tempering.engines.stopping import AbandonedBlock, IsStopped, never
 from tempering.engines.streams import key_of, words_of
 from tempering.engines.trace import Engine, Places, Schedule, Trace
 from tempering.errors import FunctionError
@@ -96,9 +98,10 @@ class WholeEngine:
 class BlockEngine(WholeEngine):
     """Run block after block in this process; states are lists of the blocks' states."""
 
-    def __init__(self, engine: Engine, recipe: Recipe, n_units: int, size: int) -> None:
+    def __init__(self, engine: Engine, recipe: Recipe, n_units: int, size: int, is_stopped: IsStopped = never) -> None:
         super().__init__(engine, n_units, size)
         self._block = recipe.build(size)
+        self._is_stopped = is_stopped
 
     def start(self, path: Path) -> list[Any]:
         """Return the states of all blocks at their starting points."""
@@ -106,7 +109,12 @@ class BlockEngine(WholeEngine):
 
     def run(self, states: list[Any], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[Any], Trace]:
         """Advance all blocks by ``n`` iterations, one after the other."""
-        parts = [self._block.run(state, schedule, n, moving=moving) for state in states]
+        parts = []
+        for i, state in enumerate(states):
+            if self._is_stopped():
+                raise AbandonedBlock
+            with _counted_from(i * self._size * self.chains_per_ensemble):
+                parts.append(self._block.run(state, schedule, n, moving=moving))
         return [state for state, _ in parts], self._side_by_side([trace for _, trace in parts])
 
     def on_rung(self, states: list[Any], rung: Any, places: Places | None = None) -> list[Any]:
@@ -201,6 +209,17 @@ class SpreadEngine(BlockEngine):
     def from_parts(self, parts: Sequence[Any]) -> list[bytes]:
         """Return the states again."""
         return [pack(part) for part in parts]
+
+
+@contextmanager
+def _counted_from(first: int) -> Iterator[None]:
+    """Name the chain of the run in an error that names that of a block."""
+    try:
+        yield
+    except FunctionError as error:
+        if error.chain is not None:
+            error.chain += first
+        raise
 
 
 def rows_of_blocks(n: int, size: int, *, is_padded: bool) -> list[Any]:

@@ -21,7 +21,7 @@ from tempering.execution.interruption import Interruption, listening
 from tempering.execution.journal import Journal, JournalEngine
 from tempering.execution.keeping import AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
 from tempering.execution.operations import operations
-from tempering.execution.pace import BLOCK, Pace
+from tempering.execution.pace import BLOCK, LONGEST, Pace
 from tempering.execution.probes import check_probes
 from tempering.execution.recipe import Recipe
 from tempering.execution.sum_keeping import SumKeeper, is_of_sums, load_sums
@@ -56,7 +56,7 @@ class Context:
 
     def engine(self, recipe: Recipe, n_chains: int) -> JournalEngine:
         """Build the engine of a run: chains in blocks, answers from the journal as far as it goes."""
-        pace = Pace(recipe.engine == "vector", BLOCK if self.folder is None else self.folder.seconds)
+        pace = Pace(BLOCK if self.folder is None else self.folder.seconds, LONGEST[recipe.engine])
         engine = self._blocks(recipe, n_chains)
         return JournalEngine(engine, self.journal, self.interruption, self.how_to_go_on, pace)
 
@@ -77,7 +77,7 @@ class Context:
             return SpreadEngine(whole, recipe, n_chains, size, self.workers)
         if recipe.engine == "scalar" or size >= n_chains or not _on_processor():
             return WholeEngine(whole, n_chains, size)
-        return BlockEngine(whole, recipe, n_chains, size)
+        return BlockEngine(whole, recipe, n_chains, size, self.interruption.is_requested)
 
     def keeper(self, engine: Any, as_draws: AsDraws, n: int) -> Keeper:
         """Say where draws go: to the checkpoint, or into memory."""
@@ -102,8 +102,10 @@ class Context:
             return int(self.folder.identity["seed"])
         return rng
 
-    def identified(self, plan: Plan, **arguments: Any) -> TemperedDraws | TemperedSums | None:
-        """Refuse a checkpoint of another run; return the draws, or the sums, of one that is done."""
+    def identified(
+        self, plan: Plan, functions: Mapping[str, Any] | None = None, **arguments: Any
+    ) -> TemperedDraws | TemperedSums | None:
+        """Refuse a checkpoint of another run; return the draws, or the sums (of ``functions``), of one that is done."""
         if self.folder is None:
             return None
         self.folder.classes = classes_of(plan)
@@ -111,7 +113,7 @@ class Context:
         known = identity_of(plan, **arguments)
         self.folder.identify(known, "draws" if may_grow else None, lambda: contents(plan.target, plan.kernel), agree)
         if plan.layout is not None:
-            self.folder.values_at = partial(values_at, plan)
+            self.folder.values_at = partial(values_at, plan, quantities=functions)
             check_probes(self.folder, agree)
         if is_of_sums(self.folder.path):
             sums, is_whole = load_sums(self.folder.path)

@@ -10,7 +10,7 @@ from tempering.engines.trace import Schedule, Trace
 from tempering.execution.context import Context
 from tempering.execution.journal import JournalEngine
 from tempering.execution.keeping import Keeper
-from tempering.execution.pace import LONG_RUN, longest_block
+from tempering.execution.pace import longest_block
 from tempering.runs.draws import TemperedDraws
 
 See = Callable[[Trace], None]
@@ -18,17 +18,20 @@ See = Callable[[Trace], None]
 
 def draw_in_blocks(
     execution: Context, engine: JournalEngine, keeper: Keeper, states: Any, schedule: Schedule, n: int, *,
-    check: See, see: See, is_enough: Callable[[], bool] = lambda: False,
+    check: See, see: See, is_enough: Callable[[bool], bool] = lambda is_look: False,
+    next_look: Callable[[int], int] | None = None,
 ) -> tuple[TemperedDraws, Any]:  # fmt: skip
     """Keep ``n`` draws of every chain, or fewer if they are enough; return them and the states after them.
 
-    ``check`` refuses a block, ``see`` is told of one that is kept.
+    ``check`` refuses a block, ``see`` is told of one that is kept. A block ends at the ``next_look`` after so many
+    draws, at the latest; ``is_enough`` is told whether this one did.
     """
     if keeper.states is not None:
         states = keeper.states
-    pace, most = engine.pace, longest_block(n, is_vector=engine.pace.is_vector)
+    pace, most = engine.pace, longest_block(n)
     while keeper.n_done < n:
-        block = pace.next(n - keeper.n_done, most, is_long=n >= LONG_RUN)
+        look = n if next_look is None else next_look(keeper.n_done)
+        block = pace.next(min(n, look) - keeper.n_done, most)
         before = keeper.frozen(states)
         try:
             with keeper.keeping(states, before), pace.measuring(block):
@@ -42,7 +45,7 @@ def draw_in_blocks(
         if execution.interruption.requested and keeper.n_done < n:
             keeper.save(states)
             return execution.stopped(keeper, n), None
-        if keeper.n_done < n and is_enough():
+        if keeper.n_done < n and is_enough(keeper.n_done == look):
             keeper.save(states)
             return keeper.so_far(), states
     return keeper.finish(states), states

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from importlib.metadata import version
 from platform import python_version
 from typing import Any
@@ -14,6 +15,7 @@ from tempering.compiling.programs import jitted
 from tempering.execution.digest import digest
 from tempering.io.encoding import classes_around
 from tempering.randomness import stream
+from tempering.recorders.quantities import Summands
 from tempering.runs.plan import Plan
 from tempering.target import Target
 
@@ -79,14 +81,42 @@ def _log_densities(plan: Plan) -> str:
         return " ".join(_values(plan.target.energy, (plan.target.initial(rng) for rng in streams)))
 
 
-def values_at(plan: Plan, points: Iterable[Any]) -> list[str]:
-    """Return the values of the target's functions at flat positions, of as many as can be had in a second or two."""
+def values_at(plan: Plan, points: Iterable[Any], quantities: Mapping[str, Any] | None = None) -> list[str]:
+    """Return the values of the target's functions at flat positions, of as many as can be had in a second or two.
+
+    Those of ``quantities``, functions of positions with leading axes, come first.
+    """
+    if quantities:
+        points = np.asarray(points)
+        return _of_quantities(plan, points, quantities) + values_at(plan, points)
     layout = plan.layout
     assert layout is not None
     is_traced = plan.engine == "vector"  # operation by operation, JAX would compile more
     own = [f for f in (plan.target.base, plan.target.energy) if f is not None]
-    functions = [jitted(f, is_brief=True) if is_traced else f for f in own]
+    functions = [_brief(f) if is_traced else f for f in own]
     return _values(lambda point: [_value(f, point) for f in functions], map(layout.unflatten, points))
+
+
+@lru_cache(maxsize=16)
+def _brief(function: Any) -> Any:
+    """Compile once: a checkpoint is compared at its start and at stored draws."""
+    return jitted(function, is_brief=True)
+
+
+def _of_quantities(plan: Plan, points: Any, quantities: Mapping[str, Any]) -> list[str]:
+    """Return one number for each quantity at each position: its components, each with a weight of its own."""
+    layout, constrain = plan.layout, getattr(plan.target, "constrain", None)
+    assert layout is not None
+    found = []
+    for name, function in quantities.items():
+        summands = Summands(((name, function),), layout, constrain)
+        try:
+            value = summands.on_host(layout.named, points[None])[name].reshape(len(points), -1)
+        except Exception as error:  # it is checked elsewhere, and told there
+            found.append(type(error).__name__)
+        else:
+            found += [f"{number:.10g}" for number in value @ np.cos(np.arange(value.shape[1]))]
+    return found
 
 
 def agree(there: str, here: str) -> bool:

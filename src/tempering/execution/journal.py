@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tempering.engines.stopping import AbandonedBlock
-from tempering.engines.trace import LONG_BLOCK, Places, Schedule, Trace, joined
+from tempering.engines.trace import Places, Schedule, Trace, joined
 from tempering.errors import CheckpointError, DamageError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.checkpoint import TUNING, Folder
@@ -139,7 +139,7 @@ class JournalEngine:
     ) -> None:  # fmt: skip
         self.name, self.n_chains, self.chains_per_ensemble = engine.name, engine.n_chains, engine.chains_per_ensemble
         self.engine = engine
-        self.pace = Pace(is_vector=True) if pace is None else pace
+        self.pace = Pace() if pace is None else pace
         self._journal, self._interruption, self._where = journal, interruption, where
 
     def start(self, *arguments: Any) -> Any:
@@ -158,7 +158,7 @@ class JournalEngine:
                 trace, parts = self._journal.replay(f"{call} {left}")
                 states = PAST if parts is None else self.engine.from_parts(parts)
             else:
-                piece = min(left, self.pace.next(left, is_long=n % LONG_BLOCK == 0))
+                piece = self.pace.next(left)
                 states, trace = self._run_piece(states, schedule, piece, f"{call} {left}", moving=moving)
             traces.append(trace)
             left -= trace.rung.shape[1]

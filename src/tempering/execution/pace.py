@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tempering.engines.trace import LONG_BLOCK, QUANTUM
+from tempering.engines.trace import QUANTUM
 
 BLOCK = 1.0  # seconds, about: half of what a user should wait for an answer to Ctrl-C
 LEAST = 0.02  # seconds, where a checkpoint is to be written all the time
-LONGEST_SCALAR = 1 << 16  # iterations, where they take next to no time: some megabytes a chain
-LONG_RUN = 100_000  # iterations a chain, from which longer blocks pay for their compilation
+LONGEST = {"vector": 1 << 12, "scalar": 1 << 16}  # iterations, if they take next to no time: some megabytes a chain
+LONG_RUN = 100_000  # iterations a chain, of which a bar shows enough anyway
 REPORTS = 50  # blocks a run is cut into, at the least, for the bar
 
 
@@ -23,25 +23,24 @@ class Pace:
 
     Parameters
     ----------
-    is_vector : bool
-        The vector engine has one program for 32 iterations and one for 4096, which may round differently: which of
-        them runs must not depend on the clock. The scalar engine runs any number.
     seconds : float
         How long a block should take; less where a checkpoint is to be written more often.
+    longest : int
+        Iterations of a block at the most, however quick they are.
     """
 
-    def __init__(self, is_vector: bool, seconds: float = BLOCK) -> None:
-        self.is_vector = is_vector
+    def __init__(self, seconds: float = BLOCK, longest: int = LONGEST["scalar"]) -> None:
+        self.longest = longest
         self._target = min(max(seconds, LEAST), BLOCK)
         self._per_iteration = 0.0
-        self._last = QUANTUM if is_vector else 1
+        self._last = 1
 
-    def next(self, left: int, most: int | None = None, *, is_long: bool = False) -> int:
-        """Return the iterations of the next block, of so many that are left; vectors may make some more than that.
+    def next(self, left: int, most: int | None = None) -> int:
+        """Return the iterations of the next block, of so many that are left: one at first, then by the clock.
 
         Examples
         --------
-        >>> pace = Pace(is_vector=False)
+        >>> pace = Pace()
         >>> pace.next(100)
         1
         >>> pace.took(1, 0.001), pace.next(100)
@@ -49,13 +48,8 @@ class Pace:
         >>> pace.took(2, 8.0), pace.next(100)
         (None, 1)
         """
-        quantum = (LONG_BLOCK if is_long else QUANTUM) if self.is_vector else 1
         wanted = self._last if self._per_iteration == 0 else min(2 * self._last, self._target / self._per_iteration)
-        whole = -(-left // quantum) * quantum
-        n = max(quantum, int(min(whole, wanted if most is None else min(wanted, most))) // quantum * quantum)
-        if self.is_vector and not is_long and n % LONG_BLOCK == 0:
-            n -= QUANTUM  # or the other program would run it
-        return n
+        return max(1, int(min(left, wanted, self.longest if most is None else min(most, self.longest))))
 
     def took(self, n: int, seconds: float) -> None:
         """Take note of how long a block took."""
@@ -69,8 +63,6 @@ class Pace:
         self.took(n, time.monotonic() - started)
 
 
-def longest_block(n: int, *, is_vector: bool) -> int:
+def longest_block(n: int) -> int | None:
     """Return how long a block of a run of ``n`` draws may be: short runs are cut for the bar."""
-    if n >= LONG_RUN:
-        return LONG_BLOCK if is_vector else LONGEST_SCALAR
-    return QUANTUM * max(1, n // (REPORTS * QUANTUM))
+    return None if n >= LONG_RUN else QUANTUM * max(1, n // (REPORTS * QUANTUM))

@@ -1,4 +1,4 @@
-"""A few dozen stored draws with the values of the target there: another target shows in them, whatever hides it.
+"""A few dozen stored draws with the values of the target and the quantities there: others show, whatever hides them.
 
 Points near the start, which every checkpoint is compared at, may be far from where two targets differ.
 """
@@ -35,7 +35,7 @@ def write_probes(folder: Folder, trace: Trace) -> None:
 
 
 def check_probes(folder: Folder, agree: Callable[[str, str], bool]) -> None:
-    """Refuse a target that has other values at draws that were stored."""
+    """Refuse a target, or quantities, with other values at draws that were stored."""
     if folder.values_at is None or not (folder.path / PROBES).is_file():
         return
     try:
@@ -47,6 +47,6 @@ def check_probes(folder: Folder, agree: Callable[[str, str], bool]) -> None:
     for there, here in zip(header["values"], folder.values_at(points), strict=False):
         if not agree(there, here):
             raise CheckpointError(
-                f"The checkpoint {folder.path} belongs to another run: the log density at a stored draw is {there} "
-                f"there and {here} here. Repeat the call it was made by, or choose another name."
+                f"The checkpoint {folder.path} belongs to another run: the log density, or a quantity, is {there} "
+                f"at one of its draws there and {here} here. Repeat the call it was made by, or choose another name."
             )

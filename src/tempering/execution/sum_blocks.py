@@ -14,8 +14,10 @@ from uuid import uuid4
 
 import numpy as np
 
-from tempering.engines.scalar import COMPILED
+from tempering.engines.scalar import COMPILED, ScalarEngine
+from tempering.engines.stopping import AbandonedBlock, IsStopped, never
 from tempering.engines.trace import Schedule, Trace
+from tempering.errors import FunctionError
 from tempering.estimators.running.rungs import Quantities
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, Unknown, built, follow_the_parent
@@ -23,7 +25,7 @@ from tempering.execution.workers import Workers
 from tempering.io.encoding import LENGTH, Classes, decode, encode
 from tempering.learning.rounds import check_spread
 from tempering.recorders.quantities import Summands
-from tempering.recorders.sum_runs import Course, Part, Task, advance
+from tempering.recorders.sum_runs import Course, Part, Task, advance, closed
 from tempering.target.layout import Layout
 
 QUICK = 1  # zlib's: tables are mostly zeros, and shrink to a tenth at once
@@ -67,20 +69,47 @@ def _no_check(trace: Trace) -> None:
 class SumBlocks:
     """Go on with all parts of a run; they are held as bytes, a fraction of their size, from turn to turn."""
 
-    def __init__(self, recipe: SumRecipe, sizes: Sequence[int], workers: Workers | None) -> None:
+    def __init__(
+        self, recipe: SumRecipe, sizes: Sequence[int], workers: Workers | None, is_stopped: IsStopped = never
+    ) -> None:
+        self._is_stopped = is_stopped
         is_sent = workers is not None and not workers.share_memory
         self._recipe = Packed.of(recipe) if is_sent else Packed(uuid4().hex, recipe)
         self._sizes, self._workers = tuple(sizes), workers
+        self._per_unit = recipe.recipe.n_rungs if recipe.recipe.method == "parallel" else 1
         is_compiled = workers is None and built(self._recipe, self._sizes[0]).engine.name == COMPILED
         self._threads = ThreadPoolExecutor(os.cpu_count()) if is_compiled and len(self._sizes) > 1 else None
 
-    def advance(self, parts: Sequence[Any], n_stretches: int) -> list[Any]:
-        """Go on with every part by so many stretches."""
-        blocks = [(size, part, n_stretches) for size, part in zip(self._sizes, parts, strict=True)]
+    def advance(self, parts: Sequence[Any], n: int) -> tuple[list[Any], int]:
+        """Go on with every part by so many iterations; return the parts, and how many they have made."""
+        blocks = [(size, part, n) for size, part in zip(self._sizes, parts, strict=True)]
         if self._workers is not None:
-            return self._workers.run_recipe(advance_squeezed, self._recipe, blocks)
-        run_all = map if self._threads is None else self._threads.map
-        return list(run_all(lambda block: advance_squeezed(self._recipe, *block), blocks))
+            self._workers.is_stopped = self._is_stopped
+            try:
+                done = self._workers.run_recipe(advance_squeezed, self._recipe, blocks, may_abandon=True)
+            except FunctionError as error:
+                raise self._in_run(error, error.block) from error.__cause__
+        else:
+            run_all = map if self._threads is None else self._threads.map
+            done = list(run_all(self._advance_one, range(len(blocks)), blocks))
+        return [part for part, _ in done], done[0][1]
+
+    def _advance_one(self, i: int, block: tuple[int, Any, int]) -> Any:
+        if self._is_stopped():
+            raise AbandonedBlock
+        engine = built(self._recipe, block[0]).engine
+        if isinstance(engine, ScalarEngine):
+            engine.is_stopped = self._is_stopped
+        try:
+            return advance_squeezed(self._recipe, *block)
+        except FunctionError as error:
+            raise self._in_run(error, i) from error.__cause__
+
+    def _in_run(self, error: FunctionError, i: int) -> FunctionError:
+        """Name the chain of the run in an error that names that of a part."""
+        if error.chain is not None:
+            error.chain += sum(self._sizes[:i]) * self._per_unit
+        return error
 
     def taken(self, parts: Sequence[Part]) -> list[Any]:
         """Return parts as they are held here."""
@@ -89,6 +118,11 @@ class SumBlocks:
     def each(self, parts: Sequence[Any]) -> Iterator[Part]:
         """Return parts one by one."""
         return map(released, parts)
+
+    def closed(self, parts: Sequence[Any]) -> Iterator[Part]:
+        """Return parts one by one, with what they have of a stretch that has not come to its end."""
+        for size, part in zip(self._sizes, self.each(parts), strict=True):
+            yield part if part.open is None else closed(built(self._recipe, size), part)
 
     def from_kept(self, parts: Sequence[Part]) -> list[Any]:
         """Return parts as they are held here, from those of a checkpoint."""
@@ -101,9 +135,14 @@ class WholeSums(SumBlocks):
     def __init__(self, recipe: SumRecipe, engine: Any) -> None:
         self._engine, self._task = engine, recipe.task(engine)
 
-    def advance(self, parts: Sequence[Part], n_stretches: int) -> list[Part]:
-        """Go on by so many stretches."""
-        return [advance(self._task, part, n_stretches) for part in parts]
+    def advance(self, parts: Sequence[Part], n: int) -> tuple[list[Part], int]:
+        """Go on by so many iterations; return the part, and how many it has made."""
+        done = [advance(self._task, part, n) for part in parts]
+        return done, done[0].n_done
+
+    def closed(self, parts: Sequence[Part]) -> Iterator[Part]:
+        """Return the part, with what it has of a stretch that has not come to its end."""
+        return (closed(self._task, part) for part in parts)
 
     def taken(self, parts: Sequence[Part]) -> list[Part]:
         """Return the part."""
@@ -118,11 +157,14 @@ class WholeSums(SumBlocks):
         return [replace(part, states=self._engine.placed(part.states)) for part in parts]
 
 
-def advance_squeezed(recipe: Packed, n_units: int, part: bytes, n_stretches: int) -> bytes | Unknown:
+def advance_squeezed(recipe: Packed, n_units: int, part: bytes, n: int) -> tuple[bytes, int] | Unknown:
     """Go on with a part that has been sent here, and send it back; this is what workers run."""
     follow_the_parent()
     task = built(recipe, n_units)
-    return Unknown() if task is None else squeezed(advance(task, released(part), n_stretches))
+    if task is None:
+        return Unknown()
+    after = advance(task, released(part), n)
+    return squeezed(after), after.n_done
 
 
 def squeezed(part: Part) -> bytes:

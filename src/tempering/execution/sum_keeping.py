@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,14 @@ class Standing:
     parts: Sequence[Any]  # as the blocks hold them
     n_done: int  # iterations of each chain
 
-    def advanced(self, n_stretches: int) -> Standing:
-        """Go on by so many stretches, or to the end."""
-        course = self.begun.course
-        parts = self.blocks.advance(self.parts, n_stretches)
-        return replace(self, parts=parts, n_done=min(course.n, self.n_done + n_stretches * course.length))
+    def advanced(self, n_stretches: float) -> Standing:
+        """Go on by so many stretches, to the end of the last, or by a fraction of one."""
+        length = self.begun.course.length
+        ahead = max(1, int(n_stretches * length))
+        if n_stretches >= 1:
+            ahead -= (self.n_done + ahead) % length
+        parts, n_done = self.blocks.advance(self.parts, ahead)
+        return replace(self, parts=parts, n_done=n_done)
 
 
 class SumKeeper:
@@ -85,7 +89,7 @@ class SumKeeper:
     def result(self, at: Standing) -> TemperedSums:
         """Put all parts together."""
         seconds = time.perf_counter() - self._started if self._folder is None else self._folder.seconds_spent
-        return together(at.blocks.each(at.parts), self._about, seconds)
+        return together(at.blocks.closed(at.parts), self._about, seconds)
 
     @contextmanager
     def keeping(self, before: Standing) -> Iterator[None]:
@@ -132,7 +136,10 @@ def load_sums(path: Path) -> tuple[TemperedSums | None, bool]:
     if header is None:
         return None, False
     about, _, parts = _decoded(path, sections, None)
-    return together(parts, about, header["seconds"]), bool(header["is_whole"])
+    first = next(parts)
+    if first.rungs is None:  # in the middle of its first stretch
+        return None, False
+    return together(chain([first], parts), about, header["seconds"]), bool(header["is_whole"])
 
 
 def _decoded(path: Path, sections: Sequence[bytes], classes: Classes | None) -> tuple[Any, Begun, Iterator[Part]]:

@@ -1,22 +1,22 @@
 """Long runs in running sums: stretch after stretch, on either engine, with no draw kept.
 
-A run is cut into parts, blocks of chains that are summed by themselves. A part after any number of stretches is a
-function of the part alone, so that it does not matter who goes on with it, where, or how far at a time.
+A run is cut into parts, blocks of chains that are summed by themselves. A part after any number of iterations is a
+function of the part alone, so that it does not matter who goes on with it, where, or how far at a time; a stretch that
+takes long is left in the middle and taken up again there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.compiling.programs import jitted
-from tempering.engines.trace import LONG_BLOCK, QUANTUM, Schedule, Trace, shortened
+from tempering.engines.trace import QUANTUM, Schedule, Trace, joined
 from tempering.estimators.running.bins import EnergyBins, tilts_of
 from tempering.estimators.running.regrid import regridded
 from tempering.estimators.running.rungs import Quantities, RunningRungs, Totals
@@ -24,7 +24,7 @@ from tempering.recorders.index_sums import IndexSums, sums_of_trace
 
 PILOT = 4 * QUANTUM  # iterations, run before the rest and again with it: where energies and quantities lie
 DRAWS_AT_ONCE = 1 << 18  # of a trace, on the scalar engine
-LONGEST = {True: 1 << 16, False: LONG_BLOCK}  # iterations of a stretch on the scalar engine, compiled or not
+LONGEST = {True: 1 << 16, False: 1 << 12}  # iterations of a stretch on the scalar engine, compiled or not
 BLOCKS = 128  # at least, over the chains there are, for standard errors
 COLD_ENOUGH = 0.5  # k from which draws say what units the quantities need
 
@@ -56,19 +56,35 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
+class Open:
+    """A stretch in the middle: where it began, and what came since."""
+
+    states: Any  # at its beginning; on the scalar engine, where states are changed in place, their rungs alone
+    ends: Any
+    so_far: Any  # running sums on a device, a trace elsewhere
+    n: int  # iterations
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
-    """A block of chains between two stretches: where it is, and its sums so far."""
+    """A block of chains between two calls: where it is, and its sums so far."""
 
     states: Any
     ends: Any  # which end of the ladder each chain has seen last
     bins: EnergyBins
     rungs: RunningRungs | None = None
     index: IndexSums | None = None
+    open: Open | None = None
+
+    @property
+    def n_summed(self) -> int:
+        """Iterations of each chain in whole stretches."""
+        return 0 if self.index is None else self.index.n_iterations
 
     @property
     def n_done(self) -> int:
-        """Iterations of each chain that have been summed."""
-        return 0 if self.index is None else self.index.n_iterations
+        """Iterations of each chain that have been made."""
+        return self.n_summed + (0 if self.open is None else self.open.n)
 
 
 def units_seen(trace: Trace, values: dict[str, NDArray[np.float64]], k: Any) -> tuple[EnergyBins, Quantities]:
@@ -91,85 +107,159 @@ def first_part(states: Any, bins: EnergyBins) -> Part:
     return Part(states, np.zeros(states.unit.rung.shape, np.int8), bins)
 
 
-def advance(task: Task, part: Part, n_stretches: int) -> Part:
-    """Go on by so many stretches, or to the end. States of the scalar engine are changed in place."""
+def advance(task: Task, part: Part, n: int) -> Part:
+    """Go on by so many iterations, or to the end; on a device they may be a few more.
+
+    States of the scalar engine are changed in place.
+    """
     stretches = _on_device if task.on_device is not None else _on_host
-    for after, rungs, index in stretches(task, part, n_stretches):
-        before, bins = part.rungs, rungs.bins
-        if before is not None and before.bins != bins:  # energies rose above all that was known
-            before = regridded(before, bins, task.quantities)
-        sums = rungs if before is None else before.followed_by(rungs, task.course.n_times)
-        counted = index if part.index is None else part.index.added(index)
-        part = Part(after.states, after.ends, bins, sums, counted)
+    for after, sums in stretches(task, part, min(part.n_done + n, task.course.n)):
+        part = _after_stretch(task, part, after, *sums) if sums else replace(after, rungs=part.rungs, index=part.index)
     return part
 
 
-Stretch = tuple[Part, RunningRungs, IndexSums]  # where chains are after it, and its own sums
+def closed(task: Task, part: Part) -> Part:
+    """Return a part as if the stretch that it is in the middle of ended here: what a stopped run returns."""
+    if part.open is None:
+        return part
+    if task.on_device is None:
+        return _after_stretch(task, part, part, *_summed(task, part.open, part.bins)[0])
+    *_, sums = _Device(task, part).launch(part, part.n_done)
+    return _after_stretch(task, part, part, *_of_stretch(task, part.bins, sums, part.open.n))
 
 
-def _on_host(task: Task, part: Part, n_stretches: int) -> Iterator[Stretch]:
+def _after_stretch(task: Task, part: Part, after: Part, rungs: RunningRungs, index: IndexSums) -> Part:
+    before, bins = part.rungs, rungs.bins
+    if before is not None and before.bins != bins:  # energies rose above all that was known
+        before = regridded(before, bins, task.quantities)
+    sums = rungs if before is None else before.followed_by(rungs, task.course.n_times)
+    counted = index if part.index is None else part.index.added(index)
+    return Part(after.states, after.ends, bins, sums, counted)
+
+
+Sums = tuple[RunningRungs, IndexSums]
+Stretch = tuple[Part, Sums | None]  # where chains are after it, and its own sums if it has come to its end
+
+
+def _on_host(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
     """Sum up traces."""
-    engine, ladder, course = task.engine, task.schedule.ladder, task.course
-    states, ends = part.states, part.ends
-    for done in islice(range(part.n_done, course.n, course.length), n_stretches):
-        before = np.concatenate([np.atleast_1d(state.rung) for state in states]).astype(np.int64)
-        kept = min(course.length, course.n - done)
-        states, trace = engine.run(states, task.schedule, -(-kept // QUANTUM) * QUANTUM)
+    course = task.course
+    states, ends, opened, summed = part.states, part.ends, part.open, part.n_summed
+    while summed + (0 if opened is None else opened.n) < goal:
+        if opened is None:
+            rungs = np.concatenate([np.atleast_1d(state.rung) for state in states]).astype(np.int64)
+            opened = Open(rungs, ends, None, 0)
+        length = min(course.length, course.n - summed)
+        states, trace = task.engine.run(states, task.schedule, min(length, goal - summed) - opened.n)
         task.check(trace)
-        short = shortened(trace, kept)
-        rungs = RunningRungs.from_draws(
-            short.terms[..., 0], short.rung, task.values(short), ladder.inverse_temperatures, bins=part.bins,
-            quantities=task.quantities, chains_per_ensemble=engine.chains_per_ensemble, n_parts=course.n_parts,
-        )  # fmt: skip
-        index, ends = sums_of_trace(short, before, ends, len(ladder))
-        yield Part(states, ends, part.bins), rungs, index
+        trace = trace if opened.so_far is None else joined([opened.so_far, trace])
+        opened = replace(opened, so_far=trace, n=trace.rung.shape[1])
+        if opened.n < length:
+            yield Part(states, ends, part.bins, open=opened), None
+            return
+        sums, ends = _summed(task, opened, part.bins)
+        yield Part(states, ends, part.bins), sums
+        summed, opened = summed + length, None
 
 
-def _on_device(task: Task, part: Part, n_stretches: int) -> Iterator[Stretch]:
+def _summed(task: Task, opened: Open, bins: EnergyBins) -> tuple[Sums, Any]:
+    """Return the sums of a trace, and which end each chain has seen last."""
+    trace, ladder = opened.so_far, task.schedule.ladder
+    rungs = RunningRungs.from_draws(
+        trace.terms[..., 0], trace.rung, task.values(trace), ladder.inverse_temperatures, bins=bins,
+        quantities=task.quantities, chains_per_ensemble=task.engine.chains_per_ensemble, n_parts=task.course.n_parts,
+    )  # fmt: skip
+    index, ends = sums_of_trace(trace, opened.states, opened.ends, len(ladder))
+    return (rungs, index), ends
+
+
+def _on_device(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
     """Sum on the device; while one stretch is being added here, the next runs there."""
     import jax
 
-    from tempering.engines.vector import States
     from tempering.recorders import summing
 
-    engine, schedule, quantities, course = task.engine, task.schedule, task.quantities, task.course
-    k = schedule.ladder.inverse_temperatures
-    shape = summing.block_shape(
-        engine.n_units, k.size, quantities.size, max(1, len(schedule.settings)), engine.n_chains, course.length,
-        course.sum_every, course.n_parts,
-    )  # fmt: skip
-    block = summing.build_sums_block(engine.step, task.on_device)
-    states, ends, bins = part.states, part.ends, part.bins
-    stop = states.iteration + course.n - part.n_done
-    last = min(stop, states.iteration + n_stretches * course.length)
-    with jax.enable_x64(True):
-        path, tilts = engine.line(schedule), tilts_of(k)
-
-    def launch(states: Any, ends: Any, bins: EnergyBins) -> Any:
-        kept_in = summing.Units(bins.centre, bins.scale, quantities.centre, quantities.scale)
-        with jax.enable_x64(True):
-            unit, ends, sums = block(
-                states.keys, states.unit, ends, states.iteration, stop, path, kept_in, tilts, shape
+    device, course = _Device(task, part), task.course
+    summed, bins = part.n_summed, part.bins
+    try:
+        pending = device.launch(part, goal) if part.n_done < goal else None
+        while pending is not None:
+            after, sums = pending
+            assert after.open is not None
+            n = after.open.n
+            is_whole, then = n == min(course.length, course.n - summed), summed + n
+            further = (
+                device.launch(Part(after.states, after.ends, bins), goal, then) if is_whole and then < goal else None
             )
-        return States(states.keys, unit, states.iteration + course.length), ends, sums
+            found = summing.to_host(sums)
+            if not is_whole:
+                yield after, None
+                return
+            if found.joint[:, -1, 0].any():
+                bins = _raised(task.engine, after.open, device.line, bins)
+                part = Part(after.open.states, after.open.ends, bins)
+                pending = device.launch(part, goal, summed)
+                continue
+            task.check(_last_draws(task.engine, after.states))
+            part = Part(after.states, after.ends, bins)
+            yield part, _of_stretch(task, bins, found, n)
+            summed, pending = then, further
+    except jax.errors.JaxRuntimeError:
+        begun = part.open or part
+        task.engine.run(begun.states, task.schedule, 2 * course.length)  # this says in which chain it was, and where
+        raise
 
-    pending = launch(states, ends, bins) if states.iteration < last else None
-    while pending is not None:
-        after, new_ends, sums = pending
-        further = launch(after, new_ends, bins) if after.iteration < last else None
-        found = summing.to_host(sums)
-        if found.joint[:, -1, 0].any():
-            with jax.enable_x64(True):
-                bins = _raised(engine, states, path, bins, course.length)
-            pending = launch(states, ends, bins)
-            continue
-        task.check(_last_draws(engine, after))
-        counted = min(course.length, stop - states.iteration)
-        totals = Totals(found.joint, found.pooled, found.squares, found.sketch)
-        rungs = RunningRungs.of_stretch(k, bins, quantities, totals, found.batch, counted)
-        index = IndexSums(found.exchanges, found.moves, int(found.n_round_trips), counted)
-        yield Part(after, new_ends, bins), rungs, index
-        states, ends, pending = after, new_ends, further
+
+class _Device:
+    """Launches what is left of a stretch, or as much of it as is wanted."""
+
+    def __init__(self, task: Task, part: Part) -> None:
+        import jax
+
+        from tempering.recorders import summing
+
+        engine, schedule, course = task.engine, task.schedule, task.course
+        k = schedule.ladder.inverse_temperatures
+        self._shape = summing.block_shape(
+            engine.n_units, k.size, task.quantities.size, max(1, len(schedule.settings)), engine.n_chains, 0,
+            course.sum_every, course.n_parts,
+        )  # fmt: skip
+        self._block = summing.build_sums_block(engine.step, task.on_device)
+        self._course, self._quantities = course, task.quantities
+        self._stop = part.states.iteration + course.n - part.n_done
+        with jax.enable_x64(True):
+            self.line, self._tilts = engine.line(schedule), tilts_of(k)
+
+    def launch(self, part: Part, goal: int, summed: int | None = None) -> tuple[Part, Any]:
+        """Return the part after it, in the middle of the stretch or at its end, and the sums of the stretch so far."""
+        import jax
+
+        from tempering.engines.vector import States
+        from tempering.recorders import summing
+
+        summed, states = part.n_summed if summed is None else summed, part.states
+        begun = part.open or Open(states, part.ends, summing.nothing_yet(self._shape, part.ends), 0)
+        length = min(self._course.length, self._course.n - summed)
+        n_times = -(-(min(length, goal - summed) - begun.n) // self._shape.every)
+        units = summing.Units(part.bins.centre, part.bins.scale, self._quantities.centre, self._quantities.scale)
+        span = (states.iteration, n_times, self._stop)
+        with jax.enable_x64(True):
+            unit, ends, so_far, sums = self._block(
+                states.keys, states.unit, part.ends, span, self.line, units, self._tilts, begun.so_far, self._shape
+            )
+        made = n_times * self._shape.every
+        opened = Open(begun.states, begun.ends, so_far, min(length, begun.n + made))
+        return Part(States(states.keys, unit, states.iteration + made), ends, part.bins, open=opened), sums
+
+
+def _of_stretch(task: Task, bins: EnergyBins, sums: Any, n: int) -> Sums:
+    """Return the sums of a stretch of ``n`` iterations as they are added to a part's."""
+    from tempering.recorders import summing
+
+    found, k = summing.to_host(sums), task.schedule.ladder.inverse_temperatures
+    totals = Totals(found.joint, found.pooled, found.squares, found.sketch)
+    rungs = RunningRungs.of_stretch(k, bins, task.quantities, totals, found.batch, n)
+    return rungs, IndexSums(found.exchanges, found.moves, int(found.n_round_trips), n)
 
 
 def _last_draws(engine: Any, states: Any) -> Trace:
@@ -182,23 +272,29 @@ def _last_draws(engine: Any, states: Any) -> Trace:
     return Trace(np.asarray(position).reshape(engine.n_chains, 1, -1), None, rung, None, None)  # type: ignore[arg-type]
 
 
-def _raised(engine: Any, states: Any, path: Any, bins: EnergyBins, n: int) -> EnergyBins:
-    """Return bins around the highest energy of a block that left the old ones; refuse one that is not a number."""
+def _raised(engine: Any, opened: Open, line: Any, bins: EnergyBins) -> EnergyBins:
+    """Return bins around the highest energy of a stretch that left the old ones; refuse one that is not a number."""
+    highest = float(np.max(np.asarray(opened.so_far.highest)))  # NaN if any is
+    if not highest < np.inf:
+        _tell_where_not_finite(engine, opened, line)
+    return EnergyBins.around(np.array([highest, highest - 2 * bins.scale]))
+
+
+def _tell_where_not_finite(engine: Any, opened: Open, line: Any) -> None:
+    """Run a stretch again to see where the energy of a model is infinite, or no number."""
+    import jax
+
     from tempering.engines.scalar_pieces import raise_not_finite
 
-    highest, where = _probe(engine.step)(states.keys, states.unit, states.iteration, path, n)
+    states = opened.states
+    with jax.enable_x64(True):
+        highest, where = _probe(engine.step)(states.keys, states.unit, states.iteration, line, opened.n)
     flat = np.ravel(np.asarray(highest))
     worst = int(np.argmax(np.where(np.isnan(flat), np.inf, flat)))
-    if not flat[worst] < np.inf:
-        import jax
-
-        lead = np.shape(highest)
-        raise_not_finite(
-            engine.pieces.positions(
-                jax.tree.map(lambda a: np.asarray(a).reshape((-1, *a.shape[len(lead) :]))[worst], where)
-            )
-        )
-    return EnergyBins.around(np.array([flat[worst], flat[worst] - 2 * bins.scale]))
+    lead = len(np.shape(highest))
+    raise_not_finite(
+        engine.pieces.positions(jax.tree.map(lambda a: np.asarray(a).reshape((-1, *a.shape[lead:]))[worst], where))
+    )
 
 
 @lru_cache(maxsize=8)

@@ -39,7 +39,7 @@ SKETCH_CELLS = 1 << 24
 
 
 class Shape(NamedTuple):
-    """What a block is compiled for."""
+    """What a block is compiled for, but for its length, which is an argument."""
 
     n_iterations: int
     n_groups: int
@@ -94,6 +94,15 @@ class BlockSums(NamedTuple):
     exchanges: Any
     moves: Any
     n_round_trips: Any
+
+
+class Running(NamedTuple):
+    """Sums of a block that is not yet at its end, as they are added to."""
+
+    table: Any
+    rates: Any
+    trips: Any
+    highest: Any  # energy of each chain
 
 
 class _Drawn(NamedTuple):
@@ -167,15 +176,27 @@ def _odd_multiple(of: int, least: int) -> int:
 
 @lru_cache(maxsize=32)
 def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
-    """Compile ``block(keys, units, ends, start, stop, path, kept_in, tilts, shape) -> (units, ends, BlockSums)``.
+    """Compile ``block(keys, units, ends, span, path, kept_in, tilts, so_far, shape)``.
 
-    ``ends`` are which end of the ladder each chain has seen last; iterations from ``stop`` on are not counted. Round
-    trips are those of all iterations, whichever of them are summed.
+    It returns units, ends, `Running` and `BlockSums`.
+
+    ``ends`` are which end of the ladder each chain has seen last. A ``span`` is the iteration it starts with, how many
+    times ``shape.every`` iterations are run, and the iteration from which on none is counted. Round trips are those of
+    all iterations, whichever of them are summed.
     """
 
     def block(
-        keys: Any, units: Any, ends: Any, start: Any, stop: Any, path: Any, kept_in: Units, tilts: Any, shape: Shape
+        keys: Any,
+        units: Any,
+        ends: Any,
+        span: Any,
+        path: Any,
+        kept_in: Units,
+        tilts: Any,
+        so_far: Running,
+        shape: Shape,
     ) -> Any:
+        start, n_times, stop = span
         places = places_of(jnp, kept_in.bins)
         per_scale = 1.0 / jnp.asarray(kept_in.scale)
         dtype = jnp.float32 if shape.is_single else jnp.float64
@@ -184,11 +205,12 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
             return part.reshape((shape.n_groups, -1, *part.shape[ends.ndim :]))
 
         def advanced(carry: Any, iteration: Any) -> Any:
-            units, ends, trips = carry
+            units, ends, trips, highest = carry
             now = jax.vmap(lambda key: jax.random.fold_in(key, iteration))(keys)
             units, outputs = jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, path, True)
             ends, arrived = _ends(ends, units.rung, shape.n_rungs)
-            return (units, ends, trips + jnp.where(iteration < stop, arrived, 0)), outputs
+            trips = trips + jnp.where(iteration < stop, arrived, 0)
+            return (units, ends, trips, jnp.maximum(highest, outputs[1][..., 0])), outputs
 
         def one(carry: Any, iteration: Any) -> Any:
             chains, table = carry
@@ -212,20 +234,32 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
             chains, _ = jax.lax.scan(lambda c, i: (advanced(c, i)[0], None), chains, iterations[:-1], unroll=unroll)
             return one((chains, table), iterations[-1])
 
-        def some(carry: Any, iterations: Any) -> Any:
+        def some(i: Any, carry: Any) -> Any:
             inner, rates = carry
+            iterations = start + i * shape.every + jnp.arange(shape.every).reshape(-1, shape.sum_every)
             unroll = -(-shape.unrolled // shape.sum_every)
             inner, _ = jax.lax.scan(lambda c, i: (stretch(c, i)[0], None), inner, iterations[:-1], unroll=unroll)
             inner, (drawn, watched) = stretch(inner, iterations[-1])
-            return (inner, _add_rates(rates, drawn, watched, iterations[-1, -1] < stop, shape)), None
+            return inner, _add_rates(rates, drawn, watched, iterations[-1, -1] < stop, shape)
 
-        iterations = start + jnp.arange(shape.n_iterations).reshape(-1, shape.every // shape.sum_every, shape.sum_every)
-        chains = (units, ends, jnp.zeros(ends.shape, jnp.int32))
-        first = ((chains, jnp.zeros(shape.table, dtype)), _no_rates(shape))
-        (((units, ends, trips), table), rates), _ = jax.lax.scan(some, first, iterations)
-        return units, ends, _reduced(table, rates, trips, kept_in.bins, tilts, shape)
+        first = (((units, ends, so_far.trips, so_far.highest), so_far.table), so_far.rates)
+        ((units, ends, trips, highest), table), rates = jax.lax.fori_loop(0, n_times, some, first)
+        sums = _reduced(table, rates, trips, kept_in.bins, tilts, shape)
+        return units, ends, Running(table, rates, trips, highest), sums
 
     return jitted(block, static_argnums=8, level=None)
+
+
+def nothing_yet(shape: Shape, ends: Any) -> Running:
+    """Return the sums at the start of a block."""
+    with jax.enable_x64(True):
+        return _nothing_yet(shape, np.shape(ends))  # type: ignore[no-any-return]
+
+
+@partial(jitted, static_argnums=(0, 1), is_brief=True)
+def _nothing_yet(shape: Shape, chains: tuple[int, ...]) -> Running:
+    table = jnp.zeros(shape.table, jnp.float32 if shape.is_single else jnp.float64)
+    return Running(table, _no_rates(shape), jnp.zeros(chains, jnp.int32), jnp.full(chains, -jnp.inf))
 
 
 def _add_columns(table: Any, drawn: _Drawn, counted: Any, shape: Shape) -> Any:

@@ -31,7 +31,7 @@ from tempering.runs.preparing import info_of, prepare
 from tempering.runs.starts import side_by_side
 from tempering.runs.sum_sampling import sample_sums
 from tempering.runs.sums import TemperedSums
-from tempering.runs.until import FIRST_LOOK, GROWTH, Until
+from tempering.runs.until import Until, next_look
 
 Kept = Literal["draws", "rounds"]
 
@@ -146,7 +146,10 @@ def sample(
         if wanted is not None and plan.method == "simulated":
             plan = replace(plan, starts=side_by_side(plan.starts, plan.n_chains))
         identity = {} if wanted is None else wanted.identity
-        done = context.identified(plan, draws=draws, tune=tuning.iterations, path=path, **tuning.learnt, **identity)
+        functions = None if wanted is None else wanted.functions
+        done = context.identified(
+            plan, functions, draws=draws, tune=tuning.iterations, path=path, **tuning.learnt, **identity
+        )
         if done is not None:
             return done
         with progress_bars.bar(tuning.iterations + draws, show=progress) as report:
@@ -180,7 +183,6 @@ def draw(
     schedule, started = tuned.schedule, time.perf_counter()
     watch = progress_bars.Watch(report, engine.name, schedule.path, engine.n_chains)
     report(min(keeper.n_done, n), "")
-    next_look = FIRST_LOOK
 
     def check(trace: Trace) -> None:
         if is_powered:
@@ -190,26 +192,28 @@ def draw(
         report(trace.rung.shape[1] - max(0, keeper.n_done - n), "")
         watch.see(trace.rung, trace.terms)
 
-    def is_enough() -> bool:
-        nonlocal next_look
-        if until is None or keeper.n_done < next_look:
+    def is_enough(is_look: bool) -> bool:
+        if until is None:
             return False
-        next_look = int(GROWTH * keeper.n_done)
-        return until.is_reached(keeper.so_far, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return until.is_late(seconds) or (is_look and until.is_reached(keeper.so_far, seconds))
 
     run, states = draw_in_blocks(
-        context, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough
-    )
+        context, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough,
+        next_look=None if until is None else next_look,
+    )  # fmt: skip
     if states is None:  # stopped on the way
         return run
     run = _counted(run, engine, states)
-    if not isinstance(keeper, KeptInMemory) or context.workers is not None:
+    if not isinstance(keeper, KeptInMemory):
         return run
     return replace(run, go_on=partial(_go_on, engine, keeper, replace(tuned, states=states), is_powered))
 
 
 def _go_on(engine: Any, keeper: KeptInMemory, tuned: Tuned, is_powered: bool, n: int) -> TemperedDraws:
-    """Go on with a run in memory from the states that it ended with."""
+    """Go on with a run in memory from copies of the states that it ended with, on the workers it had."""
+    blocks = engine.engine
+    tuned = replace(tuned, states=blocks.unpacked(blocks.packed(tuned.states)))
     with carrying_out(None, None) as context:
         return draw(context, engine, keeper.longer(n), tuned, n, lambda done, line: None, is_powered=is_powered)
 

@@ -1,7 +1,7 @@
 """`sample(..., keep=Sums(...))`: run with everything frozen, and keep sums only.
 
-A run is cut into parts, blocks of chains that are summed apart, whoever runs them; it goes on in turns, a few
-stretches of every part each. How long a turn is changes no bit, so that it follows the clock.
+A run is cut into parts, blocks of chains that are summed apart, whoever runs them; it goes on in turns, some
+stretches of every part each, or a fraction of one. How long a turn is changes no bit, so that it follows the clock.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tempering.engines.scalar import COMPILED
+from tempering.engines.stopping import AbandonedBlock
 from tempering.engines.trace import Engine
 from tempering.estimators.running.batches import batches_in_time
 from tempering.estimators.running.rungs import groups_of
 from tempering.execution.blocks import cut
 from tempering.execution.context import Context
 from tempering.execution.digest import contents, digest
+from tempering.execution.pace import LEAST
+from tempering.execution.probes import write_probes
 from tempering.execution.recipe import Recipe
 from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
 from tempering.execution.sum_keeping import Begun, Standing, SumKeeper
@@ -28,7 +31,8 @@ from tempering.runs.plan import Plan
 from tempering.runs.preparing import info_of
 from tempering.runs.sums import TemperedSums
 
-TURN = 1.0  # seconds, about, between two looks at Ctrl-C and the clock of the checkpoint
+TURN = 1.0  # seconds, about, between two looks at Ctrl-C and the clock of the checkpoint, or less if that asks for it
+GROWTH = 16  # times as long a turn may be as the one before: a turn of one iteration is measured badly
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: A
     if plan.engine == "vector" and len(begun.sizes) == 1 and (execution.workers is None or wanted.devices is not None):
         blocks: SumBlocks = WholeSums(summing, whole)
     else:
-        blocks = SumBlocks(summing, begun.sizes, execution.workers)
+        blocks = SumBlocks(summing, begun.sizes, execution.workers, execution.interruption.is_requested)
     parts, n_done = (blocks.taken(first), 0) if kept is None else (blocks.from_kept(kept[1]), kept[2])
     return _run(execution, keeper, Standing(blocks, begun, parts, n_done), report)
 
@@ -87,6 +91,8 @@ def _begin(
     _, trace = blocks.run(blocks.unpacked(blocks.packed(tuned.states)), schedule, PILOT)
     if plan.is_powered:
         check_spread(trace, schedule)
+    if plan.context.folder is not None:
+        write_probes(plan.context.folder, trace)
     summands = Summands(tuple(wanted.functions.items()), plan.layout, getattr(plan.target, "constrain", None))
     values = summands.on_host(lambda _: blocks.positions(trace), trace.values)
     bins, quantities = units_seen(trace, values, schedule.ladder.inverse_temperatures[trace.rung])
@@ -114,29 +120,38 @@ def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], n
 
 def _run(execution: Context, keeper: SumKeeper, standing: Standing, report: Any) -> TemperedSums:
     """Go on in turns until the end, or Ctrl-C."""
-    n, n_stretches = standing.begun.course.n, 1
+    n, n_stretches = standing.begun.course.n, 0.0  # at first as little as can be: nobody knows how long it takes
+    wanted = TURN if execution.folder is None else min(max(execution.folder.seconds, LEAST), TURN)
     report(standing.n_done, "")
     while standing.n_done < n:
         started = time.monotonic()
-        with keeper.keeping(standing):
-            after = standing.advanced(n_stretches)
-            if keeper.is_due or after.n_done == n:
-                keeper.save(after)
+        try:
+            with keeper.keeping(standing):
+                after = standing.advanced(n_stretches)
+                if keeper.is_due or after.n_done == n:
+                    keeper.save(after)
+        except AbandonedBlock:
+            after = standing
         report(after.n_done - standing.n_done, "")
-        standing, n_stretches = after, next_turn(n_stretches, time.monotonic() - started)
+        if after.n_done > standing.n_done:
+            least = (after.n_done - standing.n_done) / standing.begun.course.length
+            n_stretches = next_turn(max(n_stretches, least), (time.monotonic() - started) / wanted)
+        standing = after
         if execution.interruption.requested and standing.n_done < n:
+            if not standing.n_done:
+                execution.interruption.stop_tuning(execution.how_to_go_on)
             keeper.save(standing)
             execution.warn_of_stop(standing.n_done, n)
             break
     return keeper.result(standing)
 
 
-def next_turn(n_stretches: int, seconds: float) -> int:
-    """Return how many stretches the next turn has, after one of so many took so long.
+def next_turn(n_stretches: float, took: float) -> float:
+    """Return how many stretches the next turn has, after one of so many took so many times as long as a turn should.
 
     Examples
     --------
-    >>> next_turn(1, 0.001), next_turn(8, 4.0), next_turn(1, 60.0)
-    (2, 2, 1)
+    >>> next_turn(1, 0.001), next_turn(8, 4.0), next_turn(1, 50.0)
+    (16, 2.0, 0.02)
     """
-    return max(1, min(2 * n_stretches, int(n_stretches * TURN / max(seconds, 1e-9))))
+    return min(GROWTH * n_stretches, n_stretches / max(took, 1e-9))

@@ -17,6 +17,20 @@ FIRST_LOOK = 512  # iterations; each look is made after a quarter more of them, 
 GROWTH = 1.25
 
 
+def next_look(n_done: int) -> int:
+    """Return at how many iterations a run is looked at next: fixed numbers, so that no clock says how long it gets.
+
+    Examples
+    --------
+    >>> next_look(0), next_look(512), next_look(700)
+    (512, 640, 800)
+    """
+    look = FIRST_LOOK
+    while look <= n_done:
+        look = int(GROWTH * look)
+    return look
+
+
 @dataclass(frozen=True)
 class Until:
     """A goal for `tempering.sample`: drawing ends at the first of these that is reached, or at ``draws``.
@@ -56,9 +70,13 @@ class Until:
                 "Until(standard_error=0.01, quantity=lambda x: x > 0)."
             )
 
+    def is_late(self, seconds: float) -> bool:
+        """Whether a run has taken as many seconds as it was given."""
+        return self.seconds is not None and seconds >= self.seconds
+
     def is_reached(self, so_far: Callable[[], TemperedDraws], seconds: float) -> bool:
         """Whether a run that has taken so many seconds may end; its draws are looked at only if they have to be."""
-        if self.seconds is not None and seconds >= self.seconds:
+        if self.is_late(seconds):
             return True
         if self.effective_draws is None and self.quantity is None:
             return False

@@ -97,11 +97,8 @@ def _called(function: Callable[[Any], Any], position: Any) -> Any:
 
 def drawn(sample: Callable[[Any], Any], seed: int = 0, rng: np.random.Generator | None = None) -> Any:
     """Draw a position from the prior, by a JAX key or a Generator, whichever it takes."""
-    import jax
-
     try:
-        with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, sample(jax.random.key(seed)))
+        return _drawn_by_key(sample, seed)
     except Exception as by_key:  # a sampler in plain Python
         try:
             return sample(np.random.default_rng(seed) if rng is None else rng)
@@ -111,6 +108,28 @@ def drawn(sample: Callable[[Any], Any], seed: int = 0, rng: np.random.Generator 
                 f"{type(by_key).__name__}: {by_key}, and with a Generator {type(by_generator).__name__}: "
                 f"{by_generator}."
             ) from by_key
+
+
+def _drawn_by_key(sample: Callable[[Any], Any], seed: int) -> Any:
+    """Draw by a JAX key: as one program, or else by operations."""
+    import jax
+
+    with jax.enable_x64(True):
+        try:
+            found = _compiled(sample)(seed)
+        except Exception:
+            found = sample(jax.random.key(seed))
+        return jax.tree.map(np.asarray, found)
+
+
+@lru_cache(maxsize=32)
+def _compiled(sample: Callable[[Any], Any], n: int | None = None) -> Any:
+    """Return one draw, or ``n``, as a program of the seed: of no argument, all of it would be run by the compiler."""
+    import jax
+
+    if n is None:
+        return jax.jit(lambda seed: sample(jax.random.key(seed)))
+    return jax.jit(lambda seed: jax.vmap(sample)(jax.random.split(jax.random.key(seed), n)))
 
 
 def _shape(position: Any) -> Any:
@@ -206,12 +225,13 @@ def _warn(what: str) -> None:
 def _many(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[np.float64]]:
     """Return a function of many flat positions: mapped by JAX where it can be, else one by one."""
     import jax
-    import jax.numpy as jnp
+
+    mapped = jax.jit(jax.vmap(function))  # once: it is compiled for every function that it is made of
 
     def of_many(x: Any) -> NDArray[np.float64]:
         try:
             with jax.enable_x64(True):
-                return np.asarray(jax.jit(jax.vmap(function))(jnp.asarray(x)), dtype=float)
+                return np.asarray(mapped(np.asarray(x, dtype=float)), dtype=float)
         except Exception:
             with np.errstate(all="ignore"):
                 return np.array([float(function(row)) for row in x])
@@ -225,7 +245,7 @@ def _draws(sample: Callable[[Any], Any], layout: Layout) -> NDArray[np.float64] 
 
     try:
         with jax.enable_x64(True):
-            many = jax.vmap(sample)(jax.random.split(jax.random.key(0), N_DRAWS))
+            many = _compiled(sample, N_DRAWS)(0)
             leaves = [np.asarray(leaf, dtype=float).reshape(N_DRAWS, -1) for leaf in jax.tree.leaves(many)]
         flat = np.concatenate(leaves, axis=1)
     except Exception:

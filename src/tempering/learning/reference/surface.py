@@ -134,17 +134,16 @@ def _support(values: Floats) -> Floats:
 def _compiled(log_density: Callable[[Any], Any], dimension: int) -> tuple[Any, Any, Any] | None:
     """Compile values, gradient and Hessian; None where JAX cannot trace the function."""
     import jax
-    import jax.numpy as jnp
 
     with jax.enable_x64(True):
         try:
-            jax.eval_shape(jax.grad(log_density), jnp.zeros(dimension))
+            jax.eval_shape(jax.grad(log_density), np.zeros(dimension))
         except Exception:  # whatever JAX or the user's function says, it is not traceable
             return None
     return (
         jitted(jax.vmap(log_density)),
-        jitted(jax.value_and_grad(log_density)),
-        jitted(jax.hessian(log_density)),
+        jitted(jax.value_and_grad(log_density), is_brief=True),  # called for one point, from Python
+        jitted(jax.hessian(log_density), is_brief=True),
     )
 
 
