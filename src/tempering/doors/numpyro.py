@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.doors.numpyro_enumeration import Enumeration, marked
 from tempering.errors import SamplerError, TargetError
 from tempering.requirements import require
 from tempering.target import Target
@@ -27,7 +28,8 @@ def target_from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) ->
     ----------
     model : callable
         With continuous latent sites and proper priors. Observed sites and ``numpyro.factor`` are the likelihood. Values
-        that ``obs_mask`` leaves open are drawn with the rest, discrete ones are summed out.
+        that ``obs_mask`` leaves open are drawn with the rest, discrete ones are summed out. So are discrete latent
+        sites marked by ``infer={"enumerate": "parallel"}`` (or by ``config_enumerate``), which needs funsor.
     *args, **kwargs
         What the model is called with, the data among them.
 
@@ -79,8 +81,14 @@ class NumPyroModel:
         with jax.enable_x64(True):
             sites = self._drawn(jax.random.key(0))
         self.idle = {name: site["value"] for name, site in sites.items() if _is_idle_discrete(name, site)}
-        self.latent = tuple(name for name, site in sites.items() if _is_latent(site) and name not in self.idle)
+        latent = [name for name, site in sites.items() if _is_latent(site) and name not in self.idle]
+        summed = marked(sites, [name for name in latent if sites[name]["fn"].support.is_discrete])
+        self.latent = tuple(name for name in latent if name not in summed)
         _check(sites, self.latent)
+        self.enumeration: Enumeration | None = None
+        if summed:
+            with jax.enable_x64(True):
+                self.enumeration = Enumeration(model, args, kwargs, sites, self.latent)
         self.observed = tuple(name for name, site in sites.items() if _is_data(site))
         self.dims = {name: dims for name, site in sites.items() if (dims := _dims(site))}
         self.coords: dict[str, Any] = {}
@@ -106,6 +114,10 @@ class NumPyroModel:
         import jax.numpy as jnp
 
         sites = self._at(position)
+        if self.enumeration is not None:
+            values = {name: sites[name]["value"] for name in self.latent}
+            prior = [_log_prob(name, sites[name]) for name in self.latent]
+            return self.enumeration.log_joint(values) - sum(prior, start=jnp.zeros(()))
         observed = [_log_prob(n, site) for n, site in sites.items() if _is_observed(site) and not self._is_jacobian(n)]
         return sum(observed, start=jnp.zeros(()))
 
@@ -161,7 +173,9 @@ class NumPyroModel:
 
     def _named(self, position: dict[str, Any]) -> dict[str, Any]:
         sites = self._at(position)
+        hidden = frozenset() if self.enumeration is None else self.enumeration.varying
         shown = [name for name, site in sites.items() if name in self.latent or site["type"] == "deterministic"]
+        shown = [name for name in shown if name not in hidden]
         return {name: sites[name]["value"] for name in shown}
 
     def _at(self, position: dict[str, Any]) -> Sites:
@@ -179,9 +193,15 @@ class NumPyroModel:
             return handlers.trace(seeded).get_trace(*self.args, **self.kwargs)  # type: ignore[no-any-return]
 
     def pointwise(self, values: dict[str, Any]) -> dict[str, NDArray[Any]]:
-        """Return the log likelihood of every observation, leading axes (chain, draw), by the names of the data."""
+        """Return the log likelihood of every observation, leading axes (chain, draw), by the names of the data.
+
+        None where discrete sites are summed out: observations that share one have no likelihoods of their own.
+        """
         import jax
         from numpyro import handlers
+
+        if self.enumeration is not None:
+            return {}
 
         def of_one(given: dict[str, Any]) -> dict[str, Any]:
             model = handlers.seed(handlers.substitute(self.model, data=given | self.idle), jax.random.key(0))
@@ -324,8 +344,9 @@ def _check(sites: Sites, latent: tuple[str, ...]) -> None:
     for name in latent:
         if sites[name]["fn"].support.is_discrete:
             raise TargetError(
-                f"Latent sites must be continuous, but {name!r} is discrete. Sum it out (MixtureSameFamily does for "
-                "mixtures), or mask rows whose outcome is missing: numpyro.handlers.mask."
+                f"Latent sites must be continuous, but {name!r} is discrete. Have it summed out: mark it by "
+                "infer={'enumerate': 'parallel'}, or use MixtureSameFamily. Rows whose outcome is missing can be "
+                "masked (numpyro.handlers.mask)."
             )
         if sites[name]["scale"] is not None:
             raise TargetError(

@@ -372,7 +372,7 @@ def _check(free: list[Any], transforms: Mapping[Any, Any]) -> None:
         if rv.dtype.startswith(("int", "uint", "bool")):
             raise TargetError(
                 f"Free variables must be continuous, but {rv.name!r} is discrete. Sum it out: pymc.Mixture does for "
-                "mixtures."
+                f"mixtures, pymc_extras.marginalize(model, [{rv.name!r}]) for others."
             )
         if "LKJCorr" in type(rv.owner.op).__name__:
             raise TargetError(
