@@ -192,7 +192,7 @@ def test_what_cannot_be_tempered_is_refused():
     with pm.Model() as observed:
         pm.Normal("y", 0.0, 1.0, observed=1.0)
     with pm.Model() as ordered:
-        pm.Normal("mu", 0.0, 1.0, shape=2, transform=pm.distributions.transforms.ordered, initval=[-1.0, 1.0])
+        pm.Normal("mu", [0.0, 2.0], 1.0, transform=pm.distributions.transforms.ordered, initval=[-1.0, 1.0])
     for model, message in [
         (discrete, "'which' is discrete"),
         (flat, "must have a proper prior, but 'x'"),
@@ -201,6 +201,64 @@ def test_what_cannot_be_tempered_is_refused():
     ]:
         with pytest.raises(TargetError, match=message):
             target_from_pymc(model)
+
+
+def ordered_mixture():
+    """Have means in order: the data do not tell them apart, so that the evidence is that of the free ones."""
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 3, shape=2, transform=pm.distributions.transforms.ordered, initval=[-1.0, 1.0])
+        pm.Deterministic("gap", mu[1] - mu[0])
+        pm.NormalMixture("y", w=[0.5, 0.5], mu=mu, sigma=1.0, observed=MIXED)
+    return model
+
+
+def test_ordered_priors_are_normalised_and_drawn_in_order():
+    model = ordered_mixture()
+    target, own = target_from_pymc(model), model.compile_logp(vars=model.free_RVs)
+    position = prior_draw(target)
+    assert float(target.base(position)) == pytest.approx(float(own(position)) + np.log(2), rel=1e-10)
+    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(2), 1000))
+    values = target.constrain({name: np.asarray(a)[None] for name, a in positions.items()})
+    assert np.all(values["gap"] > 0)
+    smaller = stats.norm(0, 3).cdf(values["mu"][0, :, 0])
+    assert stats.kstest(smaller, stats.beta(1, 2).cdf).pvalue > FALSE_ALARM_RATE  # the first of two order statistics
+    assert stats.kstest(smaller, stats.uniform.cdf).pvalue < FALSE_ALARM_RATE  # control: as they were drawn
+
+
+@pytest.mark.long
+def test_the_evidence_of_an_ordered_mixture_is_that_of_the_free_one():
+    assert_evidence(tp.sample(target_from_pymc(ordered_mixture()), **SETTINGS), "mixture")
+
+
+def angle():
+    with pm.Model() as model:
+        phi = pm.VonMises("phi", mu=3.0, kappa=2.0)
+        pm.VonMises("y", mu=phi, kappa=1.5, observed=[-3.0, 2.5])
+    return model
+
+
+def test_angles_have_a_law_that_integrates_to_one():
+    target = target_from_pymc(angle())
+    position = prior_draw(target)
+    (name,) = position
+    grid = np.linspace(-40, 40, 8001)
+    mass = integrate.trapezoid([np.exp(float(target.base({name: np.array(z)}))) for z in grid[::20]], grid[::20])
+    assert mass == pytest.approx(1.0, abs=1e-3)
+    values = target.constrain({name: np.full((1, 1), 0.3)})["phi"]
+    assert abs(values[0, 0]) < np.pi
+
+
+@pytest.mark.long
+def test_the_evidence_of_an_angle_is_exact():
+    run = tp.sample(target_from_pymc(angle()), **SETTINGS)
+
+    def density(phi):
+        log_likelihood = stats.vonmises.logpdf([-3.0, 2.5], 1.5, loc=phi).sum()
+        return np.exp(log_likelihood + stats.vonmises.logpdf(phi, 2.0, loc=3.0))
+
+    exact = np.log(integrate.quad(density, -np.pi, np.pi)[0])
+    found = run.log_evidence()
+    assert abs(found.value - exact) < 6 * found.standard_error < 0.6
 
 
 def test_without_pymc_the_error_says_what_to_install(monkeypatch):

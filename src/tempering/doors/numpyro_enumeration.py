@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tempering.doors.numpyro_sites import Sites
 from tempering.errors import TargetError
 from tempering.requirements import require
-
-Sites = dict[str, dict[str, Any]]
 
 
 def marked(sites: Sites, discrete: Iterable[str]) -> tuple[str, ...]:
