@@ -261,6 +261,19 @@ def test_the_evidence_of_an_angle_is_exact():
     assert abs(found.value - exact) < 6 * found.standard_error < 0.6
 
 
+def test_labels_that_pymc_extras_has_summed_out():
+    extras = pytest.importorskip("pymc_extras")
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 3, shape=2)
+        label = pm.Bernoulli("label", 0.5, shape=len(MIXED))
+        pm.Normal("y", mu[label], 1.0, observed=MIXED)
+    target, summed = target_from_pymc(extras.marginalize(model, ["label"])), target_from_pymc(mixture())
+    for seed in range(3):
+        position = prior_draw(summed, seed)
+        assert float(target.energy(position)) == pytest.approx(float(summed.energy(position)), rel=1e-8)
+        assert float(target.base(position)) == pytest.approx(float(summed.base(position)), rel=1e-10)
+
+
 def test_without_pymc_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pymc", None)
     with pytest.raises(InputError, match=r"pip install 'tempering\[pymc\]'"):
@@ -398,14 +411,12 @@ def test_data_that_rule_out_most_of_the_prior_are_no_obstacle():
 
 
 @pytest.mark.long
-@pytest.mark.skip(reason="waits for the default call: centred eight schools, all defaults")
 def test_centred_eight_schools_run_at_all_defaults():
     run = tp.sample(target_from_pymc(schools_with_names()), rng=1, progress=False)
     assert run.diagnose().is_good
 
 
 @pytest.mark.long
-@pytest.mark.skip(reason="waits for the default call: Student-t posteriors, all defaults")
 def test_student_posteriors_run_at_all_defaults():
     with pm.Model() as model:
         mu = pm.StudentT("mu", nu=3, mu=0, sigma=2, shape=4)
