@@ -67,6 +67,11 @@ def test_a_run_becomes_all_its_draws_with_their_weights():
     assert mean == pytest.approx(run.expect(lambda x: x[..., 0]).value)
 
 
+def test_a_vector_is_one_position():
+    assert r.position([1.0, 2.0]).shape == (2,)
+    assert r.position(3.0).shape == (1,)
+
+
 def test_data_frames_come_in_by_their_columns():
     frame = r.data({"x": [1.0, 2.0], "name": ["a", "b"]})
     assert list(frame.columns) == ["x", "name"]

@@ -43,22 +43,25 @@ class Enumeration:
         latent: tuple[str, ...],
     ) -> None:
         require("funsor", what="Summing out discrete sites", install="funsor")
+        from numpyro.infer.util import _guess_max_plate_nesting
+
+        self._first = -_guess_max_plate_nesting(sites) - 1
+        self._model, self._args, self._kwargs, self._latent = model, args, kwargs, latent
+        self.varying = self._varying(sites)
+
+    def _enumerated(self) -> Any:
+        """Return the model with its discrete sites enumerated; anew for each call, since a seed is used up."""
         import jax
         from numpyro import handlers
         from numpyro.contrib.funsor import config_enumerate, enum
-        from numpyro.infer.util import _guess_max_plate_nesting
 
-        first = -_guess_max_plate_nesting(sites) - 1
-        seeded = handlers.seed(config_enumerate(model), jax.random.key(0))
-        self._model, self._args, self._kwargs = enum(seeded, first), args, kwargs
-        self._latent = latent
-        self.varying = self._varying(sites)
+        return enum(handlers.seed(config_enumerate(self._model), jax.random.key(0)), self._first)
 
     def log_joint(self, values: dict[str, Any]) -> Any:
         """Return the log density of data and continuous sites at constrained values, the discrete ones summed out."""
         from numpyro.contrib.funsor import log_density
 
-        return log_density(self._model, self._args, self._kwargs, values)[0]
+        return log_density(self._enumerated(), self._args, self._kwargs, values)[0]
 
     def _varying(self, sites: Sites) -> frozenset[str]:
         """Name the deterministic sites that depend on discrete ones; refuse continuous latent sites that do."""
@@ -66,11 +69,12 @@ class Enumeration:
         from numpyro.contrib.funsor import trace as packed_trace
         from numpyro.handlers import substitute
 
-        placed = substitute(self._model, data={name: sites[name]["value"] for name in self._latent})
+        placed = substitute(self._enumerated(), data={name: sites[name]["value"] for name in self._latent})
         with plate_to_enum_plate():
             found = packed_trace(placed).get_trace(*self._args, **self._kwargs)
+        drawn = {name for name, site in found.items() if site["type"] == "sample"}
         for name in self._latent:
-            summed = set(found[name]["infer"]["dim_to_name"].values()) & set(found)
+            summed = set(found[name]["infer"]["dim_to_name"].values()) & drawn
             if summed:
                 raise TargetError(
                     f"A continuous site must not depend on one that is summed out, but {name!r} depends on "

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tempering.errors import InputError, TargetError
 
@@ -44,6 +45,11 @@ def density(function: Callable[[Any], Any]) -> RFunction:
     if not callable(function):
         raise TargetError(f"A log density must be a function, but got {type(function).__name__}. Pass the function.")
     return RFunction(function)
+
+
+def position(values: Any) -> NDArray[np.float64]:
+    """Return a numeric vector of R as one position: a plain list would be a list of positions."""
+    return np.atleast_1d(np.asarray(values, dtype=float))
 
 
 def data(columns: Mapping[str, Any]) -> pd.DataFrame:
@@ -87,4 +93,4 @@ def _plain(column: pd.Series[Any]) -> list[Any]:
     """Return numbers, truth values and text as Python's own; anything else as text."""
     if column.dtype.kind in "fiub":
         return list(column.tolist())
-    return [None if value is None else str(value) for value in column]
+    return [None if pd.isna(value) else str(value) for value in column]
