@@ -108,6 +108,8 @@ class Tempering(NestedSampler):  # type: ignore[misc]
 
         def terminate(number: int, frame: Any) -> None:
             came[0] = signal.Signals(number)
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # the run does not listen yet, or no more
+                raise SystemExit(TERMINATED)
             signal.raise_signal(signal.SIGTERM)
 
         signal.signal(signal.SIGINT, terminate)
