@@ -94,7 +94,7 @@ class NumPyroModel:
         self.enumeration: Enumeration | None = None
         if summed:
             with jax.enable_x64(True):
-                self.enumeration = Enumeration(model, args, kwargs, sites, self.latent)
+                self.enumeration = Enumeration(model, args, kwargs, sites, self.latent, summed)
         self.observed = tuple(name for name, site in sites.items() if is_data(site))
         self.dims = {name: dims for name, site in sites.items() if (dims := dims_of(site))}
         self.coords: dict[str, Any] = {}

@@ -30,8 +30,8 @@ class Enumeration:
         The model, and what it is called with.
     sites : dict
         A trace of it.
-    latent : tuple of str
-        The continuous latent sites.
+    latent, summed : tuple of str
+        The continuous latent sites, and the discrete ones that are summed out.
     """
 
     def __init__(
@@ -41,13 +41,16 @@ class Enumeration:
         kwargs: dict[str, Any],
         sites: Sites,
         latent: tuple[str, ...],
+        summed: tuple[str, ...],
     ) -> None:
         require("funsor", what="Summing out discrete sites", install="funsor")
         from numpyro.infer.util import _guess_max_plate_nesting
 
         self._first = -_guess_max_plate_nesting(sites) - 1
-        self._model, self._args, self._kwargs, self._latent = model, args, kwargs, latent
-        self.varying = self._varying(sites)
+        self._model, self._args, self._kwargs = model, args, kwargs
+        fixed = {name: sites[name]["value"] for name in latent}
+        self._check(fixed)
+        self.varying = self._varying(sites, summed, fixed)
 
     def _enumerated(self) -> Any:
         """Return the model with its discrete sites enumerated; anew for each call, since a seed is used up."""
@@ -63,22 +66,38 @@ class Enumeration:
 
         return log_density(self._enumerated(), self._args, self._kwargs, values)[0]
 
-    def _varying(self, sites: Sites) -> frozenset[str]:
-        """Name the deterministic sites that depend on discrete ones; refuse continuous latent sites that do."""
+    def _check(self, fixed: dict[str, Any]) -> None:
+        """Refuse continuous latent sites that depend on discrete ones."""
         from numpyro.contrib.funsor import plate_to_enum_plate
         from numpyro.contrib.funsor import trace as packed_trace
         from numpyro.handlers import substitute
 
-        placed = substitute(self._enumerated(), data={name: sites[name]["value"] for name in self._latent})
         with plate_to_enum_plate():
-            found = packed_trace(placed).get_trace(*self._args, **self._kwargs)
+            found = packed_trace(substitute(self._enumerated(), data=fixed)).get_trace(*self._args, **self._kwargs)
         drawn = {name for name, site in found.items() if site["type"] == "sample"}
-        for name in self._latent:
-            summed = set(found[name]["infer"]["dim_to_name"].values()) & drawn
-            if summed:
+        for name in fixed:
+            on = set(found[name]["infer"]["dim_to_name"].values()) & drawn
+            if on:
                 raise TargetError(
                     f"A continuous site must not depend on one that is summed out, but {name!r} depends on "
-                    f"{sorted(summed)[0]!r}. Declare it before, or write the mixture out (MixtureSameFamily)."
+                    f"{min(on)!r}. Declare it before, or write the mixture out (MixtureSameFamily)."
                 )
-        kinds = [name for name, site in found.items() if site["type"] == "deterministic"]
-        return frozenset(name for name in kinds if np.ndim(found[name]["value"]) > np.ndim(sites[name]["value"]))
+
+    def _varying(self, sites: Sites, summed: tuple[str, ...], fixed: dict[str, Any]) -> frozenset[str]:
+        """Name the deterministic sites that change with the value of a discrete one: they are not one number."""
+        import jax
+        from numpyro import handlers
+
+        def deterministic(given: dict[str, Any]) -> dict[str, Any]:
+            placed = handlers.substitute(handlers.seed(self._model, jax.random.key(0)), data={**fixed, **given})
+            found = handlers.trace(placed).get_trace(*self._args, **self._kwargs)
+            return {name: site["value"] for name, site in found.items() if site["type"] == "deterministic"}
+
+        usual = deterministic({})
+        others = [
+            deterministic({name: np.broadcast_to(value, np.shape(sites[name]["value"]))})
+            for name in summed
+            for value in sites[name]["fn"].enumerate_support(expand=True)
+        ]
+        changed = (n for n in usual for other in others if not np.array_equal(usual[n], other[n], equal_nan=True))
+        return frozenset(changed)

@@ -234,7 +234,9 @@ def _table(frame: pd.DataFrame) -> str:
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def _number(value: float) -> str:
+def _number(value: float | str) -> str:
+    if isinstance(value, str):  # the leg of a rung
+        return html.escape(value)
     if not np.isfinite(value):
         return "&ndash;"
     is_whole = float(value).is_integer() and abs(value) >= 10
