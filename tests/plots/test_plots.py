@@ -153,7 +153,7 @@ def test_both_legs_have_their_ladders_and_barriers(ax):
     np.testing.assert_array_equal(quick.get_xdata(), [2, 1, 0])
     np.testing.assert_array_equal(quick.get_ydata(), [1.0, 0.4, 0.0])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["safe leg", "quick leg"]
-    assert ax.get_xlabel() == "rung (2 is the target, before it the quick leg)"
+    assert ax.get_xlabel() == "rung (2 is the target)"
     ax.clear()
     plots.plot_barrier(run, ax)
     heights = [line.get_ydata()[-1] for line in ax.lines[::2]]

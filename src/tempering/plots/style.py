@@ -90,7 +90,7 @@ def rung_colours(path: "Path") -> list[Any]:
 
 def rung_label(path: "Path") -> str:
     """Name an axis of rungs: where the target is on it."""
-    return f"rung ({path.target} is the target, before it the quick leg)" if path.has_two_legs else "rung (0 is cold)"
+    return f"rung ({path.target} is the target)" if path.has_two_legs else "rung (0 is cold)"
 
 
 def as_text(name: str) -> str:
