@@ -42,8 +42,8 @@ class Tempering(NestedSampler):  # type: ignore[misc]
     sampler_name = "tempering"
     sampling_seed_key = "seed"
     default_kwargs = {  # noqa: RUF012 - as bilby has it
-        "draws": 2000,
-        "tune": 2000,
+        "draws": 5000,
+        "tune": 5000,
         "chains": None,
         "ladder": None,
         "method": "simulated",

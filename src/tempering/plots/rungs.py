@@ -148,7 +148,7 @@ def plot_barrier(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
         k, grid, height = _barrier_of_leg(draws, leg)
         label = f"{path.legs[leg].name} leg" if path.has_two_legs else None
         ax.plot(grid, height, color=colour, linewidth=1.5, label=label)
-        dots = {"color": COLOURS["ess_optimal"], "markersize": 4, "label": "rungs" if leg == 0 else None}
+        dots: dict[str, Any] = {"color": COLOURS["ess_optimal"], "markersize": 4, "label": "rungs" if leg == 0 else None}
         ax.plot(k, np.interp(-k, -grid, height), "o", **dots)
     k = path.inverse_temperatures
     if k.min() < 0.1:
