@@ -27,11 +27,17 @@ class StanModel:
         self._module, self._data, self._n = module, data, n_parameters
 
     def log_density(self, theta_unc, *, propto=True, jacobian=True):
-        return self._module.log_prob(self._data, list(theta_unc), jacobian)
+        return self._asked(self._module.log_prob, theta_unc, jacobian)
 
     def log_density_gradient(self, theta_unc, *, propto=True, jacobian=True, out=None):
-        slope = self._module.log_prob_grad(self._data, list(theta_unc), jacobian)
+        slope = self._asked(self._module.log_prob_grad, theta_unc, jacobian)
         return self.log_density(theta_unc, jacobian=jacobian), np.array(slope)
+
+    def _asked(self, function, theta_unc, jacobian):
+        try:
+            return function(self._data, [float(x) for x in theta_unc], jacobian)
+        except ValueError as error:
+            raise RuntimeError(str(error)) from error  # what BridgeStan makes of an exception of the program
 
     def param_names(self, *, include_tp=False, include_gq=False):
         return self._module.constrained_param_names(self._data)
@@ -40,7 +46,7 @@ class StanModel:
         return self.param_names()[: self._n]
 
     def param_constrain(self, theta_unc, *, include_tp=False, include_gq=False, out=None, rng=None):
-        return np.array(self._module.write_array(self._data, list(theta_unc), include_tp, include_gq))
+        return np.array(self._module.write_array(self._data, [float(x) for x in theta_unc], include_tp, include_gq))
 
 
 StanModel.__module__ = "bridgestan.model"

@@ -148,8 +148,8 @@ def plot_barrier(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
         k, grid, height = _barrier_of_leg(draws, leg)
         label = f"{path.legs[leg].name} leg" if path.has_two_legs else None
         ax.plot(grid, height, color=colour, linewidth=1.5, label=label)
-        dots: dict[str, Any] = {"color": COLOURS["ess_optimal"], "markersize": 4, "label": "rungs" if leg == 0 else None}
-        ax.plot(k, np.interp(-k, -grid, height), "o", **dots)
+        rungs = "rungs" if leg == 0 else None
+        ax.plot(k, np.interp(-k, -grid, height), "o", color=COLOURS["ess_optimal"], markersize=4, label=rungs)
     k = path.inverse_temperatures
     if k.min() < 0.1:
         ax.set_xscale("symlog", linthresh=max(k[k > 0].min(), LEAST_K), linscale=0.3)
