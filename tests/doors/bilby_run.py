@@ -9,8 +9,6 @@ import bilby
 import numpy as np
 from scipy.special import i0
 
-from tempering.doors.bilby import Tempering
-
 LOG_EVIDENCE = np.log(np.sqrt(2 * np.pi) * 0.5 / 10 * i0(2))
 OPTIONS = {"draws": 600, "tune": 640, "chains": 8, "ladder": [1.0, 0.4, 0.1, 0.0], "progress": False, "seed": 3}
 
@@ -44,7 +42,7 @@ def run(outdir, likelihood=None, prior=None, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return bilby.run_sampler(
-            likelihood or Likelihood(), prior or priors(), sampler=Tempering, outdir=str(outdir), label="x",
+            likelihood or Likelihood(), prior or priors(), sampler="tempering", outdir=str(outdir), label="x",
             **{**OPTIONS, "save": False, **options},
         )  # fmt: skip
 

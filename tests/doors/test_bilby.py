@@ -99,7 +99,9 @@ def test_a_result_is_written_and_read(tmp_path, extension):
 
 
 def test_bilbys_other_names_of_arguments_are_taken(tmp_path):
-    sampler = bilby_run.Tempering(
+    from tempering.doors.bilby import Tempering
+
+    sampler = Tempering(
         bilby_run.Likelihood(), bilby_run.priors(), outdir=str(tmp_path), label="x", check_point_deltaT=5, random_seed=4
     )
     assert sampler.kwargs["check_point_delta_t"] == 5
