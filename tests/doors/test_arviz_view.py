@@ -12,7 +12,6 @@ from tempering.doors import arviz as view
 from tempering.doors.arviz import to_arviz
 from tempering.errors import InputError
 
-
 with_older_arviz = pytest.mark.skipif(not version("arviz").startswith("0."), reason="needs ArviZ before 1.0")
 
 
