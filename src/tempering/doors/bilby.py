@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ class Tempering(NestedSampler):  # type: ignore[misc]
     def _target(self) -> Target:
         periodic = [getattr(self.priors[key], "boundary", None) == "periodic" for key in self.search_parameter_keys]
         prior = joint_prior([Uniform(0.0, 1.0, periodic=p) for p in periodic])
-        return Target.from_likelihood(one_by_one(_log_likelihood_of_cube, self._mapped), prior, batched=True)
+        return Target.from_likelihood(one_by_one(_log_likelihood_of_cube, _Mapping(self)), prior, batched=True)
 
     def _mapped(self, function: Any, points: Any) -> list[Any]:
         """Evaluate many points, by the pool if there is one, and count them."""
@@ -171,6 +172,16 @@ class Tempering(NestedSampler):  # type: ignore[misc]
 
     def write_current_state(self) -> None:
         """Nothing to do: the run writes itself, into bilby's folder of this sampler."""
+
+
+@dataclass(frozen=True)
+class _Mapping:
+    """The sampler's way to evaluate many points; a checkpoint is known by none of the sampler's own state."""
+
+    sampler: Any = field(compare=False)
+
+    def __call__(self, function: Any, points: Any) -> list[Any]:
+        return self.sampler._mapped(function, points)  # type: ignore[no-any-return]
 
 
 def _log_likelihood_of_cube(cube: Any) -> float:
