@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
 import tempering as tp
 from tempering.doors.bridgestan import constrain_by_stan, density_of_stan
@@ -84,3 +85,60 @@ def test_errors_of_other_objects_are_not_taken_for_rejections():
             rng=1,
             progress=False,
         )
+
+
+PROGRAM = """
+data { real<lower=0, upper=1> k; vector[5] y; }
+parameters { real mu; real<lower=0> sigma; }
+transformed parameters { vector[2] pair = [mu, sigma]'; }
+model {
+  target += normal_lpdf(mu | 0, 2) + gamma_lpdf(sigma | 3, 2);
+  target += k * normal_lpdf(y | mu, sigma);
+}
+"""
+Y = np.array([0.3, 1.9, -0.4, 1.1, 2.5])
+
+
+def exact_log_evidence():
+    def integrand(mu, sigma):
+        log_likelihood = stats.norm.logpdf(Y, mu, sigma).sum()
+        return np.exp(log_likelihood + stats.norm.logpdf(mu, 0, 2) + stats.gamma.logpdf(sigma, 3, scale=0.5))
+
+    return np.log(integrate.dblquad(integrand, 1e-3, 12, -8, 8)[0])
+
+
+@pytest.fixture(scope="module")
+def programs():
+    pytest.importorskip("httpstan")
+    stan = pytest.importorskip("stan_program")
+    module = stan.compiled(PROGRAM)
+    return [stan.StanModel(module, {"k": k, "y": Y.tolist()}, 2) for k in (1.0, 0.0)]
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_a_program_with_a_tempering_parameter_gives_the_split(programs):
+    target = tp.Target.from_stan(*programs)
+    x = np.array([0.7, np.log(1.3)])
+    assert target.energy(x) == pytest.approx(stats.norm.logpdf(Y, 0.7, 1.3).sum(), rel=1e-12)
+    own = stats.norm.logpdf(0.7, 0, 2) + stats.gamma.logpdf(1.3, 3, scale=0.5) + np.log(1.3)
+    assert target.base(x) == pytest.approx(own, rel=1e-12)
+    step = np.array([1e-6, 0.0])
+    slope = (target.energy(x + step) - target.energy(x - step)) / 2e-6
+    assert target.energy.log_density_gradient(x)[1][0] == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_the_evidence_of_a_program_is_absolute(programs):
+    target = tp.Target.from_stan(*programs)
+    run = tp.sample(
+        target, initial=np.zeros(2), ladder=[1, 0.4, 0.1, 0.02, 0.0], draws=1500, tuning=tp.Tuning(640), chains=4,
+        rng=1, progress=False,
+    )  # fmt: skip
+    found, exact = run.log_evidence(), exact_log_evidence()
+    assert found.is_absolute
+    assert abs(found.value - exact) < 6 * found.standard_error < 0.6
+    assert abs(found.value - exact - 2.5 * np.log(2 * np.pi)) > 6 * found.standard_error  # control: constants dropped
+    assert set(run.values) == {"mu", "sigma", "pair"}
+    np.testing.assert_allclose(run.values["pair"][..., 1], run.values["sigma"])

@@ -320,3 +320,46 @@ def test_a_sampler_has_the_methods_of_numpyros_nested_one():
     data = sampler.result.to_arviz()
     assert data.log_likelihood["y"].dims == ("chain", "draw", "row")
     assert data.log_likelihood.sizes["row"] == len(COUNTS)
+
+
+def labelled(y, marked=True):
+    """The mixture, its labels written out."""
+    with numpyro.plate("component", 2):
+        mu = numpyro.sample("mu", dist.Normal(0, 3))
+    with numpyro.plate("row", len(y)):
+        infer = {"enumerate": "parallel"} if marked else {}
+        label = numpyro.sample("label", dist.Bernoulli(0.5), infer=infer)
+        numpyro.deterministic("centre", mu[label])
+        numpyro.sample("y", dist.Normal(mu[label], 1.0), obs=y)
+    numpyro.deterministic("gap", mu[1] - mu[0])
+
+
+def test_marked_discrete_sites_are_summed_out():
+    pytest.importorskip("funsor")
+    target, summed = target_from_numpyro(labelled, MIXED), target_from_numpyro(mixture, MIXED)
+    positions = jax.vmap(summed.sample_base)(jax.random.split(jax.random.key(3), 5))
+    np.testing.assert_allclose(jax.vmap(target.energy)(positions), jax.vmap(summed.energy)(positions), rtol=1e-10)
+    np.testing.assert_allclose(jax.vmap(target.base)(positions), jax.vmap(summed.base)(positions), rtol=1e-10)
+    values = target.constrain({name: np.asarray(a)[None] for name, a in positions.items()})
+    assert set(values) == {"mu", "gap"}  # what depends on labels is not one value
+    assert target.model.pointwise(values) == {}
+    assert target.model.predicted(values, 1)["y"].shape == (1, 5, len(MIXED))
+
+
+def test_discrete_sites_that_are_not_summed_out_are_refused_by_name():
+    def above(y):
+        which = numpyro.sample("which", dist.Bernoulli(0.5), infer={"enumerate": "parallel"})
+        x = numpyro.sample("x", dist.Normal(2.0 * which, 1.0))
+        numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+
+    with pytest.raises(TargetError, match=r"'label' is discrete\. Have it summed out"):
+        target_from_numpyro(labelled, MIXED, marked=False)
+    pytest.importorskip("funsor")
+    with pytest.raises(TargetError, match="'x' depends on 'which'"):
+        target_from_numpyro(above, 1.0)
+
+
+@pytest.mark.long
+def test_the_evidence_of_a_labelled_mixture_is_exact():
+    pytest.importorskip("funsor")
+    assert_evidence(tp.sample(target_from_numpyro(labelled, MIXED), **SETTINGS), "mixture")

@@ -1,12 +1,9 @@
-"""ptemcee's and emcee's shapes, bilby's plugin: the arrays those packages hand out, and exact answers through them."""
+"""ptemcee's and emcee's shapes: the arrays those packages hand out, and exact answers through them."""
 
-import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.special import i0
 
 import tempering as tp
 from tempering.doors import emcee, ptemcee
@@ -119,35 +116,3 @@ def test_emcees_vectorised_functions_and_blobs():
     assert made.get_chain(flat=True).shape == (chain.shape[0] * 8, 2)
     right = made.run.expect(lambda x, d: x[..., 0] > 0)
     assert abs(right.value - (0.8 * 0.97725 + 0.2 * 0.02275)) < 6 * right.standard_error < 0.6
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore")
-def test_bilby_finds_the_evidence_and_wraps_a_phase(tmp_path, monkeypatch):
-    bilby = pytest.importorskip("bilby")
-    from tempering.doors.bilby import Tempering
-
-    class Likelihood(bilby.Likelihood):
-        def log_likelihood(self, parameters=None):
-            p = self.parameters if parameters is None else parameters
-            return -0.5 * ((p["a"] - 1) / 0.5) ** 2 + 2 * np.cos(p["phase"] - 0.1)
-
-    priors = bilby.core.prior.PriorDict({
-        "a": bilby.core.prior.Uniform(-5, 5),
-        "phase": bilby.core.prior.Uniform(0, 2 * np.pi, boundary="periodic"),
-    })  # fmt: skip
-    monkeypatch.setitem(bilby.core.sampler.IMPLEMENTED_SAMPLERS._samplers, "tempering", Tempering)
-    result = bilby.run_sampler(
-        Likelihood(), priors, sampler="tempering", outdir=str(tmp_path), label="x", draws=600, tune=640, chains=8,
-        ladder=[1.0, 0.4, 0.1, 0.0], progress=False, seed=3, save=False,
-    )  # fmt: skip
-    exact = np.log(np.sqrt(2 * np.pi) * 0.5 / 10 * i0(2))
-    assert abs(result.log_evidence - exact) < 6 * result.log_evidence_err < 1.5
-    assert set(result.posterior) >= {"a", "phase"}
-    assert result.samples.shape[1] == 2
-    assert not list(tmp_path.glob("*checkpoint*"))
-
-
-def test_the_plugin_is_an_entry_point():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["bilby.samplers"] == {"tempering": "tempering.doors.bilby:Tempering"}

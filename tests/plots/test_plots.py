@@ -3,9 +3,10 @@ import numpy as np
 import pytest
 
 import tempering as tp
+from exact_runs import exact_run_on_two_legs
 from tempering import plots
 from tempering.errors import InputError
-from tempering.plots.style import shade
+from tempering.plots.style import rung_colours, shade
 from tempering.problems import mixture
 
 mpl.use("Agg")
@@ -145,6 +146,29 @@ def test_trees_show_their_splits_and_leaves(ax):
 def test_the_ladder_is_drawn_rung_by_rung(draws, ax):
     plots.plot_ladder(draws, ax)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), draws.ladder.inverse_temperatures)
+
+
+def test_both_legs_have_their_ladders_and_barriers(ax):
+    run = exact_run_on_two_legs("both legs")
+    plots.plot_ladder(run, ax)
+    safe, quick = ax.lines
+    np.testing.assert_array_equal(safe.get_xdata(), [2, 3, 4, 5, 6])
+    np.testing.assert_array_equal(quick.get_xdata(), [2, 1, 0])
+    np.testing.assert_array_equal(quick.get_ydata(), [1.0, 0.4, 0.0])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["safe leg", "quick leg"]
+    assert ax.get_xlabel() == "rung (2 is the target)"
+    ax.clear()
+    plots.plot_barrier(run, ax)
+    heights = [line.get_ydata()[-1] for line in ax.lines[::2]]
+    assert sum(heights) == pytest.approx(run.diagnose().barrier, rel=0.02)
+    assert heights[0] > 2 * heights[1]  # the fitted density is nearer
+
+
+def test_colours_tell_the_legs_apart():
+    colours = rung_colours(exact_run_on_two_legs("colours").path)
+    assert colours[2] == shade(0, 5)  # the target is blue, on either
+    assert colours[6] == shade(4, 5)
+    assert len(set(colours)) == 7
 
 
 def test_acceptance_and_trust_are_those_of_the_table(draws, ax):

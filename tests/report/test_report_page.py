@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tempering as tp
+from exact_runs import exact_run_on_two_legs
 from tempering.errors import InputError
 from tempering.report.page import render, write_report
 
@@ -136,6 +137,13 @@ def test_runs_of_one_rung_have_a_page_too(draws):
     text = render(cold)
     assert "Evidence" not in text
     assert 'aria-label="Overlap"' not in text
+
+
+def test_a_run_on_two_legs_has_both_in_its_page():
+    page = render(exact_run_on_two_legs("a page"))
+    assert "2 quick, the target, 4 safe" in page
+    assert "safe leg" in page
+    assert "quick leg" in page
 
 
 def test_draws_made_elsewhere_have_a_page_even_without_cold_ones():

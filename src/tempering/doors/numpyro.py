@@ -13,11 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.doors.numpyro_enumeration import Enumeration, marked
+from tempering.doors.numpyro_sites import (
+    Sites,
+    check_sites,
+    dims_of,
+    is_data,
+    is_idle_discrete,
+    is_latent,
+    is_observed,
+    log_prob,
+    proper_priors,
+)
 from tempering.errors import SamplerError, TargetError
 from tempering.requirements import require
 from tempering.target import Target
-
-Sites = dict[str, dict[str, Any]]
 
 
 def target_from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Target:
@@ -27,7 +37,8 @@ def target_from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) ->
     ----------
     model : callable
         With continuous latent sites and proper priors. Observed sites and ``numpyro.factor`` are the likelihood. Values
-        that ``obs_mask`` leaves open are drawn with the rest, discrete ones are summed out.
+        that ``obs_mask`` leaves open are drawn with the rest, discrete ones are summed out. So are discrete latent
+        sites marked by ``infer={"enumerate": "parallel"}`` (or by ``config_enumerate``), which needs funsor.
     *args, **kwargs
         What the model is called with, the data among them.
 
@@ -53,9 +64,6 @@ def target_from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) ->
     return NumPyroModel(model, args, kwargs).target()
 
 
-UNOBSERVED = "_unobserved"  # how NumPyro names what obs_mask leaves open
-
-
 def _in_double(method: Callable[..., Any]) -> Callable[..., Any]:
     """Run a method in double precision: what JAX has compiled of a model for one precision does not fit the other."""
 
@@ -78,11 +86,17 @@ class NumPyroModel:
         self.model, self.args, self.kwargs = model, args, kwargs
         with jax.enable_x64(True):
             sites = self._drawn(jax.random.key(0))
-        self.idle = {name: site["value"] for name, site in sites.items() if _is_idle_discrete(name, site)}
-        self.latent = tuple(name for name, site in sites.items() if _is_latent(site) and name not in self.idle)
-        _check(sites, self.latent)
-        self.observed = tuple(name for name, site in sites.items() if _is_data(site))
-        self.dims = {name: dims for name, site in sites.items() if (dims := _dims(site))}
+        self.idle = {name: site["value"] for name, site in sites.items() if is_idle_discrete(name, site)}
+        latent = [name for name, site in sites.items() if is_latent(site) and name not in self.idle]
+        summed = marked(sites, [name for name in latent if sites[name]["fn"].support.is_discrete])
+        self.latent = tuple(name for name in latent if name not in summed)
+        check_sites(sites, self.latent)
+        self.enumeration: Enumeration | None = None
+        if summed:
+            with jax.enable_x64(True):
+                self.enumeration = Enumeration(model, args, kwargs, sites, self.latent, summed)
+        self.observed = tuple(name for name, site in sites.items() if is_data(site))
+        self.dims = {name: dims for name, site in sites.items() if (dims := dims_of(site))}
         self.coords: dict[str, Any] = {}
 
     def target(self) -> Target:
@@ -96,8 +110,8 @@ class NumPyroModel:
         import jax.numpy as jnp
 
         sites = self._at(position)
-        terms = [_log_prob(name, sites[name]) for name in self.latent]
-        terms += [_log_prob(name, site) for name, site in sites.items() if self._is_jacobian(name)]
+        terms = [log_prob(name, sites[name]) for name in self.latent]
+        terms += [log_prob(name, site) for name, site in sites.items() if self._is_jacobian(name)]
         return sum(terms, start=jnp.zeros(()))
 
     @_in_double
@@ -106,7 +120,11 @@ class NumPyroModel:
         import jax.numpy as jnp
 
         sites = self._at(position)
-        observed = [_log_prob(n, site) for n, site in sites.items() if _is_observed(site) and not self._is_jacobian(n)]
+        if self.enumeration is not None:
+            values = {name: sites[name]["value"] for name in self.latent}
+            prior = [log_prob(name, sites[name]) for name in self.latent]
+            return self.enumeration.log_joint(values) - sum(prior, start=jnp.zeros(()))
+        observed = [log_prob(n, site) for n, site in sites.items() if is_observed(site) and not self._is_jacobian(n)]
         return sum(observed, start=jnp.zeros(()))
 
     def _is_jacobian(self, name: str) -> bool:
@@ -161,7 +179,9 @@ class NumPyroModel:
 
     def _named(self, position: dict[str, Any]) -> dict[str, Any]:
         sites = self._at(position)
+        hidden = frozenset() if self.enumeration is None else self.enumeration.varying
         shown = [name for name, site in sites.items() if name in self.latent or site["type"] == "deterministic"]
+        shown = [name for name in shown if name not in hidden]
         return {name: sites[name]["value"] for name in shown}
 
     def _at(self, position: dict[str, Any]) -> Sites:
@@ -179,14 +199,20 @@ class NumPyroModel:
             return handlers.trace(seeded).get_trace(*self.args, **self.kwargs)  # type: ignore[no-any-return]
 
     def pointwise(self, values: dict[str, Any]) -> dict[str, NDArray[Any]]:
-        """Return the log likelihood of every observation, leading axes (chain, draw), by the names of the data."""
+        """Return the log likelihood of every observation, leading axes (chain, draw), by the names of the data.
+
+        None where discrete sites are summed out: observations that share one have no likelihoods of their own.
+        """
         import jax
         from numpyro import handlers
+
+        if self.enumeration is not None:
+            return {}
 
         def of_one(given: dict[str, Any]) -> dict[str, Any]:
             model = handlers.seed(handlers.substitute(self.model, data=given | self.idle), jax.random.key(0))
             sites = handlers.trace(model).get_trace(*self.args, **self.kwargs)
-            return {name: _log_prob(name, sites[name], whole=False) for name in self.observed}
+            return {name: log_prob(name, sites[name], whole=False) for name in self.observed}
 
         return self._mapped(of_one, {name: values[name] for name in self.latent})
 
@@ -224,119 +250,14 @@ class NumPyroModel:
         from numpyro import handlers
 
         with jax.enable_x64(True):
-            proper = _proper_priors()(handlers.seed(model, key))
+            proper = proper_priors()(handlers.seed(model, key))
             return handlers.trace(proper).get_trace(*self.args, **self.kwargs)  # type: ignore[no-any-return]
-
-
-def _proper_priors() -> Any:
-    """Return a handler that refuses a site whose prior cannot be drawn from, by its name."""
-    from numpyro.distributions import ImproperUniform
-    from numpyro.primitives import Messenger
-
-    class ProperPriors(Messenger):  # type: ignore[misc]
-        def process_message(self, msg: Any) -> None:
-            if msg["type"] != "sample" or msg["value"] is not None:
-                return
-            fn = msg["fn"]
-            while hasattr(fn, "base_dist"):
-                fn = fn.base_dist
-            if isinstance(fn, ImproperUniform):
-                raise TargetError(
-                    f"Every latent site must have a proper prior, but {msg['name']!r} has a flat one, so that k = 0 is "
-                    "no distribution. Give it a proper prior, however wide."
-                )
-
-    return ProperPriors
 
 
 def _key(rng: Any) -> Any:
     import jax
 
     return jax.random.key(int(rng.integers(2**31))) if isinstance(rng, np.random.Generator) else rng
-
-
-def _is_latent(site: dict[str, Any]) -> bool:
-    return site["type"] == "sample" and not site["is_observed"]
-
-
-def _is_observed(site: dict[str, Any]) -> bool:
-    return site["type"] == "sample" and bool(site["is_observed"])
-
-
-def _is_data(site: dict[str, Any]) -> bool:
-    """Whether a site holds data: an observed one that is no factor."""
-    return _is_observed(site) and type(_unwrapped(site["fn"])).__name__ not in ("Unit", "Delta")
-
-
-def _unwrapped(fn: Any) -> Any:
-    while hasattr(fn, "base_dist"):
-        fn = fn.base_dist
-    return fn
-
-
-def _is_idle_discrete(name: str, site: dict[str, Any]) -> bool:
-    """Whether a site is a missing count: nothing else depends on it, and its probabilities sum to one."""
-    return _is_latent(site) and name.endswith(UNOBSERVED) and bool(site["fn"].support.is_discrete)
-
-
-def _log_prob(name: str, site: dict[str, Any], *, whole: bool = True) -> Any:
-    """Return the log density of a site; in whole, or one for each observation.
-
-    Of what obs_mask leaves open NumPyro masks the entries that are observed, and their numbers would have no law at
-    all: they keep the one of the others, which integrates to one and touches nothing else.
-    """
-    import jax.numpy as jnp
-
-    fn = site["fn"]
-    if name.endswith(UNOBSERVED) and not site["is_observed"] and hasattr(fn, "base_dist") and hasattr(fn, "_mask"):
-        fn = fn.base_dist
-    log_prob = fn.log_prob(site["value"])
-    scaled = log_prob if site["scale"] is None else site["scale"] * log_prob
-    return jnp.sum(scaled) if whole else scaled
-
-
-def _dims(site: dict[str, Any]) -> tuple[str, ...]:
-    """Name the dimensions of a site by its plates; none where they do not fill its shape from the left."""
-    if site["type"] not in ("sample", "deterministic"):
-        return ()
-    frames = sorted(site.get("cond_indep_stack", ()), key=lambda frame: frame.dim)
-    shape = np.shape(site["value"])
-    if not frames or any(-f.dim > len(shape) for f in frames):
-        return ()
-    n_event = len(shape) - len(frames)
-    if n_event < 0 or shape[: len(frames)] != tuple(f.size for f in frames):
-        return ()
-    return (*(f.name for f in frames), *(f"{site['name']}_dim_{i}" for i in range(n_event)))
-
-
-def _check(sites: Sites, latent: tuple[str, ...]) -> None:
-    if not latent:
-        raise TargetError(
-            "A model must have at least one latent site, but all of its sites are observed. Leave one without obs=."
-        )
-    for name, site in sites.items():
-        if site["type"] == "plate" and site["args"][1] not in (None, site["args"][0]):
-            whole, taken = site["args"]
-            raise TargetError(
-                f"A likelihood must take in all data, but the plate {name!r} takes {taken} of {whole}. Leave "
-                "subsample_size out."
-            )
-    for name in latent:
-        if sites[name]["fn"].support.is_discrete:
-            raise TargetError(
-                f"Latent sites must be continuous, but {name!r} is discrete. Sum it out (MixtureSameFamily does for "
-                "mixtures), or mask rows whose outcome is missing: numpyro.handlers.mask."
-            )
-        if sites[name]["scale"] is not None:
-            raise TargetError(
-                f"Priors must not be scaled, but {name!r} is, by a subsampled plate or by handlers.scale: k = 0 would "
-                "not be the prior. Use the whole data."
-            )
-        if hasattr(sites[name]["fn"], "_mask") and not name.endswith(UNOBSERVED):
-            raise TargetError(
-                f"Every latent site must have a proper prior, but that of {name!r} is masked, so that k = 0 is no "
-                "distribution. Leave latent sites out of the mask."
-            )
 
 
 class TemperedSampler:

@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
+from tempering.doors.pymc_variables import (
+    check_data,
+    check_variables,
+    depends,
+    idle_discrete,
+    in_order,
+    order_of,
+    with_angles_cut_open,
+)
 from tempering.errors import TargetError
 from tempering.requirements import imported
 from tempering.target import Target
@@ -99,12 +109,12 @@ class PyMCModel:
     """The graph of a model, and the functions of an unconstrained position made from it."""
 
     def __init__(self, model: Any) -> None:
-        self.model = model
-        leaves = _idle_discrete(model)
+        self.model = model = with_angles_cut_open(model)
+        leaves = idle_discrete(model)
         self.free = [rv for rv in model.free_RVs if rv not in leaves]
-        self.shown = [*self.free, *(d for d in model.deterministics if not _depends(d, leaves))]
-        _check(self.free, model.rvs_to_transforms)
-        _check_data(model)
+        self.shown = [*self.free, *(d for d in model.deterministics if not depends(d, leaves))]
+        check_variables(self.free, model.rvs_to_transforms)
+        check_data(model)
         self.names = [model.rvs_to_values[rv].name for rv in self.free]
         self.inputs = [model.rvs_to_values[rv] for rv in self.free]
         self.dims = {name: tuple(map(str, d)) for name, d in model.named_vars_to_dims.items() if None not in d}
@@ -117,7 +127,7 @@ class PyMCModel:
         return made.with_model(self, self.unconstrain)
 
     def _target(self) -> Target:
-        log_prior = _sum(self.model.logp(vars=self.free, jacobian=True, sum=False))
+        log_prior = _sum(self.model.logp(vars=self.free, jacobian=True, sum=False)) + self._log_orders()
         kept = [*self.model.observed_RVs, *self.model.potentials]
         log_likelihood = _sum(self.model.logp(vars=kept, jacobian=True, sum=False))
         shown = self.model.replace_rvs_by_values(self.shown)
@@ -125,6 +135,14 @@ class PyMCModel:
             return self._jax_target(log_likelihood, log_prior, shown)
         except Exception:  # a graph that JAX cannot trace, whatever it says
             return self._compiled_target(log_likelihood, log_prior, shown)
+
+    def _log_orders(self) -> float:
+        """Return what normalises ordered priors: of n exchangeable values PyMC keeps one order of n!."""
+        shapes = [tuple(int(n) for n in rv.shape.eval()) for rv in self.free if self._order(rv) is not None]
+        return float(sum(np.prod(shape[:-1]) * gammaln(shape[-1] + 1) for shape in shapes))
+
+    def _order(self, rv: Any) -> Any:
+        return order_of(self.model.rvs_to_transforms[rv])
 
     def _jax_target(self, log_likelihood: Any, log_prior: Any, shown: Sequence[Any]) -> Target:
         import jax
@@ -265,6 +283,7 @@ class PyMCModel:
         for rv in self.free:
             transform = self.model.rvs_to_transforms[rv]
             drawn.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
+        drawn = clone_replace(drawn, {rv: in_order(rv, o) for rv in self.free if (o := self._order(rv)) is not None})
         shared = [v for v in ancestors(drawn) if v.owner is None and isinstance(v.type, RandomType)]
         rngs = [v.type(name=f"rng_{i}") for i, v in enumerate(shared)]
         return rngs, clone_replace(drawn, dict(zip(shared, rngs, strict=True)))
@@ -328,64 +347,3 @@ def _sum(terms: list[Any]) -> Any:
     import pytensor.tensor as pt
 
     return pt.sum([term.sum() for term in terms]) if terms else pt.constant(0.0)
-
-
-def _idle_discrete(model: Any) -> list[Any]:
-    """Return discrete free variables that nothing else depends on, as missing counts are: their sum is one."""
-    others = [*model.basic_RVs, *model.potentials]
-    discrete = [rv for rv in model.free_RVs if rv.dtype.startswith(("int", "uint", "bool"))]
-    return [rv for rv in discrete if not any(_depends(other, [rv]) for other in others if other is not rv)]
-
-
-def _depends(variable: Any, on: list[Any]) -> bool:
-    from pytensor.graph.traversal import ancestors
-
-    return bool(on) and any(ancestor in on for ancestor in ancestors([variable]))
-
-
-def _check_data(model: Any) -> None:
-    """Refuse likelihoods that change from call to call."""
-    from pytensor.graph.traversal import ancestors
-
-    for rv in model.observed_RVs:
-        kinds = {c.__name__ for c in type(rv.owner.op).__mro__}
-        if "SimulatorRV" in kinds:
-            raise TargetError(
-                f"A likelihood must be a density, but {rv.name!r} is a Simulator, which has none. Use pymc.sample_smc, "
-                "or write the density with pymc.CustomDist or pymc.Potential."
-            )
-        graph = ancestors([model.rvs_to_values[rv]])
-        inside = {c.__name__ for v in graph if v.owner is not None for c in type(v.owner.op).__mro__}
-        if "MinibatchRandomVariable" in kinds or "MinibatchIndexRV" in inside:
-            raise TargetError(
-                f"A likelihood must take in all data, but {rv.name!r} takes a Minibatch. Pass the whole data."
-            )
-
-
-def _check(free: list[Any], transforms: Mapping[Any, Any]) -> None:
-    if not free:
-        raise TargetError(
-            "A model must have at least one free variable, but all of this one's are observed. "
-            "Leave one without observed=."
-        )
-    for rv in free:
-        if rv.dtype.startswith(("int", "uint", "bool")):
-            raise TargetError(
-                f"Free variables must be continuous, but {rv.name!r} is discrete. Sum it out: pymc.Mixture does for "
-                "mixtures."
-            )
-        if "LKJCorr" in type(rv.owner.op).__name__:
-            raise TargetError(
-                f"Free variables must be mapped to all real numbers, but PyMC maps those of the LKJCorr {rv.name!r} to "
-                "a cube of which only a part are correlations. Use LKJCholeskyCov, which gives correlations too."
-            )
-        if "ordered" in str(getattr(transforms[rv], "name", "")):
-            raise TargetError(
-                f"Every prior must integrate to one, but that of {rv.name!r} is cut to ordered values. Leave "
-                "transform=ordered out: tempering visits every labelling; sort the draws afterwards."
-            )
-        if rv.owner.op.name in ("flat", "half_flat"):
-            raise TargetError(
-                f"Every free variable must have a proper prior, but {rv.name!r} has a flat one, so that k = 0 is no "
-                "distribution. Give it a proper prior, however wide."
-            )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
+    from tempering.path import Path
     from tempering.runs.draws import TemperedDraws
 
 # Okabe and Ito's palette, which the colour-blind can tell apart; a rule has the same colour in every picture
@@ -81,6 +82,20 @@ def shade(rung: int, n_rungs: int) -> Any:
 
     colours = LinearSegmentedColormap.from_list("rungs", [BLUE, COLOURS["pooled"], COLOURS["mbar"]])
     return colours(rung / max(n_rungs - 1, 1))
+
+
+def rung_colours(path: "Path") -> list[Any]:
+    """Return the colour of every rung: blue is the target, orange the safe (or only) end, green the quick one."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    t, m = path.target, len(path)
+    quick = LinearSegmentedColormap.from_list("quick", [BLUE, COLOURS["screened"]])
+    return [*(quick((t - i) / t) for i in range(t)), *(shade(i, m - t) for i in range(m - t))]
+
+
+def rung_label(path: "Path") -> str:
+    """Name an axis of rungs: where the target is on it."""
+    return f"rung ({path.target} is the target)" if path.has_two_legs else "rung (0 is cold)"
 
 
 def as_text(name: str) -> str:

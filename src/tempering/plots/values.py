@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempering.estimators.rules import DEFAULT_RULE
-from tempering.plots.style import COLOURS, as_text, colour_of, new_axes, one_number_a_draw, shade
+from tempering.plots.style import COLOURS, as_text, colour_of, new_axes, one_number_a_draw, rung_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def plot_density(
 def plot_densities(draws: "TemperedDraws", name: str = "x", n_bins: int = 60, ax: "Axes | None" = None) -> "Axes":
     """Draw the density of a number on every rung, as it was sampled, in the colour of the rung: blue is cold."""
     ax = new_axes(ax)
-    x, m = one_number_a_draw(draws, name).reshape(draws.rung.shape), len(draws.path)
+    x, colours = one_number_a_draw(draws, name).reshape(draws.rung.shape), rung_colours(draws.path)
     low, high = np.quantile(x[np.isfinite(x)], [0.005, 0.995]).tolist()
     edges = np.linspace(low, high, n_bins + 1) if high > low else np.linspace(low - 1, low + 1, n_bins + 1)
     visited = np.flatnonzero(draws.visits)
@@ -70,7 +70,7 @@ def plot_densities(draws: "TemperedDraws", name: str = "x", n_bins: int = 60, ax
         mine = x[draws.rung == i]
         height = np.histogram(mine, edges)[0] / len(mine) / np.diff(edges)
         label = f"k = {draws.path.inverse_temperatures[i]:.2g}"
-        ax.stairs(height, edges, color=shade(i, m), linewidth=1.2, label=label)
+        ax.stairs(height, edges, color=colours[i], linewidth=1.2, label=label)
     ax.set(xlabel=as_text(name), ylabel="density of the rung", ylim=(0, None), xlim=(edges[0], edges[-1]))
     ax.legend(frameon=False)
     return ax
@@ -84,8 +84,8 @@ def plot_traces(draws: "TemperedDraws", name: str = "x", n_draws: int = 2000, ax
     values = one_number_a_draw(draws, name).reshape(draws.rung.shape)[rows, ::step]
     rung = draws.rung[rows, ::step]
     time = np.broadcast_to(np.arange(0, draws.n_draws, step), rung.shape)
-    order = np.argsort(-rung, axis=None, kind="stable")  # cold ones on top
-    colours = [shade(i, len(draws.path)) for i in range(len(draws.path))]
+    order = np.argsort(-abs(rung - draws.path.target), axis=None, kind="stable")  # cold ones on top
+    colours = rung_colours(draws.path)
     point = [colours[i] for i in rung.ravel()[order].tolist()]
     ax.scatter(time.ravel()[order], values.ravel()[order], s=3, c=point, linewidths=0)
     ax.set(xlabel="iteration", ylabel=as_text(name), xlim=(0, draws.n_draws))

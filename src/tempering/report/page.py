@@ -82,7 +82,7 @@ def _facts(draws: Run) -> str:
     facts = {
         "Chains": f"{draws.n_chains}",
         "Draws of each": f"{draws.n_draws:,}",
-        "Rungs": f"{len(draws.visits)}",
+        "Rungs": _rungs_in_words(draws),
         "Hottest k": f"{draws.ladder.hottest:.3g}",
         "Round trips": f"{draws.n_round_trips:,}",
         "ESS of weights": f"{draws.ess(DEFAULT_RULE):,.0f}",
@@ -103,8 +103,15 @@ def _facts(draws: Run) -> str:
     return f'<dl class="facts">{"".join(cells)}</dl>'
 
 
+def _rungs_in_words(draws: Run) -> str:
+    path = draws.path
+    if not path.has_two_legs:
+        return f"{len(path)}"
+    return f"{path.target} quick, the target, {len(path) - 1 - path.target} safe"
+
+
 def _evidence(draws: Run) -> str:
-    if len(draws.visits) == 1:
+    if len(draws.path) == 1:
         return ""
     picture = _figure(
         "Evidence by method",
@@ -156,9 +163,10 @@ def _quantity(draws: TemperedDraws, name: str) -> str:
 
 def _rung_pictures(draws: Run) -> list[Picture]:
     rules = (*RULES_SHOWN, "ess_optimal")
+    occupancy = "The more useful a rung, the more often." if draws.path.has_two_legs else "Even is best."
     always: list[Picture] = [
-        ("Ladder", "Inverse temperatures.", lambda ax: plots.plot_ladder(draws, ax)),
-        ("Occupancy", "Even is best.", lambda ax: plots.plot_visits(draws, ax)),
+        ("Ladder", "Inverse temperatures of every leg.", lambda ax: plots.plot_ladder(draws, ax)),
+        ("Occupancy", occupancy, lambda ax: plots.plot_visits(draws, ax)),
         ("Acceptance", "Above a tenth everywhere.", lambda ax: plots.plot_acceptance(draws, ax)),
         ("Trust in the weights", "How much a draw of each rung is worth.", lambda ax: plots.plot_trust(draws, ax)),
         ("Shares", "What each rung contributes.", lambda ax: plots.plot_shares(draws, rules, ax)),
@@ -235,7 +243,9 @@ def _table(frame: pd.DataFrame) -> str:
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def _number(value: float) -> str:
+def _number(value: float | str) -> str:
+    if isinstance(value, str):  # the leg of a rung
+        return html.escape(value)
     if not np.isfinite(value):
         return "&ndash;"
     is_whole = float(value).is_integer() and abs(value) >= 10

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.estimators.standard_error import Estimate
 from tempering.path import Ladder
+from tempering.path import Path as TemperingPath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,10 @@ class Run(Protocol):
     @property
     def ladder(self) -> Ladder:
         """Inverse temperatures, cold first."""
+
+    @property
+    def path(self) -> TemperingPath:
+        """What the rungs are made of."""
 
     @property
     def n_chains(self) -> int:
