@@ -20,7 +20,8 @@ class Structure:
         Set of each column, sets numbered by their first column; columns go age by age within group by group.
     times : tuple of str
         How the set of each column varies: ``""`` not at all, ``"t"`` from year to year, or the name of a grouping of
-        years, of a covariate, or ``"random"``.
+        years, of a covariate, or ``"random"``; ``"t+sex"`` from year to year, with a constant distance between the
+        sexes on the logit scale.
     groups : tuple of str
         Names of the groups of birds; one without a name by default.
 
@@ -91,7 +92,8 @@ class Structure:
             raise InputError(f"Each class must stand in a set, but {text!r} lacks {missing}. Add it to one.")
         raw = [where[c] for c in range(n_classes * len(groups))]
         order = list(dict.fromkeys(raw))
-        return cls(tuple(order.index(s) for s in raw), tuple(found[s][1].strip() for s in raw), groups)
+        times = ["+".join(part.strip() for part in time.split("+")) for _, time in found]
+        return cls(tuple(order.index(s) for s in raw), tuple(times[s] for s in raw), groups)
 
 
 def _columns(members: str, text: str, n_classes: int, groups: tuple[str, ...]) -> list[int]:
