@@ -298,7 +298,7 @@ def _missing(given: list[str]) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for text in given:
-        name, sign, value = (part.strip() for part in text.partition("="))
+        name, _, value = (part.strip() for part in text.partition("="))
         try:
             found[name] = value if value == "mean" else float(value)
         except ValueError:
