@@ -447,7 +447,7 @@ def test_an_additive_effect_is_told_from_none_and_from_an_interaction():
     distance = result.coefficients().query("group == 'male'").iloc[0]
     assert abs(distance["mean"] - 1.0) < 5 * distance["sd"]
     table = result.aic_table().set_index("phi")
-    assert table.loc["{1+}(t+group)", "n_parameters"] == 7
+    assert table.loc["{1+}(t+group)", "n_parameters"] == 9  # six years and a distance, p and lambda
     assert table.index[0] == "{1+}(t+group)"
 
 

@@ -230,9 +230,12 @@ def _introduce(data: Any, study: "MarkRecapture") -> None:
     for note in used.notes:
         if note not in data.notes:
             typer.echo(f"Note: {note}.")
+    n_groups = len(counts.groups) // (len(counts.stages) or 1)
     typer.echo(
         f"{counts.n_intervals} intervals, {counts.n_age_classes} age classes"
-        + (f", {len(counts.groups)} groups" if len(counts.groups) > 1 else "")
+        + (f", {n_groups} groups" if n_groups > 1 else "")
+        + (f", birds told apart after a capture: {', '.join(counts.stages)}" if counts.stages else "")
+        + (f", individual covariates {', '.join(space.individual)}" if space.individual else "")
         + f", {space.count:,} models of {', '.join(space.present)}."
     )
 

@@ -104,7 +104,7 @@ def check_arrays(rng: np.random.Generator, arrays: ReleaseArrays, values: Floats
     replicated = {part: np.zeros(n) for part in parts}
     expected_mean = np.zeros((len(arrays.interval), 2 * n_intervals + 1))
     for row, start in enumerate(arrays.interval):
-        law = next_encounter_probabilities(values, int(start), arrays.path(row, n_classes))
+        law = next_encounter_probabilities(values, int(start), arrays.path(row, n_classes).tolist())
         expected = arrays.released[row] * law
         counts = np.concatenate([arrays.recaptured[row], arrays.recovered[row], arrays.never[row : row + 1]])
         drawn = rng.multinomial(arrays.released[row], law / law.sum(axis=1, keepdims=True))

@@ -163,6 +163,8 @@ class RecaptureResult:
                         which = 0 if "+" in time else 1
                         b = self.draws.values["coefficients"][..., PARAMETERS.index(name), c, which].astype(float)
                         b = np.exp(b) if time == "random" else b
+                        if "+" in time and not b[has_it].any():
+                            continue  # distances are measured from this class
                         rows.append((name, *names[c], time, float(share.sum())))
                         figures.append(_weighted(b[has_it], share[has_it] / share.sum(), interval))
             for covariate, slope in self._slopes(name):

@@ -47,6 +47,18 @@ def stage_of_release(stages: Stages, is_first: bool) -> int:
     return 0 if is_first or "new" not in stages else 1
 
 
+def split_name(name: str) -> tuple[str, str]:
+    """Return group and stage of a name that `staged_names` made; the stage is empty for others.
+
+    Examples
+    --------
+    >>> split_name("female seen"), split_name("missed"), split_name("site 4")
+    (('female', 'seen'), ('', 'missed'), ('site 4', ''))
+    """
+    group, _, stage = name.rpartition(" ")
+    return (group, stage) if stage in ("new", "seen", "missed", "old") else (name, "")
+
+
 def staged_names(groups: tuple[str, ...], stages: Stages) -> tuple[str, ...]:
     """Name each stage of each group."""
     return tuple(" ".join(filter(None, (group, stage))) for group in groups for stage in stages) or groups
