@@ -111,9 +111,8 @@ class Mixing:
 def mixing_of(result: "RecaptureResult", rule: str) -> Mixing:
     """Look at the journeys, at every time dependence and at every effect."""
     draws = result.draws
-    names = result.counts.column_names()
     flags = [
-        (f"time dependence of {' '.join(filter(None, (name, *names[c])))}", flag)
+        (f"time dependence of {' '.join(filter(None, (name, *result.label(name, c))))}", flag)
         for name, c, flag in result.time_flags()
     ]
     flags += [

@@ -143,7 +143,9 @@ def means_table(result: RecaptureResult, rule: str = DEFAULT_RULE) -> pd.DataFra
     rows = table[keys].drop_duplicates().reset_index(drop=True)
     for name in result.parameters:
         mine = table[table["parameter"] == name]
-        rows[f"{NAMES[name]} {name}"] = [_with_interval(row) for row in mine.itertuples()]
+        found = dict(zip(mine[keys].itertuples(index=False, name=None), mine.itertuples(), strict=True))
+        places = rows[keys].itertuples(index=False, name=None)
+        rows[f"{NAMES[name]} {name}"] = [_with_interval(found[key]) if key in found else "" for key in places]
     return rows
 
 
@@ -153,7 +155,7 @@ def by_year_table(result: RecaptureResult, parameter: str, rule: str = DEFAULT_R
     table = table[table["parameter"] == parameter]
     shown: dict[str, dict[int, str]] = {}
     for row in table.itertuples():
-        column = f"{row.group} {row.age_class}" if result.has_groups else f"class {row.age_class}"
+        column = f"{row.group} {row.age_class}" if result.has_groups and row.group else f"class {row.age_class}"
         shown.setdefault(column, {})[int(str(row.year))] = _with_interval(row)
     years = sorted({int(y) for y in table["year"].to_numpy()})
     return pd.DataFrame({"year": years, **{name: [by.get(y, "") for y in years] for name, by in shown.items()}})

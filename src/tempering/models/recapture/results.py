@@ -26,7 +26,7 @@ from tempering.models.recapture.predictive import PredictiveCheck, check_arrays
 from tempering.models.recapture.reading import Data
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.spaces import ModelSpace
-from tempering.models.recapture.stages import Stages
+from tempering.models.recapture.stages import Stages, split_name, terms_of
 from tempering.models.recapture.times import TimeStructures
 from tempering.runs.draws import DEFAULT_RULE, TemperedDraws
 
@@ -110,7 +110,7 @@ class RecaptureResult:
     def means(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
         """Tabulate each parameter by age class (and group): its mean over the years, averaged over models."""
         if ("means", rule, interval) not in self._kept:
-            places = [(name, c) for name in self.parameters for c in self.columns]
+            places = [(name, c) for name in self.parameters for c in self.columns_of(name)]
             columns = [self._mean_over_years(name, c) for name, c in places]
             self._kept["means", rule, interval] = self._summarised(places, columns, rule, interval)
         found: pd.DataFrame = self._kept["means", rule, interval]
@@ -122,10 +122,9 @@ class RecaptureResult:
         ``above`` is the probability that the difference is positive.
         """
         rows, columns = [], []
-        names = self.counts.column_names()
         for parameter in self.parameters:
-            for one, two in self._pairs():
-                rows.append((parameter, _title(names[one]), _title(names[two])))
+            for one, two in self._pairs(parameter):
+                rows.append((parameter, _title(self.label(parameter, one)), _title(self.label(parameter, two))))
                 columns.append(self._mean_over_years(parameter, one) - self._mean_over_years(parameter, two))
         figures = self._figures(columns, rule, interval)
         weights = self.draws.weights(rule)
@@ -135,15 +134,34 @@ class RecaptureResult:
         table["above"] = [float((weights * (column > 0)).sum()) for column in columns]
         return table
 
-    def _pairs(self) -> list[tuple[int, int]]:
-        space = self.space.space("phi")
+    def _pairs(self, name: str) -> list[tuple[int, int]]:
+        space, shown = self.space.space(name), self.columns_of(name)
         ages = [(a, b) for a, b in space.pairs("age") if b == a + 1]
-        return [pair for term in space.factors if term != "age" for pair in space.pairs(term)] + ages
+        pairs = [pair for term in space.factors if term != "age" for pair in space.pairs(term)] + ages
+        return [(a, b) for a, b in pairs if a in shown and b in shown]
 
-    @property
-    def columns(self) -> list[int]:
-        """The columns that birds are in."""
-        return [c for c in range(self.counts.n_columns) if c not in self.space.idle]
+    def columns_of(self, name: str) -> list[int]:
+        """Return the columns that birds are in; of stages that a parameter never tells apart, the busiest one."""
+        used = [c for c in range(self.counts.n_columns) if c not in self.space.idle]
+        if self._tells_stages_apart(name):
+            return used
+        n_active, place = self.counts.active.sum(axis=1), self.space.space(name).place
+        busiest: dict[Any, int] = {}
+        for c in used:
+            key = place(c)[::2]
+            if key not in busiest or n_active[c] > n_active[busiest[key]]:
+                busiest[key] = c
+        return sorted(busiest.values())
+
+    def label(self, name: str, c: int) -> tuple[str, str]:
+        """Return group and age class of a column, the stage only where a parameter may depend on it."""
+        group, age = self.counts.column_names()[c]
+        return (group, age) if self._tells_stages_apart(name) else (split_name(group)[0], age)
+
+    def _tells_stages_apart(self, name: str) -> bool:
+        space = self.space.space(name)
+        terms = terms_of(self.counts.stages)
+        return not terms or any(space.differs(row, term) for term in terms for row in space.partitions)
 
     def coefficients(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
         """Tabulate slopes of covariates, deviations of random years and additive effects, given that a set has them.
@@ -151,12 +169,13 @@ class RecaptureResult:
         All are on the logit scale; ``probability`` is that of having it. A slope is per standard deviation of the
         covariate; an additive effect is the distance from the first class of its set, in every year.
         """
-        names, rows, figures = self.counts.column_names(), [], []
+        rows: list[Any] = []
+        figures: list[Any] = []
         weights = self.draws.weights(rule)
         for name in self.parameters:
             times = self.space.times_of(self.draws.values["model"][..., PARAMETERS.index(name)])
             for time in self._with_coefficients():
-                for c in self.columns:
+                for c in self.columns_of(name):
                     has_it = times[..., c] == self.space.all_times.index(time)
                     share = weights * has_it
                     if share.sum() > 0:
@@ -165,7 +184,7 @@ class RecaptureResult:
                         b = np.exp(b) if time == "random" else b
                         if "+" in time and not b[has_it].any():
                             continue  # distances are measured from this class
-                        rows.append((name, *names[c], time, float(share.sum())))
+                        rows.append((name, *self.label(name, c), time, float(share.sum())))
                         figures.append(_weighted(b[has_it], share[has_it] / share.sum(), interval))
             for covariate, slope in self._slopes(name):
                 has_it = slope[..., 0] > 0
@@ -194,11 +213,11 @@ class RecaptureResult:
     def _summarised(
         self, places: Sequence[tuple[Any, ...]], columns: Sequence[NDArray[Any]], rule: str, interval: float
     ) -> pd.DataFrame:
-        names = self.counts.column_names()
+        labels = [self.label(place[0], place[1]) for place in places]
         table = pd.DataFrame({"parameter": [place[0] for place in places]})
         if self.has_groups:
-            table["group"] = [names[place[1]][0] for place in places]
-        table["age_class"] = [names[place[1]][1] for place in places]
+            table["group"] = [group for group, _ in labels]
+        table["age_class"] = [age for _, age in labels]
         if places and len(places[0]) > 2:
             table["year"] = [place[2] for place in places]
         for name, column in zip(FIGURES, self._figures(columns, rule, interval).T, strict=True):
@@ -341,11 +360,11 @@ class RecaptureResult:
         """Tabulate the probability that each class's set varies in time, in any way."""
         flags = self.time_flags()
         weights = self.draws.weights(rule)
-        names = self.counts.column_names()
+        labels = [self.label(name, c) for name, c, _ in flags]
         table = pd.DataFrame({"parameter": [name for name, _, _ in flags]})
         if self.has_groups:
-            table["group"] = [names[c][0] for _, c, _ in flags]
-        table["age_class"] = [names[c][1] for _, c, _ in flags]
+            table["group"] = [group for group, _ in labels]
+        table["age_class"] = [age for _, age in labels]
         table["probability"] = [float((weights * flag).sum()) for _, _, flag in flags]
         table["standard_error"] = self._errors([flag for _, _, flag in flags], rule)
         return table
@@ -355,7 +374,7 @@ class RecaptureResult:
         out = []
         for name in self.parameters:
             times = np.asarray(self.space.times_of(self.draws.values["model"][..., PARAMETERS.index(name)]))
-            out += [(name, c, times[..., c] > 0) for c in self.columns]
+            out += [(name, c, times[..., c] > 0) for c in self.columns_of(name)]
         return out
 
     # --- can it be trusted ------------------------------------------------------------------------------------
@@ -411,8 +430,12 @@ class RecaptureResult:
 
     def _cells(self) -> list[tuple[str, int, int]]:
         cells = free_cells(self.counts, self.space.present)
+        shown = {name: self.columns_of(name) for name in self.parameters}
         return [
-            (name, int(t), int(c)) for name in self.parameters for c, t in np.argwhere(cells[PARAMETERS.index(name)].T)
+            (name, int(t), int(c))
+            for name in self.parameters
+            for c, t in np.argwhere(cells[PARAMETERS.index(name)].T)
+            if c in shown[name]
         ]
 
     def _values(self, name: str) -> Any:
