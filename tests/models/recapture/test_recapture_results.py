@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from statistical import seeded_rng
 from tempering.data import DIPPER_ARRAY, SYNTHETIC_HISTORIES, path_of
 from tempering.errors import InputError
+from tempering.estimators import weighted_quantile
 from tempering.models.recapture import Histories, MarkRecapture, plots, read, results
 from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.cli import app
@@ -385,6 +386,17 @@ def test_birds_that_leave_pull_survival_down_and_the_check_says_so():
     for name, truth in {"phi": 0.75, "p": 0.5, "lambda": 0.3, "F": 0.7}.items():
         assert abs(means.loc[name, "mean"] - truth) < 5 * means.loc[name, "sd"]
     assert "look like the data" in str(moving.predictive_check(rng=1))
+
+
+def test_a_quick_quantile_is_the_quantile():
+    rng = seeded_rng("quantile")
+    x = np.concatenate([rng.beta(2, 5, 5000), np.repeat(0.3, 200), [0.0, 1.0]])
+    share = rng.dirichlet(np.full(x.size, 0.3))
+    for p in (0.0, 0.025, 0.5, 0.975, 1.0):
+        exact = float(weighted_quantile(x, share, p))
+        found = results.quantile_of(x, share, p)
+        assert found == pytest.approx(exact, abs=1e-3)
+        assert abs(share[x <= found].sum() - max(p, share[x <= exact].sum())) < 1e-9
 
 
 def birds_with(name, *, stages=(), values, slopes=None, x=(0.0,), n=60):
