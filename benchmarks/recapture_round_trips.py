@@ -1,4 +1,4 @@
-"""How many round trips between the data and the prior do honest intervals need?
+"""Find how many round trips between the data and the prior honest intervals need.
 
 The answers are known: every structure of recovery (94 models) on the synthetic shag-like set, the other parameters'
 structures fixed, has its evidence by importance sampling around its mode. Many short fits are then scored: z is the
@@ -10,6 +10,8 @@ ensemble; honest errors have a mean of z^2 near 1, and 95 % intervals hold the t
 
 import argparse
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +100,6 @@ def exact(data: Any) -> dict[int, float]:
 
 def score(data: Any, truth: dict[int, float], draws: int, seed: int) -> dict[str, Any]:
     """Fit once; return round trips per ensemble, warnings, and z of every structure that matters."""
-    from dataclasses import replace
-
     result = replace(STUDY, draws=draws).fit(data, rng=seed, progress=False)
     codes = result.draws.values["model"][..., 2]
     likely = [code for code, p in truth.items() if p > 0.01]
@@ -115,7 +115,7 @@ def score(data: Any, truth: dict[int, float], draws: int, seed: int) -> dict[str
 
 def show(rows: list[dict[str, Any]]) -> None:
     table = Table("round trips per ensemble", "fits", "mean of z^2", "within 1.96", "with a warning")
-    for low, high in zip(CLASSES[:-1], CLASSES[1:], strict=True):
+    for low, high in pairwise(CLASSES):
         mine = [row for row in rows if low <= row["round_trips"] < high]
         if mine:
             z = np.concatenate([row["z"] for row in mine])
