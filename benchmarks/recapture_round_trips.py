@@ -92,9 +92,8 @@ def exact(data: Any) -> dict[int, float]:
     answers = [log_evidence(rng, state, fixed + [(2, w) for w in cells_of(s, cells[2])]) for s in structures]
     logs = np.array([a for a, _ in answers])
     shares = np.exp(logs - logsumexp(logs))
-    Console().print(
-        f"largest relative error of an evidence that matters: {max(e for (_, e), p in zip(answers, shares, strict=True) if p > 0.01):.3f}"
-    )
+    matter = [error for (_, error), p in zip(answers, shares, strict=True) if p > 0.01]
+    Console().print(f"relative error of an evidence that matters: at most {max(matter):.3f}")
     return {space.code(s): float(p) for s, p in zip(structures, shares, strict=True)}
 
 

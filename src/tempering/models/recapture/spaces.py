@@ -174,6 +174,13 @@ class ParameterSpace:
 
     def pairs(self, term: str) -> list[tuple[int, int]]:
         """List the columns that differ in one factor alone; those that no bird is ever in are left out."""
+        return self._pairs[term]
+
+    @cached_property
+    def _pairs(self) -> dict[str, list[tuple[int, int]]]:
+        return {term: self._pairs_of(term) for term in self.factors}
+
+    def _pairs_of(self, term: str) -> list[tuple[int, int]]:
         axis = {self.factor: 0, "age": 2}.get(term, 1)
         used = [c for c in range(self.n_columns) if c not in self.idle]
         found = []
