@@ -32,7 +32,7 @@ from tempering.models.recapture.partitions import sets_of
 from tempering.models.recapture.structures import Structure
 
 STUDY = MarkRecapture(4, "{1}(t) {2,3} {4+}", "{1} {2}(t) {3} {4+}(t)", "free", keep_values=False)
-N_IMPORTANCE = 4000
+N_IMPORTANCE = 20_000
 FREEDOM = 5
 CLASSES = (0, 1, 2, 5, 10, 20, 50, np.inf)  # round trips of all four ensembles
 
@@ -102,8 +102,11 @@ def score(data: Any, truth: dict[int, float], draws: int, seed: int) -> dict[str
     result = replace(STUDY, draws=draws).fit(data, rng=seed, progress=False)
     codes = result.draws.values["model"][..., 2]
     likely = [code for code, p in truth.items() if p > 0.01]
-    found = result.draws.estimate(np.stack([codes == code for code in likely], axis=-1).astype(float))
-    z = (np.ravel(found.value) - [truth[c] for c in likely]) / np.maximum(np.ravel(found.standard_error), 1e-12)
+    flags = [codes == code for code in likely]
+    weights = result.draws.weights()
+    value = np.array([(weights * flag).sum() for flag in flags])
+    error = np.maximum(result._errors(flags, "mbar"), 1e-12)  # as the tables state them
+    z = (value - [truth[c] for c in likely]) / error
     mixing = result.mixing()
     return {
         "draws": draws, "seed": seed, "round_trips": mixing.n_round_trips,
