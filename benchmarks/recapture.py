@@ -27,7 +27,7 @@ from tempering.models.recapture.kernel import advance
 from tempering.models.recapture.model import RecaptureModel, recapture_model
 
 PAPER_LADDER = Ladder.geometric(40, 0.1)
-ITERATION_BAR = 2e4  # iterations per second of one core
+ITERATION_BAR = 5e4  # iterations per second of one core, asked for when an iteration had one jump of each parameter
 FIT_BAR, DIPPER_BAR = 15.0, 5.0  # seconds of processor, in a new process with warm caches
 INDICATORS = (("phi", 2), ("p", 2), ("lambda", 0))  # time dependence that is neither sure nor excluded
 SCRIPT = """

@@ -73,7 +73,7 @@ def fit_recapture(checkpoint):
     from tempering.data import SYNTHETIC_COUNTS, path_of
     from tempering.models.recapture import read
 
-    study = tp.models.MarkRecapture(method="simulated", draws=600, tune=160, chains=4, ladder=[1.0, 0.5, 0.2, 0.1])
+    study = tp.models.MarkRecapture(method="simulated", draws=6_000, tune=160, chains=4, ladder=[1.0, 0.5, 0.2, 0.1])
     data = read(path_of(SYNTHETIC_COUNTS), "counts")
     return arrays_of(study.fit(data, rng=1, checkpoint=checkpoint, progress=False).draws)
 

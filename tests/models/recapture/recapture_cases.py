@@ -6,6 +6,8 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.design import all_masks, lay_out
+from tempering.models.recapture.histories import Histories
+from tempering.models.recapture.individuals import strata_of
 from tempering.models.recapture.kernel import advance, step
 from tempering.models.recapture.layout import State, empty_state
 from tempering.models.recapture.likelihood import evaluate
@@ -99,6 +101,68 @@ def _follow(rng, values, group, start, n_classes, counts):
         entry(last)[2][0] += 1
 
 
+def simulate_histories(rng, values, n_chicks, n_classes, stages=(), slopes=None, x=(0.0,)):
+    """Mark chicks (and adults, if ages differ) each year and follow them bird by bird; return histories.
+
+    ``values`` (4, K, C), columns going class by class within stage by stage; birds in turn have the covariates ``x``,
+    which move their values by ``slopes`` (4,) on the logit scale.
+    """
+    n_intervals = values.shape[1]
+    codes, ages, masses = [], [], []
+    slopes = np.zeros(4) if slopes is None else slopes
+    for start in range(n_intervals):
+        for bird in range(n_chicks):
+            age = 99 if n_classes > 1 and bird % 2 else 0
+            mass = x[bird % len(x)]
+            codes.append(_one_history(rng, values, start, age, n_classes, stages, slopes * mass))
+            ages.append(age)
+            masses.append(mass)
+    return Histories(codes, years=range(n_intervals + 1), age=ages, columns={"mass": np.array(masses)})
+
+
+def _one_history(rng, values, start, age, n_classes, stages, shift):
+    n_intervals = values.shape[1]
+    code = [0] * (n_intervals + 1)
+    code[start], was_seen = 1, True
+    for t in range(start, n_intervals):
+        phi, p, lam, _ = at_stage(values, t, start, age, n_classes, stages, was_seen, shift)
+        if rng.random() > phi:
+            code[t + 1] = 2 if rng.random() < lam else 0
+            break
+        was_seen = bool(rng.random() < p)
+        code[t + 1] = int(was_seen)
+    return code
+
+
+def at_stage(values, t, start, age, n_classes, stages, was_seen, shift=0.0):
+    """The values of a bird that was (not) seen at t and marked at ``start``."""
+    names = {"new": t == start, "seen": was_seen, "missed": not was_seen, "old": True}
+    stage = next((s for s, name in enumerate(stages) if names[name]), 0)
+    v = values[:, t, stage * n_classes + min(age + t - start, n_classes - 1)]
+    with np.errstate(divide="ignore"):
+        return 1 / (1 + np.exp(-(np.log(v) - np.log1p(-v) + shift)))
+
+
+def staged_log_probability(codes, age, values, n_classes, stages, shift=0.0):
+    """Log probability of one history with stages and covariates, by the forward algorithm."""
+    n_intervals = len(codes) - 1
+    start = int(np.flatnonzero(codes)[0])
+    here, gone, was_seen = 1.0, 0.0, True
+    for t in range(start, n_intervals):
+        phi, p, lam, _ = at_stage(values, t, start, age, n_classes, stages, was_seen, shift)
+        dies, code = here * (1 - phi), codes[t + 1]
+        if code == 2:
+            here, gone = 0.0, dies * lam
+        elif code == 1:
+            here, gone = here * phi * p, 0.0
+        else:
+            here, gone = here * phi * (1 - p), gone + dies * (1 - lam)
+        was_seen = code == 1
+        if code == 2:
+            break
+    return np.log(here + gone)
+
+
 def rough_laws(space, times, strength=6.0):
     """Pseudo-counts that fit nothing well: exactness must not depend on them."""
     rng = np.random.default_rng(5)
@@ -113,6 +177,12 @@ def rough_laws(space, times, strength=6.0):
 
 def study_of(arrays, space, times=None, **options):
     """Lay out a study with rough laws, and return an empty state of it."""
+    if isinstance(arrays, Histories):
+        if space.individual:
+            may = [["mass" in space.space(q).slopes and q in space.present] for q in at.PARAMETERS]
+            options["individuals"] = strata_of(arrays, ["mass"], may, {}, space.n_classes, space.stages)
+            options["slope_laws"] = np.full((4, 1, 2), 0.4)
+        arrays = arrays.to_arrays(space.stages)
     times = times or time_structures(arrays.years)
     counts = arrays.to_counts(space.n_classes)
     options = {"step": 0.2, "fitted_splits": 0.5} | options
@@ -134,6 +204,13 @@ def with_constant(state, place, value, offset=0):
     return State(state.ints, floats, *state[2:])
 
 
+def with_set_prior(state, value):
+    """Give every set of survival another prior."""
+    floats, start = state.floats.copy(), state.ints[at.PER_SET]
+    floats[start : start + state.ints[at.N_SETS]] = value
+    return State(state.ints, floats, *state[2:])
+
+
 def moved_to(state, study):
     """Take over a chain's place in another study with the same space."""
     return State(study.ints, study.floats, *(part.copy() for part in state[2:]))
@@ -151,7 +228,8 @@ def statistics_of(state):
     kinds = [(structure[:, 1:] == time).ravel() for time in range(1, int(i[at.N_TIMES]))]
     has_any = i[i[at.KINDS] + structure[:, 1:]] != at.BLOCKS  # others keep what they last had
     hyper = np.where(has_any[..., None], np.tanh(state.hyper[:4][present]), 0.0).ravel() if i[at.N_TIMES] > 2 else []
-    return np.concatenate([values, values**2, n_sets, n_sets == 1, *kinds, hyper, [state.energy[0]]])
+    slopes = np.tanh(state.slopes).ravel() if i[at.N_INDIVIDUAL] else []
+    return np.concatenate([values, values**2, n_sets, n_sets == 1, *kinds, hyper, slopes, [state.energy[0]]])
 
 
 def draw_prior(rng, state):

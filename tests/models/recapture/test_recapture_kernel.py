@@ -2,7 +2,7 @@
 
 Every kind of space has one: ages, groups, groupings of years, trends, random years, fidelity, unequal intervals. The
 moves are compiled, so that controls break what they are told: the temperature, the prior over models, the prior of a
-slope, of a deviation, the birds found dead, the lengths of intervals.
+slope, of a deviation, the birds found dead, the lengths of intervals, and the Jacobian of each reversible jump.
 """
 
 from dataclasses import replace
@@ -16,10 +16,12 @@ from recapture_cases import (
     evaluate,
     moved_to,
     simulate,
+    simulate_histories,
     statistics_of,
     study_of,
     with_constant,
     with_data_over,
+    with_set_prior,
 )
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
@@ -52,24 +54,74 @@ CASES = {
         ModelSpace(2, "~ age + random", "~ time + random", "~ 1", times=("random",)),
         time_structures(YEARS, random=True),
     ),
+    "additive": (
+        ModelSpace(
+            1,
+            "~ time + sex",
+            "~ time + flood + sex",
+            "~ 1",
+            groups=("a", "b"),
+            factor="sex",
+            times=("flood", "t+sex", "flood+sex"),
+        ),
+        time_structures(YEARS, {"flood": [1, 2]}, additive=["t+sex", "flood+sex"]),
+    ),
+    "distances": (
+        ModelSpace(1, "{1+}(t+sex)", "~ 1", "~ 1", groups=("a", "b"), factor="sex", times=("t+sex",)),
+        time_structures(YEARS, additive=["t+sex"]),
+    ),
+    "additive ages": (
+        ModelSpace(3, "~ time + age", "~ age", "~ 1", times=("t+age",)),
+        time_structures(YEARS, additive=["t+age"]),
+    ),
     "fidelity": (
         ModelSpace(2, "~ age + time", "~ time", "~ 1", present=(*LIVE, "F"), fidelity="~ age + time"),
         time_structures(YEARS),
     ),
 }
+X = (-1.3, 0.1, 1.2)
+BY_HISTORY = {
+    "trap": ModelSpace(
+        2, "~ age", "~ trap + age", "~ 1", groups=("seen", "missed"), stages=("seen", "missed"), idle=(2,)
+    ),
+    "transient": ModelSpace(1, "~ transient", "~ time", "~ 1", groups=("new", "old"), stages=("new", "old")),
+    "mass": ModelSpace(1, "~ time + mass", "~ mass", "~ 1", individual=("mass",)),
+}  # spaces that need histories bird by bird
 LENGTHS = np.array([1.0, 2.0, 0.5, 1.0])
+
+
+SEXES = {"groups": ("a", "b"), "factor": "sex", "times": ("t+sex",)}
+ONE_MOVE = {
+    "flips": (ModelSpace(1, "~ time", "~ 1", "~ 1"), {}, at.LOGIT_POWER),
+    "flips to additive effects": (ModelSpace(1, "~ time + sex", "~ 1", "~ 1", **SEXES), {}, at.LOGIT_POWER),
+    "splits by fitted laws": (ModelSpace(3, "~ age", "~ 1", "~ 1"), {"fitted_splits": 1.0}, at.LOGIT_POWER),
+    "splits that keep the mean": (ModelSpace(3, "~ age", "~ 1", "~ 1"), {"fitted_splits": 0.0}, at.LOG_JACOBIAN),
+}  # a space in which only one kind of jump is possible, and what its Jacobian is made of
 
 
 def new_state(space, times):
     """A state of a study in which every cell exists, to draw the prior in."""
     flat = np.full((4, N_INTERVALS, space.n_columns), 0.5)
+    if space in BY_HISTORY.values():
+        return study_of(
+            simulate_histories(seeded_rng("any"), flat, 40, space.n_classes, space.stages, x=X), space, times
+        )
     return study_of(simulate(seeded_rng("any data"), flat, 40, space.n_classes), space, times)
+
+
+def case_of(case):
+    if case in BY_HISTORY:
+        return BY_HISTORY[case], time_structures(YEARS), {}
+    if case in ONE_MOVE:
+        space, options, _ = ONE_MOVE[case]
+        return space, time_structures(YEARS, additive=space.times), options
+    return *CASES[case], {}
 
 
 @cache
 def joint_draws(case, lengths=False):
     """Exact draws of (model, values, data): the prior, then data given it; each with the study of its data."""
-    space, times = CASES[case]
+    space, times, options = case_of(case)
     rng, empty = seeded_rng(f"joint {case}"), new_state(space, times)
     out = []
     while len(out) < N_REPLICATES:
@@ -78,10 +130,14 @@ def joint_draws(case, lengths=False):
         values = state.values[:4].copy()
         if lengths:
             values[0] **= LENGTHS[:, None]
-        arrays = simulate(rng, values, N_CHICKS, space.n_classes)
+        if case in BY_HISTORY:
+            slopes = state.slopes[:, 0].prod(axis=-1) / np.std(X)  # they are per deviation
+            arrays = simulate_histories(rng, values, N_CHICKS + 2, space.n_classes, space.stages, slopes, X)
+        else:
+            arrays = simulate(rng, values, N_CHICKS, space.n_classes)
         if lengths:
             arrays = replace(arrays, lengths=LENGTHS)
-        out.append((state, study_of(arrays, space, times)))
+        out.append((state, study_of(arrays, space, times, **options)))
     return out
 
 
@@ -103,7 +159,7 @@ def differences(case, *, k=1.0, n_steps=4, broken=lambda study: study, at_k=None
     return np.array(rows)
 
 
-SHORT = ("ages", "groups", "fidelity")  # the others, whose parts these share, are run by `make test-long`
+SHORT = ("ages", "groups", "fidelity", "additive")  # the others, whose parts these share, are run by `make test-long`
 
 
 def marked(names, short):
@@ -138,9 +194,10 @@ def test_control_lengths_that_are_forgotten_are_seen():
 
 CONTROLS = {
     "temperature": ("ages", {"at_k": 0.6}),
-    "prior over models": ("ages", {"broken": lambda s: with_constant(s, at.PER_GROUP, 0.7)}),
-    "prior over groups": ("groups", {"broken": lambda s: with_constant(s, at.PER_GROUP, 0.7)}),
+    "prior over models": ("ages", {"broken": lambda s: with_set_prior(s, 0.7)}),
+    "prior over groups": ("groups", {"broken": lambda s: with_set_prior(s, 0.7)}),
     "prior of a slope": ("trend", {"broken": lambda s: with_constant(s, at.SLOPE_SD, 0.3)}),
+    "prior of a distance": ("distances", {"broken": lambda s: with_constant(s, at.SLOPE_SD, 0.3)}),
     "prior of a deviation": ("random", {"broken": lambda s: with_constant(s, at.SIGMA_SCALE, 0.2)}),
 }
 
@@ -149,6 +206,44 @@ CONTROLS = {
 def test_what_is_broken_on_purpose_is_seen(control):
     case, how = CONTROLS[control]
     assert_mean_is_not(0.0, differences(case, n_steps=16, **how))
+
+
+@pytest.mark.parametrize("move", ONE_MOVE)
+def test_each_reversible_jump_keeps_the_joint_law_and_needs_its_jacobian(move):
+    _, _, place = ONE_MOVE[move]
+    assert_mean_is(0.0, differences(move, n_steps=8))
+    assert_mean_is_not(0.0, differences(move, n_steps=8, broken=lambda s: with_constant(s, place, 0.0)))
+
+
+@pytest.mark.parametrize("case", marked(BY_HISTORY, ("trap", "mass")))
+def test_moves_keep_the_joint_law_of_what_depends_on_captures_and_birds(case):
+    assert_mean_is(0.0, differences(case))
+
+
+def forget_captures(study):
+    """Never leave the stage after a release."""
+    ints = study.ints.copy()
+    ints[ints[at.NEXT] : ints[at.NEXT] + 4] = [1, 1, 3, 3]
+    return study._replace(ints=ints)
+
+
+def forget_masses(study):
+    floats, ints = study.floats.copy(), study.ints
+    floats[ints[at.INDIVIDUAL] : ints[at.INDIVIDUAL] + ints[at.N_STRATA]] = 0.0
+    return study._replace(floats=floats)
+
+
+@pytest.mark.parametrize(
+    ("case", "broken"),
+    [
+        ("trap", forget_captures),
+        ("mass", forget_masses),
+        ("mass", lambda s: with_constant(s, at.SLOPE_JACOBIAN, 0.7)),
+        pytest.param("mass", lambda s: with_constant(s, at.SLOPE_SD, 0.3), marks=pytest.mark.long),
+    ],
+)
+def test_controls_of_captures_and_birds_are_seen(case, broken):
+    assert_mean_is_not(0.0, differences(case, n_steps=16, broken=broken))
 
 
 def test_control_birds_that_stayed_and_are_forgotten_are_seen():

@@ -5,12 +5,13 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from recapture_cases import simulate
+from recapture_cases import simulate, simulate_histories
 from typer.testing import CliRunner
 
 from statistical import seeded_rng
 from tempering.data import DIPPER_ARRAY, SYNTHETIC_HISTORIES, path_of
 from tempering.errors import InputError
+from tempering.estimators import weighted_quantile
 from tempering.models.recapture import Histories, MarkRecapture, plots, read, results
 from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.cli import app
@@ -284,7 +285,7 @@ def test_classes_that_no_bird_reaches_are_refused():
 def test_the_command_says_what_it_reads_then_estimates_then_the_rest(tmp_path):
     file = tmp_path / "birds.inp"
     file.write_text("1100 8; 1010 3; 1001 2; 1000 9; 0110 7; 0101 2; 0100 8; 0011 6; 0010 9;\n0001 4;\n")
-    options = ["--age-classes", "1", "--phi", "~ 1", "--draws", "64", "--tune", "32", "--seed", "1", "--chains", "2"]
+    options = ["--age-classes", "1", "--phi", "~ 1", "--draws", "64", "--seed", "1", "--sampler", "tune=32,chains=2"]
     outcome = CliRunner().invoke(app, ["fit", str(file), *options, "--out", str(tmp_path / "out")])
     assert outcome.exit_code == 0, outcome.output
     order = [
@@ -320,12 +321,14 @@ def test_a_file_is_described_without_a_fit(tmp_path):
     ("options", "message"),
     [
         (["--format", "excel"], "format must be one of"),
-        (["--rule", "best"], "rule must be one of"),
+        (["--sampler", "rule=best"], "rule must be one of"),
+        (["--sampler", "speed=9"], "does not understand 'speed=9'"),
+        (["--missing", "mass"], "must read like mass=mean"),
         (["--phi", "{1}"], "lacks"),
         (["--ages", "x"], "Ages must be whole numbers"),
         (["--year-group", "flood"], "must read like flood=1982,1983"),
         (["--by", "sex"], "must be one of the columns"),
-        (["--method", "magic"], "method must be"),
+        (["--sampler", "method=magic"], "method must be"),
     ],
 )
 def test_bad_options_are_input_errors(options, message):
@@ -335,7 +338,7 @@ def test_bad_options_are_input_errors(options, message):
 
 
 def test_the_dipper_has_the_aic_of_mark():
-    """MARK's own table: AICc 666.160 for floods, 670.866 for constants, 673.998 for phi(t) p(.)."""
+    """RMark prints AICc 666.160 for floods, 670.866 for constants, 673.998 for phi(t) p(.)."""
     study = MarkRecapture(1, "~ time + flood", "~ 1", year_groups={"flood": [1982, 1983]}, draws=200, tune=100)
     result = study.fit(read(path_of(DIPPER_ARRAY)), rng=1, progress=False)
     table = result.aic_table().set_index("phi")
@@ -383,6 +386,81 @@ def test_birds_that_leave_pull_survival_down_and_the_check_says_so():
     for name, truth in {"phi": 0.75, "p": 0.5, "lambda": 0.3, "F": 0.7}.items():
         assert abs(means.loc[name, "mean"] - truth) < 5 * means.loc[name, "sd"]
     assert "look like the data" in str(moving.predictive_check(rng=1))
+
+
+def test_a_quick_quantile_is_the_quantile():
+    rng = seeded_rng("quantile")
+    x = np.concatenate([rng.beta(2, 5, 5000), np.repeat(0.3, 200), [0.0, 1.0]])
+    share = rng.dirichlet(np.full(x.size, 0.3))
+    for p in (0.0, 0.025, 0.5, 0.975, 1.0):
+        exact = float(weighted_quantile(x, share, p))
+        found = results.quantile_of(x, share, p)
+        assert found == pytest.approx(exact, abs=1e-3)
+        assert abs(share[x <= found].sum() - max(p, share[x <= exact].sum())) < 1e-9
+
+
+def birds_with(name, *, stages=(), values, slopes=None, x=(0.0,), n=60):
+    """Histories of seven occasions from constant values of each stage."""
+    table = np.broadcast_to(np.array(values)[:, None, :], (4, 6, max(1, len(stages))))
+    return simulate_histories(seeded_rng(name), table, n, 1, stages, slopes, x)
+
+
+def test_trap_dependence_and_transients_are_found_and_measured():
+    stages = ("new", "seen", "missed")
+    truth = [[0.45, 0.75, 0.75], [0.8, 0.8, 0.4], [0.2, 0.2, 0.2], [0.5, 0.5, 0.5]]
+    data = birds_with("captures", stages=stages, values=truth, n=200)
+    study = MarkRecapture(1, "~ transient + trap", "~ trap + transient", "~ 1", draws=300, tune=100)
+    result = study.fit(data, rng=1, progress=False)
+    effects = result.effects().set_index(["parameter", "effect"])["probability"]
+    assert effects["phi", "transient"] > 0.99
+    assert effects["p", "trap"] > 0.99
+    assert effects["phi", "trap"] < 0.5
+    assert effects["p", "transient"] < 0.5
+    means = result.means().set_index(["parameter", "group"])
+    for stage, phi, p in zip(stages, truth[0], truth[1], strict=True):
+        for name, value in (("phi", phi), ("p", p)):
+            row = means.loc[(name, stage)]
+            assert abs(row["mean"] - value) < 5 * row["sd"]
+    assert "trap-happy" not in " ".join(result.assumptions())
+    assert "look like the data" in str(result.predictive_check(rng=1))
+
+
+def test_an_individual_covariate_is_found_where_it_matters():
+    x = np.linspace(-1.5, 1.5, 7)
+    truth = [[0.6], [0.5], [0.2], [0.5]]
+    data = birds_with("masses", values=truth, slopes=np.array([0.8, 0.0, 0.0, 0.0]), x=x, n=70)
+    study = MarkRecapture(1, "~ mass", "~ mass", "~ 1", draws=200, tune=100, chains=2)
+    result = study.fit(data, rng=1, progress=False)
+    effects = result.effects().set_index(["parameter", "effect"])["probability"]
+    assert effects["phi", "mass"] > 0.99
+    assert effects["p", "mass"] < 0.5
+    slope = result.coefficients().set_index(["parameter", "term"]).loc[("phi", "mass")]
+    assert abs(slope["mean"] - 0.8 * x.std()) < 5 * slope["sd"]
+    lacking = replace(data, columns={"mass": np.array([*data.columns["mass"][:-1], np.nan])})
+    with pytest.raises(InputError, match="1 birds have no 'mass'"):
+        study.fit(lacking)
+    assert study.space(individual=("mass",)).count == 4
+
+
+def test_an_additive_effect_is_told_from_none_and_from_an_interaction():
+    """Sexes whose survival goes up and down together, one always above the other."""
+    years = np.array([-1.0, 0.9, 0.1, 1.2, -0.8, 0.4])
+    logits = np.stack([years, years + 1.0], axis=1)
+    values = np.stack([1 / (1 + np.exp(-logits)), *(np.full((6, 2), v) for v in (0.6, 0.2, 1.0))])
+    arrays = replace(simulate(seeded_rng("additive"), values, 150, 1), groups=("female", "male"))
+    study = MarkRecapture(1, "~ time + group", "~ 1", "~ 1", groups="group", draws=300, tune=100)
+    result = study.fit(arrays, rng=1, progress=False)
+    best = result.structure_probabilities("phi").iloc[0]
+    assert best["phi"] == "{1+}(t+group)"
+    assert best["probability"] > 0.9
+    effects = result.effects().set_index(["parameter", "effect"])["probability"]
+    assert effects["phi", "group"] > 0.99
+    assert effects["phi", "time"] > 0.99
+    distance = result.coefficients().query("group == 'male'").iloc[0]
+    assert abs(distance["mean"] - 1.0) < 5 * distance["sd"]
+    table = result.aic_table().set_index("phi")
+    assert table.loc["{1+}(t+group)", "n_parameters"] == 9  # six years and a distance, p and lambda
+    assert table.index[0] == "{1+}(t+group)"
 
 
 def test_random_years_and_trends_have_their_coefficients():

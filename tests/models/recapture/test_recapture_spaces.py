@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tempering.errors import InputError
 from tempering.models.recapture.partitions import all_partitions
 from tempering.models.recapture.spaces import ModelSpace, ParameterSpace
+from tempering.models.recapture.stages import terms_of
 from tempering.models.recapture.structures import Structure
 
 
@@ -105,3 +106,67 @@ def test_a_fixed_structure_cannot_move():
     table = space.table("phi")
     assert table.n_splits.sum() == 0
     assert (table.merge_to < 0).all()
+
+
+SEEN = {"groups": ("seen", "missed"), "stages": ("seen", "missed")}
+THREE = ("new", "seen", "missed")
+
+
+def constant_texts(space, name):
+    return {str(s) for s in space.space(name).structures() if not any(s.timed)}
+
+
+def test_stages_after_a_capture_are_told_apart_only_where_a_formula_says_so():
+    space = ModelSpace(1, "~ transient", "~ trap", "~ 1", groups=THREE, stages=THREE)
+    assert constant_texts(space, "phi") == {"{1+}", "{1+ new} {1+ seen/missed}"}
+    assert constant_texts(space, "p") == {"{1+}", "{1+ new/seen} {1+ missed}"}
+    assert constant_texts(space, "lambda") == {"{1+}"}
+    sexes = ModelSpace(
+        1,
+        "~ sex",
+        "~ trap",
+        factor="sex",
+        groups=("f seen", "f missed", "m seen", "m missed"),
+        stages=("seen", "missed"),
+    )
+    assert constant_texts(sexes, "phi") == {"{1+}", "{1+ f} {1+ m}"}
+    assert constant_texts(sexes, "p") == {"{1+}", "{1+ seen} {1+ missed}"}
+    for text in ("{1+ f} {1+ m}", "{1+ seen} {1+ missed}"):
+        assert str(Structure.parse(text, 1, sexes.groups)) == text
+
+
+def test_columns_that_no_bird_is_in_make_no_models_of_their_own():
+    """Chicks cannot have been missed before: column 2 of four."""
+    space = ModelSpace(2, "~ 1", "~ trap + age", **SEEN, idle=(2,)).space("p")
+    used = {tuple(label for c, label in enumerate(row) if c != 2) for row in space.partitions}
+    assert len(used) == len(space.partitions) == 5  # all partitions of three columns are rectangles here
+
+
+@pytest.mark.parametrize("n_classes", [1, 2])
+@pytest.mark.parametrize("stages", [("seen", "missed"), ("new", "old"), THREE])
+def test_every_structure_can_be_reached_from_every_other(n_classes, stages):
+    idle = tuple(range(n_classes * (len(stages) - 1), n_classes * len(stages), 2)) if n_classes == 2 else ()
+    text = "~ " + " + ".join(["age", *terms_of(stages)])
+    space = ModelSpace(n_classes, text, text, groups=stages, stages=stages, idle=idle)
+    table = space.table("p")
+    todo, reached = [space.partitions.index(space.space("p").partitions[0])], set()
+    while todo:
+        here = todo.pop()
+        if here not in reached:
+            reached.add(here)
+            todo += [int(x) for x in table.split_to[here, : table.n_splits[here]]]
+            todo += [int(x) for x in table.merge_to[here] if x >= 0]
+    assert reached == {space.partitions.index(row) for row in space.space("p").partitions}
+
+
+def test_additive_effects_need_two_levels():
+    space = ParameterSpace(1, "~ time + sex", ("f", "m"), "sex", ("t+sex",))
+    assert {str(s) for s in space.structures()} == {
+        "{1+}", "{1+}(t)", "{1+}(t+sex)", "{1+ f} {1+ m}", "{1+ f}(t) {1+ m}", "{1+ f} {1+ m}(t)",
+        "{1+ f}(t) {1+ m}(t)",
+    }  # fmt: skip
+    assert space.count == 7
+    ages = ParameterSpace(3, "~ age + time", times=("t+age",))
+    assert ages.count == len(ages.structures()) == len(set(ages.structures()))
+    assert "{1,2}(t+age) {3+}" in {str(s) for s in ages.structures()}
+    assert Structure.parse("{1+}(t + sex)", 1, ("f", "m")).times == ("t+sex", "t+sex")

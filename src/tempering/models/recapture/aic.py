@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from tempering.models.recapture.design import all_masks, free_cells, lay_out
-from tempering.models.recapture.layout import BLOCKS, PARAMETERS, TREND, State, empty_state
+from tempering.models.recapture.layout import BLOCKS, PARALLEL, PARAMETERS, TREND, State, empty_state
 from tempering.models.recapture.likelihood import evaluate
 from tempering.models.recapture.partitions import sets_of
 from tempering.models.recapture.structures import Structure
@@ -108,11 +108,17 @@ def _pieces(result: "RecaptureResult", name: str, structure: Structure, best: An
                 Piece(q, _logit(drawn[where].mean()) * np.array([1.0, 0.0]), _trend(times.covariates[time], where))
             )
             continue
+        blocks = [where & (times.labels[time] == block)[:, None] for block in range(int(times.n_blocks[time]))]
+        blocks = [mine for mine in blocks if mine.any()]
+        if times.kinds[time] == PARALLEL:
+            levels = np.array(
+                [result.space.space(name).level(c, structure.times[c].partition("+")[2]) for c in columns]
+            )
+            start = np.concatenate([[_logit(drawn[mine].mean()) for mine in blocks], np.zeros(len(set(levels)) - 1)])
+            out.append(Piece(q, start, _parallel(blocks, columns, levels)))
+            continue
         assert times.kinds[time] == BLOCKS
-        for block in range(int(times.n_blocks[time])):
-            mine = where & (times.labels[time] == block)[:, None]
-            if mine.any():
-                out.append(Piece(q, np.array([_logit(drawn[mine][0])]), _constant(mine)))
+        out += [Piece(q, np.array([_logit(drawn[mine][0])]), _constant(mine)) for mine in blocks]
     return out
 
 
@@ -127,6 +133,22 @@ def _trend(covariate: Floats, where: NDArray[np.bool_]) -> Callable[[Floats, Flo
     def write(x: Floats, table: Floats) -> None:
         values = 1 / (1 + np.exp(-(x[0] + x[1] * covariate)))
         table[where] = np.broadcast_to(values[:, None], where.shape)[where]
+
+    return write
+
+
+def _parallel(blocks: list[NDArray[np.bool_]], columns: list[int], levels: Any) -> Callable[[Floats, Floats], None]:
+    """Write blocks at the first level, and the distances of the others behind them."""
+    order = list(dict.fromkeys(levels.tolist()))
+
+    def write(x: Floats, table: Floats) -> None:
+        distance = np.zeros(table.shape[1])
+        for c, level in zip(columns, levels.tolist(), strict=True):
+            which = order.index(level)
+            distance[c] = x[len(blocks) + which - 1] if which else 0.0
+        for mine, start in zip(blocks, x, strict=False):
+            values = 1 / (1 + np.exp(-(start + distance)))
+            table[mine] = np.broadcast_to(values, table.shape)[mine]
 
     return write
 

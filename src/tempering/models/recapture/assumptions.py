@@ -24,7 +24,7 @@ def assumptions_of(counts: Counts, space: ModelSpace) -> list[str]:
     said += [
         "No ring is lost or unread.",
         "Birds are independent, and within a group and age class they are alike"
-        + (": neither trap-shy nor trap-happy." if counts.live else "."),
+        + (": neither trap-shy nor trap-happy." if counts.live and "missed" not in counts.stages else "."),
     ]
     if counts.dead:
         said.append("A dead bird is found within the interval of its death, or never.")

@@ -19,14 +19,47 @@ Format = Annotated[
         "it from the file."
     ),
 ]
+READING, MODELS, SAMPLING = "Reading the file", "Models", "Sampling"
 FrequencyColumns = Annotated[
-    int | None, typer.Option("--frequencies", "--groups", help="How many columns of a MARK file are frequencies.")
+    int | None,
+    typer.Option(
+        "--frequencies", "--groups", help="How many columns of a MARK file are frequencies.", rich_help_panel=READING
+    ),
 ]
-Ages = Annotated[str, typer.Option(help="Completed years at marking by group, as 0,99 (99: adult).")]
-FirstYear = Annotated[int, typer.Option(help="Year of the first occasion of a MARK file.")]
-Tail = Annotated[bool | None, typer.Option(help="Recoveries run past the last occasion (LDLD: yes by default).")]
-Intervals = Annotated[str | None, typer.Option(help="Lengths of the intervals of a MARK file, as 1,1,2.")]
-Ldld = Annotated[bool | None, typer.Option("--ldld/--no-ldld", help="Whether an rmark table has LDLD histories.")]
+Ages = Annotated[
+    str, typer.Option(help="Completed years at marking by group, as 0,99 (99: adult).", rich_help_panel=READING)
+]
+FirstYear = Annotated[int, typer.Option(help="Year of the first occasion of a MARK file.", rich_help_panel=READING)]
+Tail = Annotated[
+    bool | None,
+    typer.Option(help="Recoveries run past the last occasion (LDLD: yes by default).", rich_help_panel=READING),
+]
+Intervals = Annotated[
+    str | None, typer.Option(help="Lengths of the intervals of a MARK file, as 1,1,2.", rich_help_panel=READING)
+]
+Ldld = Annotated[
+    bool | None,
+    typer.Option("--ldld/--no-ldld", help="Whether an rmark table has LDLD histories.", rich_help_panel=READING),
+]
+AgeClasses = Annotated[int, typer.Option(help="Years of life told apart, 1 to 8.", rich_help_panel=MODELS)]
+By = Annotated[
+    str | None,
+    typer.Option(help="Column that tells groups apart; 'group' for MARK's groups.", rich_help_panel=MODELS),
+]
+Phi = Annotated[
+    str,
+    typer.Option(
+        help="contiguous, free, a formula '~ age + time', or a structure '{1}(t) {2,3} {4+}'.", rich_help_panel=MODELS
+    ),
+]
+P = Annotated[str, typer.Option(help="As --phi, for recapture; '~ trap' for trap dependence.", rich_help_panel=MODELS)]
+Recovery = Annotated[str, typer.Option(help="As --phi, for recovery.", rich_help_panel=MODELS)]
+YearGroup = Annotated[
+    list[str] | None,
+    typer.Option(help="A grouping of years that formulas may name, as flood=1982,1983.", rich_help_panel=MODELS),
+]
+Seed = Annotated[int | None, typer.Option(help="Equal seeds give equal results.", rich_help_panel=SAMPLING)]
+SAMPLER = {"tune": int, "chains": int, "method": str, "rungs": int, "hottest": float, "rule": str}
 
 
 @app.callback()
@@ -56,37 +89,46 @@ def fit(
     file: File,
     format: Format = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder for tables, pictures and the report.")] = None,
-    age_classes: Annotated[int, typer.Option(help="Years of life told apart, 1 to 8.")] = 4,
-    phi: Annotated[
-        str, typer.Option(help="contiguous, free, a formula '~ age + time', or a structure '{1}(t) {2,3} {4+}'.")
-    ] = "contiguous",
-    p: Annotated[str, typer.Option(help="As --phi, for recapture.")] = "free",
-    recovery: Annotated[str, typer.Option(help="As --phi, for recovery.")] = "free",
-    fidelity: Annotated[str | None, typer.Option(help="As --phi, for fidelity; F = 1 if left out.")] = None,
-    by: Annotated[str | None, typer.Option(help="Column that tells groups apart; 'group' for MARK's groups.")] = None,
-    year_group: Annotated[
-        list[str] | None, typer.Option(help="A grouping of years that formulas may name, as flood=1982,1983.")
+    age_classes: AgeClasses = 4,
+    phi: Phi = "contiguous",
+    p: P = "free",
+    recovery: Recovery = "free",
+    fidelity: Annotated[
+        str | None, typer.Option(help="As --phi, for fidelity; F = 1 if left out.", rich_help_panel=MODELS)
     ] = None,
-    model_prior: Annotated[str, typer.Option(help="models or structures.")] = "models",
+    by: By = None,
+    year_group: YearGroup = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="What birds get that lack a covariate, as mass=mean or mass=51.5.", rich_help_panel=MODELS),
+    ] = None,
+    model_prior: Annotated[str, typer.Option(help="models or structures.", rich_help_panel=MODELS)] = "models",
     frequencies: FrequencyColumns = None,
-    group: Annotated[str | None, typer.Option(help="Analyse this group of histories only.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Analyse this group of histories only.", rich_help_panel=READING)
+    ] = None,
     ages: Ages = "0",
     first_year: FirstYear = 1,
     tail: Tail = None,
     intervals: Intervals = None,
     ldld: Ldld = None,
-    method: Annotated[str, typer.Option(help="parallel or simulated.")] = "parallel",
-    draws: Annotated[int, typer.Option(help="Iterations kept of each chain.")] = 1500,
-    tune: Annotated[int, typer.Option(help="Iterations before that.")] = 400,
-    chains: Annotated[int, typer.Option(help="Ensembles (parallel) or chains (simulated).")] = 4,
-    rungs: Annotated[int | None, typer.Option(help="Temperatures, in a geometric ladder; tuned if left out.")] = None,
-    hottest: Annotated[float, typer.Option(help="With --rungs: the least inverse temperature.")] = 0.1,
-    rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "mbar",
+    draws: Annotated[int, typer.Option(help="Iterations kept of each chain.", rich_help_panel=SAMPLING)] = 1500,
+    sampler: Annotated[
+        str,
+        typer.Option(
+            help="More of the sampler, as tune=400,chains=4,method=simulated,rungs=40,hottest=0.1,rule=mbar.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = "",
     by_year: Annotated[bool | None, typer.Option(help="Print estimates by year (by default up to 15 years).")] = None,
     aic: Annotated[bool, typer.Option("--aic", help="Print AICc of the most probable models, too.")] = False,
-    seed: Annotated[int | None, typer.Option(help="Equal seeds give equal results.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Share the chains out to so many processes.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="A folder to resume from after a kill.")] = None,
+    seed: Seed = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Share the chains out to so many processes.", rich_help_panel=SAMPLING)
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder to resume from after a kill.", rich_help_panel=SAMPLING)
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
 ) -> None:
     """Average over all structures of survival, recapture and recovery."""
@@ -95,11 +137,12 @@ def fit(
     from tempering.models.recapture.output import show
 
     quiet = quiet or bool(ctx.obj)  # --quiet may stand before the command, too
-    _check_rule(rule)
+    how = _sampler(sampler)
+    rule = _checked_rule(how.pop("rule", "mbar"))
     data = _selected(_read(file, format, frequencies, ages, first_year, tail, intervals, ldld), group)
     study = MarkRecapture(
-        age_classes, phi, p, recovery, fidelity, by, _year_groups(year_group or []), model_prior=model_prior,
-        ladder=_ladder(rungs, hottest), method=method, draws=draws, tune=tune, chains=chains,
+        age_classes, phi, p, recovery, fidelity, by, _year_groups(year_group or []), missing=_missing(missing or []),
+        model_prior=model_prior, ladder=_ladder(how.pop("rungs", None), how.pop("hottest", 0.1)), draws=draws, **how,
     )  # fmt: skip
     if not quiet:
         _introduce(data, study)
@@ -115,19 +158,23 @@ def report(
     file: File,
     page: Annotated[Path, typer.Argument(help="The page to write.")] = Path("recapture.html"),
     format: Format = "auto",
-    age_classes: Annotated[int, typer.Option(help="Years of life told apart, 1 to 8.")] = 4,
-    by: Annotated[str | None, typer.Option(help="Column that tells groups apart; 'group' for MARK's groups.")] = None,
+    age_classes: AgeClasses = 4,
+    phi: Phi = "contiguous",
+    p: P = "free",
+    recovery: Recovery = "free",
+    by: By = None,
+    year_group: YearGroup = None,
     frequencies: FrequencyColumns = None,
     ages: Ages = "0",
     first_year: FirstYear = 1,
-    seed: Annotated[int | None, typer.Option(help="Equal seeds give equal results.")] = None,
+    seed: Seed = None,
 ) -> None:
-    """Fit with all defaults and write one HTML page: estimates, models, goodness of fit, assumptions."""
+    """Fit and write one HTML page: estimates, models, goodness of fit, assumptions."""
     from tempering.models.recapture.estimator import MarkRecapture
     from tempering.models.recapture.page import write_page
 
     data = _read(file, format, frequencies, ages, first_year, None, None, None)
-    study = MarkRecapture(age_classes, groups=by)
+    study = MarkRecapture(age_classes, phi, p, recovery, groups=by, year_groups=_year_groups(year_group or []))
     _introduce(data, study)
     path = write_page(study.fit(data, rng=seed), page, title=file.name)
     typer.echo(f"Wrote {path}.")
@@ -138,7 +185,6 @@ def draw_pictures(result: "RecaptureResult", folder: Path, rule: str) -> list[Pa
     import matplotlib.pyplot as plt
 
     from tempering.models.recapture import plots
-    from tempering.models.recapture.counts import Counts
 
     folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, Any] = {
@@ -149,7 +195,7 @@ def draw_pictures(result: "RecaptureResult", folder: Path, rule: str) -> list[Pa
         pictures[f"averages_{name}"] = lambda ax, name=name: plots.plot_averages(result, name, rule=rule, ax=ax)
         pictures[f"structures_{name}"] = lambda ax, name=name: plots.plot_structures(result, name, rule=rule, ax=ax)
     pictures["overlap"] = lambda ax: plots.plot_overlap(result, rule=rule, ax=ax)
-    if not isinstance(result.data, Counts):
+    if result.can_be_checked:
         check = result.predictive_check(rule=rule, rng=0)
         pictures["predictive"] = lambda ax: plots.plot_predictive(check, ax=ax)
     paths = []
@@ -184,9 +230,12 @@ def _introduce(data: Any, study: "MarkRecapture") -> None:
     for note in used.notes:
         if note not in data.notes:
             typer.echo(f"Note: {note}.")
+    n_groups = len(counts.groups) // (len(counts.stages) or 1)
     typer.echo(
         f"{counts.n_intervals} intervals, {counts.n_age_classes} age classes"
-        + (f", {len(counts.groups)} groups" if len(counts.groups) > 1 else "")
+        + (f", {n_groups} groups" if n_groups > 1 else "")
+        + (f", birds told apart after a capture: {', '.join(counts.stages)}" if counts.stages else "")
+        + (f", individual covariates {', '.join(space.individual)}" if space.individual else "")
         + f", {space.count:,} models of {', '.join(space.present)}."
     )
 
@@ -246,9 +295,40 @@ def _selected(data: Any, group: str | None) -> Any:
     return data.select(group)
 
 
-def _check_rule(rule: str) -> None:
+def _missing(given: list[str]) -> dict[str, Any]:
+    """Read what birds get that lack a covariate: mass=mean, or mass=51.5."""
+    from tempering.errors import InputError
+
+    found: dict[str, Any] = {}
+    for text in given:
+        name, _, value = (part.strip() for part in text.partition("="))
+        try:
+            found[name] = value if value == "mean" else float(value)
+        except ValueError:
+            raise InputError(f"--missing must read like mass=mean or mass=51.5, but got {text!r}.") from None
+    return found
+
+
+def _sampler(text: str) -> dict[str, Any]:
+    """Read the options of the sampler: names and values, separated by commas."""
+    from tempering.errors import InputError
+
+    found: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        try:
+            found[name] = SAMPLER[name](value)
+        except (KeyError, ValueError):
+            raise InputError(
+                f"--sampler does not understand {part!r}. It takes {', '.join(SAMPLER)}, as tune=400,chains=8."
+            ) from None
+    return found
+
+
+def _checked_rule(rule: str) -> str:
     from tempering.errors import InputError
     from tempering.estimators import RULES
 
     if rule not in RULES:
         raise InputError(f"The rule must be one of {', '.join(RULES)}, but got {rule!r}.")
+    return rule

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import InputError
+from tempering.models.recapture.stages import Stages
 
 MAX_AGE_CLASSES = 8
 
@@ -48,6 +49,8 @@ class Counts:
         Intervals, from 0, at whose end nobody looked for live birds.
     found : (K, C, K) integers, optional
         Birds released at the start of interval t in column c and next met dead in interval d; fidelity needs them.
+    stages : tuple of str
+        Stages after a capture (`stages`), if told apart: ``groups`` are then those of each group in turn.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class Counts:
     lengths: Any = None
     unsampled: tuple[int, ...] = ()
     found: Any = None
+    stages: Stages = ()
 
     def __post_init__(self) -> None:
         for field in fields(self)[:4]:
@@ -123,8 +127,14 @@ class Counts:
     @property
     def following(self) -> list[int]:
         """The column that a bird of each column is in an interval later."""
-        last = self.n_age_classes - 1
-        return [c if c % self.n_age_classes == last else c + 1 for c in range(self.n_columns)]
+        a, s = self.n_age_classes, len(self.stages) or 1
+        places = (divmod(c, a) for c in range(self.n_columns))
+        return [(group - group % s + s - 1) * a + min(age + 1, a - 1) for group, age in places]
+
+    @property
+    def idle(self) -> tuple[int, ...]:
+        """Columns that no bird is ever in because of the stages: a chick cannot have been missed before."""
+        return tuple(np.flatnonzero(~self.active.any(axis=1)).tolist()) if self.stages else ()
 
     @property
     def has_unequal_lengths(self) -> bool:

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 from tempering.errors import InputError
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.counts import Counts
+from tempering.models.recapture.individuals import Individuals
 from tempering.models.recapture.layout import FIDELITY, PARAMETERS, Floats, Ints, P, pack
+from tempering.models.recapture.partitions import sets_of
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import CONSTANT
 from tempering.models.recapture.times import TimeStructures
@@ -85,7 +87,7 @@ def check_columns(counts: Counts, space: ModelSpace) -> None:
     """Refuse age classes that no bird is ever in."""
     cells = free_cells(counts, space.present)
     for name in space.present:
-        idle = np.flatnonzero(~cells[PARAMETERS.index(name)].any(axis=0))
+        idle = [c for c in np.flatnonzero(~cells[PARAMETERS.index(name)].any(axis=0)) if c not in space.idle]
         if len(idle):
             group, age = divmod(int(idle[0]), space.n_classes)
             of = f" (group {space.groups[group]})" if len(space.groups) > 1 else ""
@@ -97,23 +99,26 @@ def check_columns(counts: Counts, space: ModelSpace) -> None:
 
 def lay_out(
     counts: Counts, space: ModelSpace, times: TimeStructures, laws: tuple[Ints, Floats, Floats], *, step: float = 0.06,
-    fitted_splits: float = 0.3,
+    fitted_splits: float = 0.3, individuals: Individuals | None = None, slope_laws: Floats | None = None,
 ) -> tuple[Ints, Floats]:  # fmt: skip
     """Return the two flat arrays of a study; ``laws`` are the rows of sets and their fitted laws."""
+    n_individual = 0 if individuals is None else len(individuals.names)
+    nobody: Floats = np.zeros(0)
     with_fidelity = "F" in space.present
     set_row, pseudo, trend = laws
     dead = dead_entries(counts) if with_fidelity else np.zeros((0, 4), np.int64)
     tables = [space.table(name) for name in PARAMETERS]
     width = max(t.split_to.shape[1] for t in tables)
-    most_options = max(len(space.space(name).options) for name in PARAMETERS)
+    options, n_options = option_tables(space, times)
     shapes = np.array([space.shape(name) for name in PARAMETERS], float)
     exists, sums = block_tables(counts, space, times, with_fidelity)
     sizes = {
         at.N_INTERVALS: counts.n_intervals, at.N_COLUMNS: counts.n_columns, at.N_TIMES: len(times.names),
         at.N_PARTITIONS: len(space.partitions), at.MOST_SPLITS: width, at.N_PAIRS: len(tables[0].pairs),
-        at.N_SETS: pseudo.shape[1], at.N_LAWS: pseudo.shape[2], at.N_DEAD: len(dead), at.MOST_OPTIONS: most_options,
+        at.N_SETS: pseudo.shape[1], at.N_LAWS: pseudo.shape[2], at.N_DEAD: len(dead), at.MOST_OPTIONS: options.shape[2],
         at.HAS_FIDELITY: int(with_fidelity), at.HAS_LENGTHS: int(counts.has_unequal_lengths),
         at.IS_FLAT: int((shapes == 1.0).all()),
+        at.N_STRATA: 0 if individuals is None else len(individuals.x), at.N_INDIVIDUAL: n_individual,
     }  # fmt: skip
     ints = {
         at.NEXT: np.array(counts.following),
@@ -123,13 +128,17 @@ def lay_out(
         at.N_BLOCKS: times.n_blocks,
         at.KINDS: times.kinds,
         at.OFFSETS: times.offsets,
-        at.OPTIONS: _options(space, times, most_options),
-        at.N_OPTIONS: np.array([len(space.space(name).options) for name in PARAMETERS]),
+        at.BASES: times.bases,
+        at.LEVELS: _levels(space, times),
+        at.OPTIONS: options,
+        at.N_OPTIONS: n_options,
+        at.FLIPS: np.array([space.space(name).fixed is None for name in PARAMETERS]) & (n_options > 1).any(axis=1),
         at.FIXED_TIME: np.array([_fixed(space, times, name) for name in PARAMETERS]),
         at.YOUNGEST: np.array([[row.index(label) for label in row] for row in space.partitions]),
         at.MASKS: np.array([_masks(row) for row in space.partitions]),
         at.N_GROUPS: np.array([max(row) + 1 for row in space.partitions]),
         at.N_SPLITS: np.stack([t.n_splits for t in tables]),
+        at.MAY_SLOPE: np.zeros((Q, 0)) if individuals is None else individuals.may,
         at.SPLIT_TO: np.stack([_widened(t.split_to, width) for t in tables]),
         at.SPLIT_OFF: np.stack([_widened(t.split_off, width) for t in tables]),
         at.PAIRS: tables[0].pairs,
@@ -151,11 +160,17 @@ def lay_out(
         at.PRIOR: np.stack([_cumulative_prior(space, name) for name in PARAMETERS]),
         at.PSEUDO: pseudo,
         at.LINEAR: trend,
-        at.PER_GROUP: np.array([space.log_prior_per_set(name) for name in PARAMETERS]),
+        at.PER_SET: np.array([[space.log_prior_of_set(name, s) for s in all_sets(space)] for name in PARAMETERS]),
         at.SLOPE_SD: np.array([times.slope_sd]),
         at.SIGMA_SCALE: np.array([times.sigma_scale]),
         at.STEP: np.array([step]),
         at.FITTED_SPLITS: np.array([fitted_splits]),
+        at.LOG_JACOBIAN: np.array([np.log(2.0)]),  # of (v, u) -> (v + u, v - u)
+        at.STRATA: nobody if individuals is None else np.stack([event_counts(c, False) for c in individuals.counts]),
+        at.INDIVIDUAL: nobody if individuals is None else individuals.x,
+        at.SLOPE_LAWS: np.zeros((Q, n_individual, 2)) if slope_laws is None else slope_laws,
+        at.SLOPE_JACOBIAN: np.zeros(1),
+        at.LOGIT_POWER: np.array([1.0]),  # of the logit's derivative in densities of values
     }
     return pack(sizes, {k: np.asarray(v, np.int64) for k, v in ints.items()}, floats)
 
@@ -181,6 +196,11 @@ def all_masks(space: ModelSpace) -> list[int]:
     return sorted({mask for row in space.partitions for mask in _masks(row)})
 
 
+def all_sets(space: ModelSpace) -> list[list[int]]:
+    """Return every set that occurs in a partition, as columns."""
+    return [[c for c in range(space.n_columns) if mask >> c & 1] for mask in all_masks(space)]
+
+
 def _masks(row: tuple[int, ...]) -> list[int]:
     return [sum(1 << c for c, label in enumerate(row) if label == mine) for mine in row]
 
@@ -189,12 +209,20 @@ def _widened(table: Ints, width: int) -> Ints:
     return np.pad(table, ((0, 0), (0, width - table.shape[1])))
 
 
-def _options(space: ModelSpace, times: TimeStructures, most: int) -> Ints:
-    out = np.zeros((Q, most), np.int64)
-    for q, name in enumerate(PARAMETERS):
-        numbers = sorted(times.names.index(time) for time in space.space(name).options)
-        out[q, : len(numbers)] = numbers
-    return out
+def option_tables(space: ModelSpace, times: TimeStructures) -> tuple[Ints, Ints]:
+    """Return the time structures (4, set, n) that each set may have, in order, and how many there are."""
+    found = [[space.space(name).options_of(s) for s in all_sets(space)] for name in PARAMETERS]
+    n = np.array([[len(options) for options in rows] for rows in found])
+    out = np.zeros((*n.shape, n.max()), np.int64)
+    for place in np.ndindex(n.shape):
+        out[place][: n[place]] = sorted(times.names.index(time) for time in found[place[0]][place[1]])
+    return out, n
+
+
+def _levels(space: ModelSpace, times: TimeStructures) -> Ints:
+    factors = [name.partition("+")[2] for name in times.names]
+    level = space.space("phi").level
+    return np.array([[level(c, factor) if factor else 0 for c in range(space.n_columns)] for factor in factors])
 
 
 def _fixed(space: ModelSpace, times: TimeStructures, name: str) -> list[int]:
@@ -207,10 +235,14 @@ def _fixed(space: ModelSpace, times: TimeStructures, name: str) -> list[int]:
 
 def _cumulative_prior(space: ModelSpace, name: str) -> Floats:
     mine = space.space(name)
-    n_sets = np.array([max(row) + 1 for row in space.partitions])
     permitted = set(mine.partitions)
     is_allowed = np.array([row in permitted for row in space.partitions])
-    log_share = n_sets * (np.log(len(mine.options)) + space.log_prior_per_set(name))
+    log_share = np.array(
+        [
+            sum(np.log(len(mine.options_of(s))) + space.log_prior_of_set(name, s) for s in sets_of(row))
+            for row in space.partitions
+        ]
+    )
     share = np.where(is_allowed, np.exp(log_share - log_share[is_allowed].max()), 0.0)
     if mine.fixed is not None:
         share = is_allowed.astype(float)

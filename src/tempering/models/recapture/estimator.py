@@ -1,5 +1,6 @@
 """`MarkRecapture`: from a study's data to answers averaged over all structures."""
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -13,11 +14,15 @@ from tempering.estimators import mbar
 from tempering.execution.checkpoint import Checkpoint, within
 from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.counts import Counts
+from tempering.models.recapture.histories import Histories
+from tempering.models.recapture.individuals import Individuals, strata_of
+from tempering.models.recapture.layout import PARAMETERS
 from tempering.models.recapture.model import RecaptureModel, recapture_model
 from tempering.models.recapture.reading import Data, as_counts, grouped
 from tempering.models.recapture.results import RecaptureResult
 from tempering.models.recapture.spaces import ModelSpace
-from tempering.models.recapture.structures import RANDOM
+from tempering.models.recapture.stages import Stages, stages_of, terms_of
+from tempering.models.recapture.structures import RANDOM, YEARLY
 from tempering.models.recapture.times import TimeStructures, time_structures
 from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of
@@ -49,6 +54,9 @@ class MarkRecapture:
         Groupings of years that a formula may name: a name, and the first years of the intervals that belong together.
     yearly_covariates : mapping of str to mapping or sequence
         Covariates by year that a formula may name: logit-linear, standardised.
+    missing : mapping of str to "mean" or number
+        What birds get that lack an individual covariate; without it they are refused. A column of the histories is an
+        individual covariate if a formula names it: logit-linear, standardised, in or out by reversible jump.
     model_prior : str
         ``"models"`` (uniform over models) or ``"structures"`` (over age structures, then time dependence).
     beta : mapping
@@ -85,6 +93,7 @@ class MarkRecapture:
     groups: str | None = None
     year_groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     yearly_covariates: Mapping[str, Mapping[int, float] | Sequence[float]] = field(default_factory=dict)
+    missing: Mapping[str, Any] = field(default_factory=dict)
     model_prior: str = "models"
     beta: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     ladder: Ladder | Sequence[float] | None = None
@@ -95,34 +104,80 @@ class MarkRecapture:
     keep_values: bool = True
 
     def space(
-        self, present: tuple[str, ...] = ("phi", "p", "lambda"), groups: tuple[str, ...] = ("",), factor: str = "group"
-    ) -> ModelSpace:
+        self, present: tuple[str, ...] = ("phi", "p", "lambda"), groups: tuple[str, ...] = ("",), factor: str = "group",
+        stages: Stages = (), idle: tuple[int, ...] = (), individual: tuple[str, ...] = (),
+    ) -> ModelSpace:  # fmt: skip
         """Return the space of models that is searched; its ``count`` says how many there are."""
         has_fidelity = self.fidelity is not None
+        additive = self._additive((factor,) if len(groups) > (len(stages) or 1) else (), stages)
         return ModelSpace(
             self.age_classes, self.phi, self.p, self.lambda_, self.model_prior, dict(self.beta),
             (*present, "F") if has_fidelity else present, self.fidelity if has_fidelity else "~ 1",  # type: ignore[arg-type]
-            groups, factor, (*self.year_groups, *self.yearly_covariates, *([RANDOM] if self._has_random else [])),
+            groups, factor,
+            (*self.year_groups, *self.yearly_covariates, *([RANDOM] if self._has_random else []), *additive),
+            stages, idle, individual,
         )  # fmt: skip
+
+    def _additive(self, factors: tuple[str, ...], stages: Stages) -> list[str]:
+        """Name the additive effects that formulas and structures ask for: ``"t+sex"`` for years and sexes."""
+        found: dict[str, None] = {}
+        factors = (*(("age",) if self.age_classes > 1 else ()), *factors, *terms_of(stages))
+        for text in (self.phi, self.p, self.lambda_, self.fidelity):
+            words = set(re.findall(r"\w+", text or ""))
+            is_formula = (text or "").lstrip().startswith("~")
+            for base in (YEARLY, *self.year_groups):
+                for factor in factors:
+                    if is_formula:
+                        is_named = {"time" if base == YEARLY else base, factor} <= words and "free" not in words
+                    else:
+                        is_named = f"({base}+{factor})" in (text or "").replace(" ", "")
+                    if is_named:
+                        found[f"{base}+{factor}"] = None
+        return list(found)
 
     @property
     def _has_random(self) -> bool:
         return any(RANDOM in (text or "") for text in (self.phi, self.p, self.lambda_, self.fidelity))
 
-    def times(self, counts: Counts) -> TimeStructures:
+    def times(self, counts: Counts, space: ModelSpace) -> TimeStructures:
         """Return the ways to vary in time."""
-        return time_structures(counts.years, self.year_groups, self.yearly_covariates, random=self._has_random)
+        additive = [name for name in space.times if "+" in name]
+        return time_structures(
+            counts.years, self.year_groups, self.yearly_covariates, random=self._has_random, additive=additive
+        )
 
     def prepared(self, data: Data) -> tuple[Data, Counts, ModelSpace]:
         """Return the data in their groups, their counts, and the space of models."""
         data, factor = grouped(data, self.groups)
-        counts = as_counts(data, self.age_classes)
+        texts = [self.phi, self.p, self.lambda_, self.fidelity]
+        counts = as_counts(data, self.age_classes, stages_of(texts, data.groups))
         if self.fidelity is not None and not (counts.live and counts.dead):
             raise InputError(
                 "Fidelity can be told from survival only where birds are both seen alive and found dead, but this "
                 f"study has no {'recoveries' if counts.live else 'recaptures'}. Leave fidelity out."
             )
-        return data, counts, self.space(counts.parameters, counts.groups, factor)
+        individual = self._individual(data, factor)
+        if individual and self.fidelity is not None:
+            raise InputError(
+                f"Fidelity and individual covariates ({', '.join(individual)}) cannot be fitted together yet. Leave "
+                "one of them out."
+            )
+        space = self.space(counts.parameters, counts.groups, factor, counts.stages, counts.idle, individual)
+        return data, counts, space
+
+    def _individual(self, data: Data, factor: str) -> tuple[str, ...]:
+        """Name the columns that formulas use as individual covariates."""
+        texts = [text for text in (self.phi, self.p, self.lambda_) if text.lstrip().startswith("~")]
+        words = {word for text in texts for word in re.findall(r"\w+", text)} - {factor, *self.year_groups}
+        columns = data.columns if isinstance(data, Histories) else {}
+        return tuple(name for name in columns if name in words - set(self.yearly_covariates))
+
+    def _strata(self, data: Data, counts: Counts, space: ModelSpace) -> Individuals | None:
+        if not space.individual:
+            return None
+        may = [[name in space.space(q).slopes and q in space.present for name in space.individual] for q in PARAMETERS]
+        assert isinstance(data, Histories)
+        return strata_of(data, space.individual, may, self.missing, self.age_classes, counts.stages)
 
     def fit(
         self,
@@ -153,15 +208,16 @@ class MarkRecapture:
         if self.method not in ("parallel", "simulated"):
             raise InputError(f"The method must be 'parallel' or 'simulated', but is {self.method!r}.")
         data, counts, space = self.prepared(data)
-        times = self.times(counts)
-        model = recapture_model(counts, space, times, keep_values=self.keep_values)
+        times = self.times(counts, space)
+        individuals = self._strata(data, counts, space)
+        model = recapture_model(counts, space, times, keep_values=self.keep_values, individuals=individuals)
         seed = None if rng is None else seed_of(rng)
         start = anneal(model, np.random.default_rng([ANNEALING_STREAM, seed or 0]))
         model = replace(model, starts=start.states)
         ladder = self._ladder() or start.ladder(self.method)
         draws = self._sample(model, ladder, executor, checkpoint, rng=seed, progress=progress)
         named = replace(draws, values=model.named(draws.values["x"]), _kept={})
-        return RecaptureResult(named, counts, space, data, times)
+        return RecaptureResult(named, counts, space, data, times, individuals)
 
     def _ladder(self) -> Ladder | None:
         if self.ladder is None:

@@ -13,10 +13,10 @@ import numpy as np
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import allocating, compiled, inner
 from tempering.models.recapture.laws import from_logit, logit, put, put_hyper, put_trend
-from tempering.models.recapture.layout import TREND, Floats, State
+from tempering.models.recapture.layout import PARALLEL, TREND, Floats, State
 from tempering.models.recapture.likelihood import refresh
 from tempering.models.recapture.prior_draws import hold
-from tempering.models.recapture.tables import is_held, kind_of, n_blocks
+from tempering.models.recapture.tables import base_of, is_held, kind_of, n_blocks
 
 Array = Any
 
@@ -103,7 +103,9 @@ def fit_all(state: State, masks: Array, pseudo: Array, trend: Array) -> None:
                     _fit_trend(state, q, masks[row], time, trend[q, row, time])
                     state.values[q] = centre
                 for block in range(n_blocks(i, time)):
-                    if kind_of(i, time) != TREND:
+                    if kind_of(i, time) == PARALLEL:  # what its base has: it serves as a width of steps
+                        pseudo[q, row, law] = pseudo[q, row, i[i[at.OFFSETS] + base_of(i, time)] + block]
+                    elif kind_of(i, time) != TREND:
                         _fit_block(state, q, masks[row], time, block, pseudo[q, row, law])
                         state.values[q] = centre
                     law += 1

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tempering.errors import InputError
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.release_arrays import ReleaseArrays
+from tempering.models.recapture.stages import Stages, stage_of_release, staged_names
 
 ADULT = 99  # completed years of a bird marked as an adult: past every age class
 
@@ -146,8 +147,9 @@ class Histories:
             notes=(*self._own_notes, f"group {self.groups[which]} only"),
         )  # fmt: skip
 
-    def to_arrays(self) -> ReleaseArrays:
-        """Count releases and next encounters, each live encounter being a new release."""
+    def to_arrays(self, stages: Stages = ()) -> ReleaseArrays:
+        """Count releases and next encounters, each live encounter being a new release; by ``stages`` if any."""
+        n_stages, groups = len(stages) or 1, self.groups if len(self.groups) > 1 else ("",)
         rows: dict[tuple[int, int, int], NDArray[np.int64]] = {}
         n_intervals = self.n_intervals
         for codes, age, number, group in zip(self.codes, self.age, self.number, self.group, strict=True):
@@ -156,7 +158,9 @@ class Histories:
                 if codes[here] == 2 or here == n_intervals or (there is None and number < 0):
                     continue
                 completed = ADULT if age == ADULT else int(age + here - met[0])
-                row = rows.setdefault((int(group) - 1, int(here), completed), np.zeros(2 * n_intervals + 1, np.int64))
+                stage = stage_of_release(stages, here == met[0])
+                key = ((int(group) - 1) * n_stages + stage, int(here), completed)
+                row = rows.setdefault(key, np.zeros(2 * n_intervals + 1, np.int64))
                 column = -1 if there is None else there - 1 + (n_intervals if codes[there] == 2 else 0)
                 row[column] += abs(number)
         if not rows:
@@ -177,10 +181,15 @@ class Histories:
             dead=self.dead,
             notes=self.notes,
             group=np.array([g for g, _, _ in keys]),
-            groups=self.groups if len(self.groups) > 1 else ("",),
+            groups=staged_names(groups, stages),
             lengths=np.diff(self.years).astype(float) if self.lengths is None else self.lengths,
             unsampled=tuple(t - 1 for t in self.unsampled if t > 0),
+            stages=stages,
         )
+
+    def staged(self, stages: Stages) -> ReleaseArrays:
+        """Count releases by the stages that follow captures."""
+        return self.to_arrays(stages)
 
     def to_counts(self, age_classes: int = 4) -> Counts:
         """Build W, Z, D and V with classes 1, 2, ..., ``age_classes`` and older."""

@@ -22,14 +22,15 @@ from tempering.models.recapture.laws import (
     put,
     value_of,
 )
-from tempering.models.recapture.layout import BLOCKS, FIDELITY, State
-from tempering.models.recapture.layout import P as P_
-from tempering.models.recapture.likelihood import dead_part, keep_chi, refresh_chi
+from tempering.models.recapture.layout import BLOCKS, PARALLEL, State
+from tempering.models.recapture.likelihood import keep_gain, total_gain
 from tempering.models.recapture.tables import (
     block_exists,
     constant,
+    flips,
     kind_of,
     mask_of,
+    may_have,
     merge_to,
     n_blocks,
     n_groups,
@@ -37,7 +38,7 @@ from tempering.models.recapture.tables import (
     n_splits,
     option,
     pair,
-    per_group,
+    per_set,
     split_off,
     split_to,
     youngest,
@@ -45,7 +46,6 @@ from tempering.models.recapture.tables import (
 
 Array = Any
 
-LOG_2 = 0.6931471805599453
 LARGEST_SIGMA = 0.5
 
 
@@ -54,10 +54,10 @@ def jump(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to change the structure of a parameter; return whether it was changed."""
     save(state, q)
     u = rng.random()
-    flips = 0.5 if n_options(state.ints, q) > 1 else 0.0
-    if u < flips:
+    share = 0.5 if flips(state.ints, q) else 0.0
+    if u < share:
         log_ratio = flip(rng, state, q, k)
-    elif u < flips + (1 - flips) / 2:
+    elif u < share + (1 - share) / 2:
         log_ratio = split(rng, state, q, k)
     else:
         log_ratio = merge(rng, state, q, k)
@@ -98,14 +98,9 @@ def decide(rng: Any, state: State, q: int, k: float, log_ratio: float) -> Any:
     threshold = np.log(rng.random())
     if log_ratio > -np.inf:
         last = state.ints[at.N_INTERVALS] - 1
-        gain, part = state.energy[2] + refresh_chi(state, last), state.energy[1]
-        if q in (P_, FIDELITY):
-            part = dead_part(state)
-        gain += part - state.energy[1]
+        gain = total_gain(state, q, state.energy[2], last)
         if threshold < k * gain + log_ratio:
-            keep_chi(state, last)
-            state.energy[0] += gain
-            state.energy[1] = part
+            keep_gain(state, gain, last)
             return True
     restore(state, q)
     return False
@@ -166,10 +161,13 @@ def flip(rng: Any, state: State, q: int, k: float) -> Any:
     partition = state.structure[q, 0]
     c = random_set(rng, state, q)
     mask, old = mask_of(i, partition, c), state.structure[q, 1 + c]
-    which = int(rng.random() * (n_options(i, q) - 1))
-    new = option(i, q, which)
+    n = n_options(i, q, mask)
+    if n == 1:
+        return -np.inf
+    which = int(rng.random() * (n - 1))
+    new = option(i, q, mask, which)
     if new >= old:
-        new = option(i, q, which + 1)
+        new = option(i, q, mask, which + 1)
     log_ratio = log_density_of_set(state, q, mask, old, k) - leave_set(state, q, mask, old)
     set_time(state, q, mask, new)
     log_ratio -= propose_set(rng, state, q, mask, new, k)
@@ -211,7 +209,10 @@ def split(rng: Any, state: State, q: int, k: float) -> Any:
     whole, time = mask_of(i, partition, c), state.structure[q, 1 + c]
     staying = whole & ~leaving
     target = split_to(i, q, partition, which)
-    log_ratio = np.log(n) - np.log(n_merges(state, q, target)) + per_group(i, f, q)
+    if kind_of(i, time) == PARALLEL and not (may_have(i, q, staying, time) and may_have(i, q, leaving, time)):
+        return -np.inf
+    log_ratio = np.log(n) - np.log(n_merges(state, q, target))
+    log_ratio += per_set(i, f, q, staying) + per_set(i, f, q, leaving) - per_set(i, f, q, whole)
     log_ratio -= leave_set(state, q, whole, time)
     state.structure[q, 0] = target
     if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
@@ -241,7 +242,8 @@ def merge(rng: Any, state: State, q: int, k: float) -> Any:
     first, second = mask_of(i, partition, pair(i, which, 0)), mask_of(i, partition, pair(i, which, 1))
     time = state.structure[q, 1 + pair(i, which, 0)]
     target = merge_to(i, q, partition, which)
-    log_ratio = np.log(n) - np.log(n_splits(i, q, target)) - per_group(i, f, q)
+    log_ratio = np.log(n) - np.log(n_splits(i, q, target))
+    log_ratio += per_set(i, f, q, first | second) - per_set(i, f, q, first) - per_set(i, f, q, second)
     log_ratio -= leave_set(state, q, first, time) + leave_set(state, q, second, time)
     if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
         log_ratio += log_density_of_set(state, q, first, time, k) + log_density_of_set(state, q, second, time, k)
@@ -264,7 +266,7 @@ def sigma_of(state: State, k: float) -> Any:
 @inner
 def spread_values(rng: Any, state: State, q: int, staying: int, leaving: int, time: int, k: float) -> Any:
     """Give two sets v + u and v - u, u Gaussian; return log Jacobian over density, minus infinity where refused."""
-    sigma = sigma_of(state, k)
+    sigma, log_jacobian = sigma_of(state, k), constant(state.ints, state.floats, at.LOG_JACOBIAN)
     log_ratio = 0.0
     for block in range(n_blocks(state.ints, time)):
         if block_exists(state.ints, q, staying, time, block) and block_exists(state.ints, q, leaving, time, block):
@@ -273,14 +275,14 @@ def spread_values(rng: Any, state: State, q: int, staying: int, leaving: int, ti
                 return -np.inf
             put(state, q, staying, time, block, v + u)
             put(state, q, leaving, time, block, v - u)
-            log_ratio += LOG_2 - log_normal(u, 0.0, sigma)
+            log_ratio += log_jacobian - log_normal(u, 0.0, sigma)
     return log_ratio
 
 
 @inner
 def gather_values(state: State, q: int, first: int, second: int, time: int, k: float) -> Any:
     """Give one set the mean of two; return the log of the density over the Jacobian of the way back."""
-    sigma = sigma_of(state, k)
+    sigma, log_jacobian = sigma_of(state, k), constant(state.ints, state.floats, at.LOG_JACOBIAN)
     log_ratio = 0.0
     for block in range(n_blocks(state.ints, time)):
         one, two = value_of(state, q, first, time, block), value_of(state, q, second, time, block)
@@ -289,6 +291,6 @@ def gather_values(state: State, q: int, first: int, second: int, time: int, k: f
         v = one if in_first else two
         if in_first and in_second:
             v = (one + two) / 2
-            log_ratio += log_normal((one - two) / 2, 0.0, sigma) - LOG_2
+            log_ratio += log_normal((one - two) / 2, 0.0, sigma) - log_jacobian
         put(state, q, first | second, time, block, v)
     return log_ratio

@@ -9,6 +9,7 @@ from tempering.models.recapture.compiled import compiled, inner
 from tempering.models.recapture.jumps import draw_afresh, jump
 from tempering.models.recapture.layout import State
 from tempering.models.recapture.prior_draws import redraw
+from tempering.models.recapture.slopes import move_slopes
 from tempering.models.recapture.sweep import sweep
 from tempering.models.recapture.tables import is_present, jumps
 
@@ -24,6 +25,8 @@ def move(rng: Any, state: State, k: float) -> None:
         redraw(rng, state)
         return
     sweep(rng, state, k)
+    if state.ints[at.N_INDIVIDUAL] > 0:
+        move_slopes(rng, state, k)
     for q in range(at.N_PARAMETERS):
         if jumps(state.ints, q):
             for _ in range(JUMPS):
@@ -54,9 +57,14 @@ def energy(state: State) -> Any:
 
 @compiled
 def record_models(state: State) -> Array:
-    """Return the codes of the structures: partition, then the time structure of each column as digits."""
+    """Return the codes of the structures: partition, then the time structure of each column as digits; and slopes."""
     i = state.ints
-    codes = np.empty(at.N_PARAMETERS)
+    n_individual = i[at.N_INDIVIDUAL]
+    codes = np.empty(at.N_PARAMETERS * (1 + 2 * n_individual))
+    for q in range(at.N_PARAMETERS):
+        for m in range(n_individual):
+            for part in range(2):
+                codes[at.N_PARAMETERS + 2 * (q * n_individual + m) + part] = state.slopes[q, m, part]
     for q in range(at.N_PARAMETERS):
         code = state.structure[q, 0]
         for c in range(i[at.N_COLUMNS] - 1, -1, -1):

@@ -12,9 +12,10 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
-from tempering.models.recapture.layout import BLOCKS, PHI, TREND, State
+from tempering.models.recapture.layout import BLOCKS, PARALLEL, PHI, RANDOM, TREND, State
 from tempering.models.recapture.likelihood import log_events, survival
 from tempering.models.recapture.tables import (
+    base_of,
     block_exists,
     block_sum,
     constant,
@@ -25,6 +26,7 @@ from tempering.models.recapture.tables import (
     kind_of,
     label,
     last_of,
+    level,
     n_blocks,
     pseudo_count,
     shape,
@@ -56,6 +58,12 @@ def from_logit(x: float) -> Any:
 
 
 @inner
+def log_slope(state: State, v: float) -> Any:
+    """Return the log Jacobian of the logit, which is in the density of every value drawn on its scale."""
+    return -constant(state.ints, state.floats, at.LOGIT_POWER) * (np.log(v) + np.log1p(-v))
+
+
+@inner
 def is_inside(v: float) -> Any:
     """Whether a value is allowed."""
     return v > CLOSEST and v < 1 - CLOSEST
@@ -76,13 +84,102 @@ def log_logistic(x: float, location: float, scale: float) -> Any:
 
 @inner
 def put(state: State, q: int, mask: int, time: int, block: int, v: float) -> None:
-    """Write a value into the cells of a block of a set."""
+    """Write a value into the cells of a block of a set; additive effects move it on the logit scale."""
     i = state.ints
+    is_parallel = kind_of(i, time) == PARALLEL
     for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
         if label(i, time, t) == block:
             for c in range(i[at.N_COLUMNS]):
                 if mask >> c & 1 and not is_held(i, q, t, c):
-                    state.values[q, t, c] = v
+                    distance = state.hyper[q, c, 0] if is_parallel else 0.0
+                    state.values[q, t, c] = moved(v, distance)
+
+
+@inner
+def moved(v: float, distance: float) -> Any:
+    """Return a probability moved by a distance on the logit scale, kept off 0 and 1."""
+    return v if distance == 0.0 else min(max(from_logit(logit(v) + distance), 1e-15), 1 - 1e-15)
+
+
+@inner
+def is_reference(state: State, mask: int, time: int, c: int) -> Any:
+    """Whether a column has the level of its set's first one, from which distances are measured."""
+    return level(state.ints, time, c) == level(state.ints, time, first_column(mask))
+
+
+@inner
+def is_first_of_level(state: State, mask: int, time: int, c: int) -> Any:
+    """Whether a column is the first of its set with its level."""
+    if not mask >> c & 1:
+        return False
+    return first_column(level_mask(state, mask, time, c)) == c
+
+
+@inner
+def level_mask(state: State, mask: int, time: int, column: int) -> Any:
+    """Return the columns of a set that have a column's level, as bits."""
+    found = 0
+    for c in range(state.ints[at.N_COLUMNS]):
+        if mask >> c & 1 and level(state.ints, time, c) == level(state.ints, time, column):
+            found |= 1 << c
+    return found
+
+
+@inner
+def put_distance(state: State, q: int, mask: int, time: int, column: int, distance: float) -> None:
+    """Write the distance of a column's level from the first."""
+    members = level_mask(state, mask, time, column)
+    for c in range(state.ints[at.N_COLUMNS]):
+        if members >> c & 1:
+            state.hyper[q, c, 0] = distance
+
+
+@inner
+def are_inside(state: State, q: int, mask: int) -> Any:
+    """Whether all values of a set are allowed."""
+    for t in range(state.ints[at.N_INTERVALS]):
+        for c in range(state.ints[at.N_COLUMNS]):
+            if mask >> c & 1 and not is_held(state.ints, q, t, c) and not is_inside(state.values[q, t, c]):
+                return False
+    return True
+
+
+@inner
+def evidence_of(state: State, q: int, mask: int, time: int, block: int, k: float) -> tuple[float, float]:
+    """Return mode and precision of a block on the logit scale as far as the data speak; precision 0 at k = 0."""
+    i, f = state.ints, state.floats
+    if k == 0.0:
+        return 0.0, 0.0
+    s = k * (pseudo_count(i, f, q, mask, time, block, 0) + 0.5)
+    n = k * (pseudo_count(i, f, q, mask, time, block, 1) + 0.5)
+    return np.log(s / n), s * n / (s + n)
+
+
+@inner
+def distance_law(state: State, q: int, mask: int, time: int, column: int, k: float) -> tuple[float, float]:
+    """Return the normal law that the distance of a level from the first is drawn from."""
+    here, precision = evidence_of(state, q, level_mask(state, mask, time, column), at.CONSTANT, 0, k)
+    first = level_mask(state, mask, time, first_column(mask))
+    there, precision_there = evidence_of(state, q, first, at.CONSTANT, 0, k)
+    both = precision + precision_there
+    seen = precision * precision_there / both if both > 0.0 else 0.0
+    total = seen + 1.0 / constant(state.ints, state.floats, at.SLOPE_SD) ** 2
+    return seen * (here - there) / total, WIDER / np.sqrt(total)
+
+
+@inner
+def parallel_law(state: State, q: int, mask: int, time: int, block: int, k: float) -> tuple[float, float]:
+    """Return location and scale of the logistic law of a block's logit at the first level, given the distances."""
+    i = state.ints
+    weighted, total = 0.0, LOGISTIC_PRECISION
+    for c in range(i[at.N_COLUMNS]):
+        if is_first_of_level(state, mask, time, c):
+            members = level_mask(state, mask, time, c)
+            if block_exists(i, q, members, base_of(i, time), block):
+                mode, precision = evidence_of(state, q, members, base_of(i, time), block, k)
+                weighted += precision * (mode - state.hyper[q, c, 0])
+                total += precision
+    return weighted / total, np.sqrt(LOGISTIC_PRECISION / total)
 
 
 @inner
@@ -176,7 +273,7 @@ def direct_of_set(state: State, q: int, mask: int, time: int) -> Any:
     """Return a set's part of log L outside chi and G: its own events."""
     i, f = state.ints, state.floats
     total = 0.0
-    if kind_of(i, time) != TREND and not (q == PHI and i[at.HAS_LENGTHS]):
+    if kind_of(i, time) not in (TREND, PARALLEL) and not (q == PHI and i[at.HAS_LENGTHS]):
         for block in range(n_blocks(i, time)):
             if block_exists(i, q, mask, time, block):
                 ones, zeros = block_sum(i, f, q, mask, time, block, 0), block_sum(i, f, q, mask, time, block, 1)
@@ -198,6 +295,8 @@ def propose_set(rng: Any, state: State, q: int, mask: int, time: int, k: float) 
     kind = kind_of(i, time)
     if kind == BLOCKS:
         return _propose_blocks(rng, state, q, mask, time, k)
+    if kind == PARALLEL:
+        return _propose_parallel(rng, state, q, mask, time, k)
     if kind == TREND:
         ma, mb, sa, sb, r = trend_normal(state, q, mask, time, k)
         one, two = rng.standard_normal(), rng.standard_normal()
@@ -220,6 +319,25 @@ def propose_set(rng: Any, state: State, q: int, mask: int, time: int, k: float) 
 
 
 @inner
+def _propose_parallel(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> Any:
+    i = state.ints
+    put_hyper(state, q, mask, 0.0, 0.0)
+    for c in range(i[at.N_COLUMNS]):
+        if is_first_of_level(state, mask, time, c) and not is_reference(state, mask, time, c):
+            mean, sd = distance_law(state, q, mask, time, c, k)
+            put_distance(state, q, mask, time, c, mean + sd * rng.standard_normal())
+    for block in range(n_blocks(i, time)):
+        v = 0.5
+        if block_exists(i, q, mask, time, block):
+            location, scale = parallel_law(state, q, mask, time, block, k)
+            v = from_logit(location + scale * logit(rng.random()))
+            if not is_inside(v):
+                return np.inf
+        put(state, q, mask, time, block, v)
+    return log_density_of_set(state, q, mask, time, k) if are_inside(state, q, mask) else np.inf
+
+
+@inner
 def _propose_blocks(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> Any:
     i, total = state.ints, 0.0
     for block in range(n_blocks(i, time)):
@@ -231,7 +349,7 @@ def _propose_blocks(rng: Any, state: State, q: int, mask: int, time: int, k: flo
             v = from_logit(x)
             if not is_inside(v):
                 return np.inf
-            total += log_logistic(x, location, scale) - np.log(v) - np.log1p(-v)
+            total += log_logistic(x, location, scale) + log_slope(state, v)
         put(state, q, mask, time, block, v)
     return total
 
@@ -249,7 +367,12 @@ def log_density_of_set(state: State, q: int, mask: int, time: int, k: float) -> 
         return -LOG_2_PI - np.log(sa * sb * np.sqrt(1 - r * r)) - 0.5 * (one * one + two * two)
     total = 0.0
     mu, log_sigma = state.hyper[q, first, 0], state.hyper[q, first, 1]
-    if kind != BLOCKS:
+    if kind == PARALLEL:
+        for c in range(i[at.N_COLUMNS]):
+            if is_first_of_level(state, mask, time, c) and not is_reference(state, mask, time, c):
+                mean, sd = distance_law(state, q, mask, time, c, k)
+                total += log_normal(state.hyper[q, c, 0], mean, sd)
+    if kind == RANDOM:
         a, b = block_law(state, q, mask, at.CONSTANT, 0, k)
         location, scale = logistic_of(a, b)
         total += log_logistic(mu, location, 2 * scale) + log_normal(log_sigma, LOG_SIGMA, SD_OF_LOG_SIGMA)
@@ -260,10 +383,13 @@ def log_density_of_set(state: State, q: int, mask: int, time: int, k: float) -> 
                 a, b = block_law(state, q, mask, time, block, k)
                 location, scale = logistic_of(a, b)
                 total += log_logistic(logit(v), location, scale)
+            elif kind == PARALLEL:
+                location, scale = parallel_law(state, q, mask, time, block, k)
+                total += log_logistic(logit(v), location, scale)
             else:
                 mean, sd = random_normal(state, q, mask, time, block, k, mu, np.exp(log_sigma))
                 total += log_normal(logit(v), mean, sd)
-            total -= np.log(v) + np.log1p(-v)
+            total += log_slope(state, v)
     return total
 
 
@@ -272,7 +398,8 @@ def log_prior_of_set(state: State, q: int, mask: int, time: int) -> Any:
     """Return the log prior density of a set's values.
 
     A value has its Beta law. A trend has the logit of the value at an average covariate, logistic, and a normal slope;
-    year effects have a logistic mean, a half-normal deviation (kept as its log), and normal logits given both.
+    year effects have a logistic mean, a half-normal deviation (kept as its log), and normal logits given both. With
+    additive effects the values of the first level have their Beta law, and the distances of the others are normal.
     """
     i, f = state.ints, state.floats
     kind = kind_of(i, time)
@@ -283,7 +410,11 @@ def log_prior_of_set(state: State, q: int, mask: int, time: int) -> Any:
     if kind == TREND:
         return log_logistic(one, 0.0, 1.0) + log_normal(two, 0.0, constant(i, f, at.SLOPE_SD))
     total = 0.0
-    if kind != BLOCKS:
+    if kind == PARALLEL:
+        for c in range(i[at.N_COLUMNS]):
+            if is_first_of_level(state, mask, time, c) and not is_reference(state, mask, time, c):
+                total += log_normal(state.hyper[q, c, 0], 0.0, constant(i, f, at.SLOPE_SD))
+    if kind == RANDOM:
         scale = constant(i, f, at.SIGMA_SCALE)
         total += log_logistic(one, 0.0, 1.0) + np.log(2.0) + log_normal(np.exp(two), 0.0, scale) + two
     for block in range(n_blocks(i, time)):
@@ -296,7 +427,7 @@ def log_prior_of_set(state: State, q: int, mask: int, time: int) -> Any:
 @inner
 def log_prior_of_value(state: State, q: int, v: float, kind: int, mu: float, log_sigma: float) -> Any:
     """Return the log prior density of one value of a block."""
-    if kind != BLOCKS:
+    if kind == RANDOM:
         return log_normal(logit(v), mu, np.exp(log_sigma)) - np.log(v) - np.log1p(-v)
     a, b = shape(state.ints, state.floats, q, 0), shape(state.ints, state.floats, q, 1)
     return (a - 1) * np.log(v) + (b - 1) * np.log1p(-v) - _log_beta(a, b)

@@ -21,15 +21,17 @@ N_PARAMETERS = len(PARAMETERS)
 (
     N_INTERVALS, N_COLUMNS, N_TIMES, N_PARTITIONS, MOST_SPLITS, N_PAIRS, N_SETS, N_LAWS, N_DEAD, MOST_OPTIONS,
     HAS_FIDELITY, HAS_LENGTHS, IS_FLAT,
-    NEXT, ACTIVE, HELD, LABELS, N_BLOCKS, KINDS, OFFSETS, OPTIONS, N_OPTIONS, FIXED_TIME, YOUNGEST, MASKS, N_GROUPS,
+    N_STRATA, N_INDIVIDUAL,
+    NEXT, ACTIVE, HELD, LABELS, N_BLOCKS, KINDS, OFFSETS, BASES, LEVELS, OPTIONS, N_OPTIONS, FLIPS, FIXED_TIME,
+    YOUNGEST, MASKS, N_GROUPS, MAY_SLOPE,
     N_SPLITS, SPLIT_TO, SPLIT_OFF, PAIRS, MERGE_TO, SET_ROW, JUMPS, PRESENT, DEAD, EXISTS, FIRST, LAST,
-    COUNTS, SUMS, LENGTHS, SHAPES, COVARIATES, PRIOR, PSEUDO, LINEAR, PER_GROUP, SLOPE_SD, SIGMA_SCALE, STEP,
-    FITTED_SPLITS,
+    COUNTS, SUMS, LENGTHS, SHAPES, COVARIATES, PRIOR, PSEUDO, LINEAR, PER_SET, SLOPE_SD, SIGMA_SCALE, STEP,
+    FITTED_SPLITS, LOG_JACOBIAN, LOGIT_POWER, STRATA, INDIVIDUAL, SLOPE_LAWS, SLOPE_JACOBIAN,
     SIZE_OF_HEADER,
-) = range(52)  # fmt: skip
+) = range(64)  # fmt: skip
 
 CONSTANT, YEARLY = 0, 1  # the first two time structures of every study
-BLOCKS, TREND, RANDOM = range(3)  # kinds of time structures
+BLOCKS, TREND, RANDOM, PARALLEL = range(4)  # kinds of time structures
 
 
 class State(NamedTuple):
@@ -38,8 +40,9 @@ class State(NamedTuple):
     ``structure`` (4, 1 + C): of each parameter its partition and the time structure of each column; ``hyper`` (4, C,
     2), the coefficients behind a column's values where it has any; ``values`` (4, K, C); each has one row more, for
     what may have to be put back. ``chi`` (5, K + 1, C): the probabilities never to be met again, their logs, both as
-    proposed, and those of birds that have left; ``energy`` (3,): the log likelihood, its part of birds found dead that
-    may have left before, and what a jump has gained so far.
+    proposed, and those of birds that have left; ``energy`` (4,): the log likelihood, its part of birds found dead that
+    may have left before, what a jump has gained so far, and that part as proposed; ``slopes`` (4, M, 2): whether an
+    individual covariate is in, and its slope.
     """
 
     ints: Ints
@@ -49,6 +52,7 @@ class State(NamedTuple):
     values: Floats
     chi: Floats
     energy: Floats
+    slopes: Floats
 
 
 def pack(sizes: dict[int, int], int_tables: dict[int, Ints], float_tables: dict[int, Floats]) -> tuple[Ints, Floats]:
@@ -76,5 +80,6 @@ def empty_state(ints: Ints, floats: Floats) -> State:
         np.zeros((N_PARAMETERS + 1, n_columns, 2)),
         np.full((N_PARAMETERS + 1, n_intervals, n_columns), 0.5),
         np.ones((5, n_intervals + 1, n_columns)),
-        np.zeros(3),
+        np.zeros(4),
+        np.zeros((N_PARAMETERS, max(1, int(ints[N_INDIVIDUAL])), 2)),
     )

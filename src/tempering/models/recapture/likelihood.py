@@ -13,7 +13,8 @@ alive in the study area at the start of interval t is never met again with proba
 
 both 1 after the last interval, and one last seen at t and found dead in interval d has lived through t, ..., d - 1
 in or out of the area with probability G[t, d] = F (1 - p) G[t + 1, d] + (1 - F), G[d, d] = 1 (Burnham 1993).
-Survival over an interval of length l is phi^l.
+Survival over an interval of length l is phi^l. With individual covariates the sum goes over strata of birds that have
+the same ones, each with its own values: logit v + b x.
 """
 
 from typing import Any
@@ -24,11 +25,12 @@ from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import compiled, inner
 from tempering.models.recapture.layout import FIDELITY, LAMBDA, PHI, State
 from tempering.models.recapture.layout import P as P_
-from tempering.models.recapture.tables import count, dead, following, length
+from tempering.models.recapture.tables import count, count_in_stratum, dead, following, individual, length, may_slope
 
 Array = Any
 
 CHI, LOG_CHI, NEW_CHI, NEW_LOG_CHI, XI = range(5)
+CLOSEST = 1e-15
 VANISHED = 2 * at.N_PARAMETERS
 
 
@@ -141,9 +143,74 @@ def direct_part(state: State, q: int) -> Any:
 
 
 @inner
+def shift_of(state: State, q: int, s: int) -> Any:
+    """Return how far the birds of a stratum lie from the average on the logit scale."""
+    total = 0.0
+    for m in range(state.ints[at.N_INDIVIDUAL]):
+        if may_slope(state.ints, q, m) and state.slopes[q, m, 0] > 0.0:
+            total += state.slopes[q, m, 1] * individual(state.ints, state.floats, s, m)
+    return total
+
+
+@inner
+def shifted(v: float, shift: float) -> Any:
+    """Return a probability moved on the logit scale, kept off 0 and 1; those that are 0 or 1 stay."""
+    if shift == 0.0 or v <= 0.0 or v >= 1.0:
+        return v
+    odds = v / (1 - v) * np.exp(shift)
+    return min(max(odds / (1 + odds), CLOSEST), 1 - CLOSEST)
+
+
+@inner
+def stratified(state: State) -> Any:
+    """Return the log likelihood summed over strata, without fidelity; chi's rows for proposals are scratch."""
+    i, f, chi = state.ints, state.floats, state.chi
+    n_intervals, n_columns = i[at.N_INTERVALS], i[at.N_COLUMNS]
+    total = 0.0
+    for s in range(i[at.N_STRATA]):
+        by_phi, by_p, by_lambda = shift_of(state, PHI, s), shift_of(state, P_, s), shift_of(state, LAMBDA, s)
+        for t in range(n_intervals - 1, -1, -1):
+            for c in range(n_columns):
+                phi = shifted(state.values[PHI, t, c], by_phi)
+                if i[at.HAS_LENGTHS]:
+                    phi = phi ** length(i, f, t)
+                p, found = shifted(state.values[P_, t, c], by_p), shifted(state.values[LAMBDA, t, c], by_lambda)
+                later = 1.0 if t == n_intervals - 1 else chi[NEW_CHI, t + 1, following(i, c)]
+                chi[NEW_CHI, t, c] = (1 - phi) * (1 - found) + phi * (1 - p) * later
+                total += log_events(count_in_stratum(i, f, s, PHI, t, c), phi)
+                total += log_events(count_in_stratum(i, f, s, at.N_PARAMETERS + PHI, t, c), 1 - phi)
+                total += log_events(count_in_stratum(i, f, s, P_, t, c), p)
+                total += log_events(count_in_stratum(i, f, s, at.N_PARAMETERS + P_, t, c), 1 - p)
+                total += log_events(count_in_stratum(i, f, s, LAMBDA, t, c), found)
+                total += log_events(count_in_stratum(i, f, s, VANISHED, t, c), chi[NEW_CHI, t, c])
+    return total
+
+
+@inner
+def total_gain(state: State, q: int, direct: float, last: int) -> Any:
+    """Return the gain in log L of what stands in the state: ``direct`` is that of the changed values' own events."""
+    if state.ints[at.N_STRATA] > 0:
+        return stratified(state) - state.energy[0]
+    state.energy[3] = dead_part(state) if q in (P_, FIDELITY) else state.energy[1]
+    return direct + refresh_chi(state, last) + state.energy[3] - state.energy[1]
+
+
+@inner
+def keep_gain(state: State, gain: float, last: int) -> None:
+    """Take over what `total_gain` worked out."""
+    state.energy[0] += gain
+    if state.ints[at.N_STRATA] == 0:
+        keep_chi(state, last)
+        state.energy[1] = state.energy[3]
+
+
+@inner
 def refresh(state: State) -> Any:
     """Work out the log likelihood of a state's values from nothing, and keep it with the state."""
     i = state.ints
+    if i[at.N_STRATA] > 0:
+        state.energy[0] = stratified(state)
+        return state.energy[0]
     for t in range(i[at.N_INTERVALS]):
         for c in range(i[at.N_COLUMNS]):
             state.chi[LOG_CHI, t, c] = 0.0

@@ -10,6 +10,7 @@ from tempering.runs.diagnosis import FEW_EFFECTIVE, LARGE_R_HAT, weighted_r_hat
 if TYPE_CHECKING:
     from tempering.models.recapture.results import RecaptureResult
 
+FEW_ROUND_TRIPS = 20  # of all ensembles; a rule of thumb, which `benchmarks.recapture_round_trips` is there to replace
 NEGLIGIBLE = 0.01  # a probability that is below it by two standard errors needs no warning, whatever its error
 
 
@@ -48,9 +49,6 @@ class Mixing:
         Rungs without draws.
     indicators : dict of str to Doubt
         What the run knows of each time dependence and each effect that is neither sure nor excluded.
-    n_ensembles : int
-        Ensembles of coupled chains, or single chains. Chains begin where a population cooled from the prior has come
-        to, so that one journey more for each is enough; whether they agree is looked at besides.
 
     Examples
     --------
@@ -62,7 +60,6 @@ class Mixing:
     n_round_trips: int
     unvisited: tuple[int, ...]
     indicators: dict[str, Doubt]
-    n_ensembles: int = 1
 
     @property
     def in_doubt(self) -> dict[str, Doubt]:
@@ -75,9 +72,10 @@ class Mixing:
         said = []
         if self.unvisited:
             said.append(f"rungs {', '.join(map(str, self.unvisited))} were never visited: tune for longer.")
-        if self.n_rungs > 1 and self.n_round_trips < self.n_ensembles:
+        if self.n_rungs > 1 and self.n_round_trips < FEW_ROUND_TRIPS:
             said.append(
-                f"only {self.n_round_trips} round trips between the coldest and the hottest temperature: draw more."
+                f"only {self.n_round_trips} round trips between the coldest and the hottest temperature "
+                f"({FEW_ROUND_TRIPS} are asked for): draw more."
             )
         rough = [f"{name} ({doubt})" for name, doubt in self.in_doubt.items() if doubt.is_rough]
         if rough:
@@ -111,9 +109,8 @@ class Mixing:
 def mixing_of(result: "RecaptureResult", rule: str) -> Mixing:
     """Look at the journeys, at every time dependence and at every effect."""
     draws = result.draws
-    names = result.counts.column_names()
     flags = [
-        (f"time dependence of {' '.join(filter(None, (name, *names[c])))}", flag)
+        (f"time dependence of {' '.join(filter(None, (name, *result.label(name, c))))}", flag)
         for name, c, flag in result.time_flags()
     ]
     flags += [
@@ -132,5 +129,4 @@ def mixing_of(result: "RecaptureResult", rule: str) -> Mixing:
             effective = float(p * (1 - p) / max(float(error) ** 2, 1e-300))
             indicators[name] = Doubt(p, float(error), effective, weighted_r_hat(flag, draws, rule))
     unvisited = tuple(np.flatnonzero(draws.visits == 0).tolist())
-    n_ensembles = draws.n_chains // draws.chains_per_ensemble
-    return Mixing(len(draws.ladder), draws.n_round_trips, unvisited, indicators, n_ensembles)
+    return Mixing(len(draws.ladder), draws.n_round_trips, unvisited, indicators)

@@ -11,7 +11,9 @@ from tempering.models.recapture import layout as at
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.design import all_masks, check_columns, lay_out
 from tempering.models.recapture.fits import fit_laws
+from tempering.models.recapture.individuals import Individuals
 from tempering.models.recapture.layout import PARAMETERS, Floats, Ints, State, empty_state
+from tempering.models.recapture.slopes import fit_slopes
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.times import TimeStructures, time_structures
 
@@ -73,11 +75,17 @@ class RecaptureModel:
         """Return what was recorded (..., width) by name: ``model``, the parameters (..., K, C), ``coefficients``."""
         recorded = np.asarray(recorded)
         found: dict[str, Any] = {"model": recorded[..., : at.N_PARAMETERS].astype(np.int64)}
+        start, n_individual = at.N_PARAMETERS, int(self.ints[at.N_INDIVIDUAL])
+        if n_individual:
+            width = 2 * at.N_PARAMETERS * n_individual
+            slopes = recorded[..., start : start + width]
+            found["slopes"] = slopes.reshape(*recorded.shape[:-1], at.N_PARAMETERS, n_individual, 2)
+            start += width
         if not self.keep_values:
             return found
         n_intervals, n_columns = int(self.ints[at.N_INTERVALS]), int(self.ints[at.N_COLUMNS])
         n_parameters = at.N_PARAMETERS if self.ints[at.HAS_FIDELITY] else at.N_PARAMETERS - 1
-        start, size = at.N_PARAMETERS, n_intervals * n_columns
+        size = n_intervals * n_columns
         lead = recorded.shape[:-1]
         for q, name in enumerate(PARAMETERS[:n_parameters]):
             if name in self.present:
@@ -103,6 +111,7 @@ def recapture_model(
     keep_values: bool = True,
     fitted_splits: float = 0.3,
     step: float = 0.06,
+    individuals: Individuals | None = None,
 ) -> RecaptureModel:
     """Fit the proposals to the data and build the model.
 
@@ -120,6 +129,8 @@ def recapture_model(
         How often a split or merge takes its values from the fitted laws rather than from Gaussian auxiliaries.
     step : float
         Deviation of the Gaussian auxiliaries at k = 1; it grows as k^(-1/2) up to 1/2.
+    individuals : Individuals, optional
+        Strata of birds by individual covariates.
     """
     times = times or time_structures(counts.years)
     check_columns(counts, space)
@@ -130,6 +141,17 @@ def recapture_model(
     nothing = np.zeros((at.N_PARAMETERS, len(masks), n_laws, 2))
     no_trend = np.zeros((at.N_PARAMETERS, len(masks), len(times.names), 5))
     ints, floats = lay_out(counts, space, times, (set_row, nothing, no_trend), step=step, fitted_splits=fitted_splits)
-    pseudo, trend = fit_laws(empty_state(ints, floats), masks, n_laws)
-    ints, floats = lay_out(counts, space, times, (set_row, pseudo, trend), step=step, fitted_splits=fitted_splits)
-    return RecaptureModel(ints, floats, space.present, keep_values)
+    scratch = empty_state(ints, floats)
+    pseudo, trend = fit_laws(scratch, masks, n_laws)
+
+    def laid_out(slopes: Floats | None) -> tuple[Ints, Floats]:
+        return lay_out(
+            counts, space, times, (set_row, pseudo, trend), step=step, fitted_splits=fitted_splits,
+            individuals=individuals, slope_laws=slopes,
+        )  # fmt: skip
+
+    slopes = None
+    if individuals is not None:
+        slopes = np.zeros((at.N_PARAMETERS, len(individuals.names), 2))
+        fit_slopes(empty_state(*laid_out(None))._replace(values=scratch.values), slopes)
+    return RecaptureModel(*laid_out(slopes), space.present, keep_values)

@@ -26,12 +26,12 @@ def tables_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> dict[str, pd
     if has_values:
         tables["averages"], tables["means"] = result.averages(rule), result.means(rule)
         tables["differences"] = result.differences(rule)
-        if "coefficients" in result.draws.values:
+        if "coefficients" in result.draws.values or result.individuals is not None:
             tables["coefficients"] = result.coefficients(rule)
     tables["models"], tables["effects"] = result.model_probabilities(rule), result.effects(rule)
     tables["time_dependence"] = result.time_dependence(rule)
     tables |= {f"structures_{name}": result.structure_probabilities(name, rule) for name in result.parameters}
-    if has_values and not isinstance(result.data, Counts):
+    if has_values and result.can_be_checked:
         tables["predictive_check"] = result.predictive_check(rule=rule, rng=0).table()
     if isinstance(result.data, Histories) and result.counts.live:
         tables["goodness_of_fit"] = result.goodness_of_fit().table()
@@ -85,7 +85,7 @@ def show(
                 _print(console, f"{NAMES[name].capitalize()} {name} {label}", by_year_table(result, name, rule))
         elif by_year is None:
             console.print("Estimates by year: averages.csv (--out), or --by-year.", highlight=False)
-    if len(result.space.times) and has_values and len(result.coefficients(rule)):
+    if has_values and len(result.coefficients(rule)):
         _print(console, "Coefficients on the logit scale, where they are in the model", result.coefficients(rule))
     effects = result.effects(rule)
     if len(effects):
@@ -105,11 +105,14 @@ def trust_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> list[str]:
     """Return what speaks for and against a fit, in sentences: the check, TEST 2 and 3, mixing, assumptions."""
     said = []
     has_values = result.parameters[0] in result.draws.values
-    if has_values and not isinstance(result.data, Counts):
+    if has_values and result.can_be_checked:
         said.append(str(result.predictive_check(rule=rule, rng=0)))
     if isinstance(result.data, Histories) and result.counts.live:
         said.append(str(result.goodness_of_fit()))
     said.append(str(result.mixing(rule)))
+    if result.individuals is not None:
+        said.append(f"Estimates are those of a bird with average {' and '.join(result.individuals.names)}.")
+        said += [f"Note: {note}." for note in result.individuals.notes]
     poor = result.poorly_known(rule) if has_values else None
     if poor is not None and len(poor):
         said.append(f"The data say little about: {', '.join(_spans(poor))}.")
@@ -140,7 +143,9 @@ def means_table(result: RecaptureResult, rule: str = DEFAULT_RULE) -> pd.DataFra
     rows = table[keys].drop_duplicates().reset_index(drop=True)
     for name in result.parameters:
         mine = table[table["parameter"] == name]
-        rows[f"{NAMES[name]} {name}"] = [_with_interval(row) for row in mine.itertuples()]
+        found = dict(zip(mine[keys].itertuples(index=False, name=None), mine.itertuples(), strict=True))
+        places = rows[keys].itertuples(index=False, name=None)
+        rows[f"{NAMES[name]} {name}"] = [_with_interval(found[key]) if key in found else "" for key in places]
     return rows
 
 
@@ -150,7 +155,7 @@ def by_year_table(result: RecaptureResult, parameter: str, rule: str = DEFAULT_R
     table = table[table["parameter"] == parameter]
     shown: dict[str, dict[int, str]] = {}
     for row in table.itertuples():
-        column = f"{row.group} {row.age_class}" if result.has_groups else f"class {row.age_class}"
+        column = f"{row.group} {row.age_class}" if result.has_groups and row.group else f"class {row.age_class}"
         shown.setdefault(column, {})[int(str(row.year))] = _with_interval(row)
     years = sorted({int(y) for y in table["year"].to_numpy()})
     return pd.DataFrame({"year": years, **{name: [by.get(y, "") for y in years] for name, by in shown.items()}})

@@ -13,7 +13,6 @@ import pandas as pd
 from tempering.errors import InputError
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.models.recapture import plots
-from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.output import NAMES, by_year_table, means_table, trust_of
 from tempering.models.recapture.reading import describe
 from tempering.models.recapture.results import RecaptureResult
@@ -94,7 +93,7 @@ def _models(result: RecaptureResult, rule: str) -> list[str]:
 
 def _trust_pictures(result: RecaptureResult, rule: str) -> list[str]:
     out = [_figure("What the data say little about", lambda ax: plots.plot_overlap(result, rule=rule, ax=ax))]
-    if not isinstance(result.data, Counts):
+    if result.can_be_checked:
         check = result.predictive_check(rule=rule, rng=0)
         out.append(_figure("Predictive check", lambda ax: plots.plot_predictive(check, ax=ax)))
     return out

@@ -47,20 +47,37 @@ def all_partitions(n_classes: int, contiguous: bool) -> tuple[Labels, ...]:
 
 
 @lru_cache(maxsize=64)
-def rectangles(n_classes: int, n_groups: int, contiguous: bool) -> tuple[Labels, ...]:
-    """List the partitions of group x class whose sets are some ages of some groups.
+def rectangles(n_classes: int, n_groups: int, contiguous: bool, n_stages: int = 1) -> tuple[Labels, ...]:
+    """List the partitions of group x stage x class whose sets are some ages in some stages of some groups.
 
-    Columns go class by class within group by group. With one group these are all partitions of the age classes.
+    Columns go class by class within stage by stage within group by group. With one group and stage these are all
+    partitions of the age classes.
 
     Examples
     --------
     >>> len(rectangles(4, 1, True)), len(rectangles(2, 2, True)), len(rectangles(1, 3, True))
     (8, 8, 5)
     """
-    if n_groups == 1:
+    if n_groups * n_stages == 1:
         return all_partitions(n_classes, contiguous)
-    rows = all_partitions(n_classes * n_groups, False)
-    return tuple(row for row in rows if all(_is_rectangle(s, n_classes, contiguous) for s in sets_of(row)))
+    rows = all_partitions(n_classes * n_groups * n_stages, False)
+    shape = (n_groups, n_stages, n_classes)
+    return tuple(row for row in rows if all(_is_rectangle(s, shape, contiguous) for s in sets_of(row)))
+
+
+def without_doubles(rows: tuple[Labels, ...], idle: tuple[int, ...]) -> tuple[Labels, ...]:
+    """Keep one of those partitions that differ only in columns that no bird is ever in: the one with fewest sets.
+
+    Examples
+    --------
+    >>> without_doubles(((0, 0, 0), (0, 1, 0), (0, 0, 1), (0, 1, 1), (0, 1, 2)), (1,))
+    ((0, 0, 0), (0, 0, 1))
+    """
+    found: dict[Labels, Labels] = {}
+    for row in sorted(rows, key=max):
+        key = canonical(tuple(label for c, label in enumerate(row) if c not in idle))
+        found.setdefault(key, row)
+    return tuple(row for row in rows if row in found.values())
 
 
 def sets_of(row: Labels) -> list[list[int]]:
@@ -68,10 +85,10 @@ def sets_of(row: Labels) -> list[list[int]]:
     return [[c for c, label in enumerate(row) if label == s] for s in range(max(row) + 1)]
 
 
-def _is_rectangle(columns: list[int], n_classes: int, contiguous: bool) -> bool:
-    ages, groups = {c % n_classes for c in columns}, {c // n_classes for c in columns}
+def _is_rectangle(columns: list[int], shape: tuple[int, int, int], contiguous: bool) -> bool:
+    groups, stages, ages = ({int(x) for x in axis} for axis in np.unravel_index(columns, shape))
     has_gap = contiguous and max(ages) - min(ages) + 1 != len(ages)
-    return len(columns) == len(ages) * len(groups) and not has_gap
+    return len(columns) == len(ages) * len(stages) * len(groups) and not has_gap
 
 
 @lru_cache(maxsize=64)

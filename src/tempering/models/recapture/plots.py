@@ -25,7 +25,8 @@ def plot_averages(
     """Draw a parameter by year, a line for each age class (and group), with 95 % intervals."""
     ax = _axes(ax)
     table = result.averages(rule).query("parameter == @parameter").copy()
-    table["line"] = table["group"] + " " + table["age_class"] if result.has_groups else "class " + table["age_class"]
+    groups = table["group"].replace("", "class") if result.has_groups else "class"
+    table["line"] = groups + " " + table["age_class"]
     lines = list(dict.fromkeys(table["line"]))
     many = table["year"].nunique() > 20
     for i, label in enumerate(lines):

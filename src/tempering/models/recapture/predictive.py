@@ -103,9 +103,8 @@ def check_arrays(rng: np.random.Generator, arrays: ReleaseArrays, values: Floats
     observed = {part: np.zeros(n) for part in parts}
     replicated = {part: np.zeros(n) for part in parts}
     expected_mean = np.zeros((len(arrays.interval), 2 * n_intervals + 1))
-    for row, (start, age, group) in enumerate(zip(arrays.interval, arrays.age, arrays.group, strict=True)):
-        path = group * n_classes + np.minimum(age + np.arange(n_intervals - start), n_classes - 1)
-        law = next_encounter_probabilities(values, int(start), path)
+    for row, start in enumerate(arrays.interval):
+        law = next_encounter_probabilities(values, int(start), arrays.path(row, n_classes).tolist())
         expected = arrays.released[row] * law
         counts = np.concatenate([arrays.recaptured[row], arrays.recovered[row], arrays.never[row : row + 1]])
         drawn = rng.multinomial(arrays.released[row], law / law.sum(axis=1, keepdims=True))

@@ -6,9 +6,19 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
-from tempering.models.recapture.laws import from_logit, logit, put, put_hyper, put_trend
-from tempering.models.recapture.layout import BLOCKS, FIDELITY, TREND, State
+from tempering.models.recapture.laws import (
+    from_logit,
+    is_first_of_level,
+    is_reference,
+    logit,
+    put,
+    put_distance,
+    put_hyper,
+    put_trend,
+)
+from tempering.models.recapture.layout import FIDELITY, PARALLEL, RANDOM, TREND, State
 from tempering.models.recapture.likelihood import refresh
+from tempering.models.recapture.slopes import draw_slopes
 from tempering.models.recapture.tables import (
     constant,
     cumulative_prior,
@@ -37,6 +47,7 @@ def redraw(rng: Any, state: State) -> None:
             if youngest(i, partition, c) == c:
                 draw_set(rng, state, q, mask_of(i, partition, c), state.structure[q, 1 + c])
         hold(state, q)
+    draw_slopes(rng, state)
     refresh(state)
 
 
@@ -53,7 +64,8 @@ def draw_structure(rng: Any, state: State, q: int) -> None:
         if fixed_time(i, q, c) >= 0:
             state.structure[q, 1 + c] = fixed_time(i, q, c)
         elif first == c:
-            state.structure[q, 1 + c] = option(i, q, int(rng.random() * n_options(i, q)))
+            mask = mask_of(i, partition, c)
+            state.structure[q, 1 + c] = option(i, q, mask, int(rng.random() * n_options(i, q, mask)))
         else:
             state.structure[q, 1 + c] = state.structure[q, 1 + first]
 
@@ -63,7 +75,12 @@ def draw_set(rng: Any, state: State, q: int, mask: int, time: int) -> None:
     """Draw the values of a set."""
     i, f = state.ints, state.floats
     kind = kind_of(i, time)
-    if kind != BLOCKS:
+    if kind == PARALLEL:
+        put_hyper(state, q, mask, 0.0, 0.0)
+        for c in range(i[at.N_COLUMNS]):
+            if is_first_of_level(state, mask, time, c) and not is_reference(state, mask, time, c):
+                put_distance(state, q, mask, time, c, constant(i, f, at.SLOPE_SD) * rng.standard_normal())
+    if kind in (TREND, RANDOM):
         mu = logit(rng.random())
         if kind == TREND:
             put_hyper(state, q, mask, mu, constant(i, f, at.SLOPE_SD) * rng.standard_normal())

@@ -13,6 +13,7 @@ from tempering.models.recapture.histories import ADULT, Histories
 from tempering.models.recapture.mark_files import read_mark, read_recovery_matrix
 from tempering.models.recapture.other_files import read_headed, read_rmark
 from tempering.models.recapture.release_arrays import ReleaseArrays
+from tempering.models.recapture.stages import Stages
 from tempering.models.recapture.text_files import separator_of, text_of
 
 Data = Histories | ReleaseArrays | Counts
@@ -176,10 +177,15 @@ def _column(data: Histories, name: str) -> str:
     return f"{name} ({', '.join(sorted(values))})" if len(values) <= 4 else f"{name} ({len(values)} values)"
 
 
-def as_counts(data: Data, age_classes: int) -> Counts:
-    """Turn any data into sufficient statistics with ``age_classes`` classes."""
+def as_counts(data: Data, age_classes: int, stages: Stages = ()) -> Counts:
+    """Turn any data into sufficient statistics with ``age_classes`` classes, by stages if there are any."""
     if not isinstance(data, Counts):
-        return data.to_counts(age_classes)
+        return data.staged(stages).to_counts(age_classes)
+    if data.stages != stages:
+        raise InputError(
+            "Trap dependence and transience need encounter histories (or, for traps, an m-array): counts do not say "
+            "when birds were last seen."
+        )
     if data.n_age_classes != age_classes:
         raise InputError(
             f"The counts have {data.n_age_classes} age classes, but {age_classes} were asked for; "

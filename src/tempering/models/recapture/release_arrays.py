@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tempering.errors import InputError
 from tempering.models.recapture.counts import MAX_AGE_CLASSES, Counts
+from tempering.models.recapture.stages import Stages, staged_names
 
 Integers = NDArray[np.int64]
 
@@ -28,7 +29,7 @@ class ReleaseArrays:
         Birds never met again.
     years : (K,) integers
         The year in which each interval starts.
-    tail, live, dead, notes, groups, lengths, unsampled
+    tail, live, dead, notes, groups, lengths, unsampled, stages
         As in `Counts`.
     group : (R,) integers, optional
         Group of each row, from 0.
@@ -54,6 +55,7 @@ class ReleaseArrays:
     groups: tuple[str, ...] = ("",)
     lengths: Any = None
     unsampled: tuple[int, ...] = ()
+    stages: Stages = ()
 
     def __post_init__(self) -> None:
         if self.group is None:
@@ -114,6 +116,25 @@ class ReleaseArrays:
         """Return the column, from 0, of each row: its group's classes in turn."""
         return np.asarray(self.group * age_classes + self.classes(age_classes))
 
+    def path(self, row: int, age_classes: int) -> Integers:
+        """Return the columns that birds of a row are in, interval by interval, until they are met again."""
+        group, s = int(self.group[row]), len(self.stages) or 1
+        steps = np.arange(self.n_intervals - self.interval[row])
+        groups = np.where(steps == 0, group, group - group % s + s - 1)
+        return np.asarray(groups * age_classes + np.minimum(self.age[row] + steps, age_classes - 1))
+
+    def staged(self, stages: Stages) -> "ReleaseArrays":
+        """Tell birds just seen from birds that were missed."""
+        if stages == self.stages:
+            return self
+        if "new" in stages or self.stages:
+            raise InputError(
+                "Arrays do not say which birds were newly marked, so that transients cannot be told apart. Fit "
+                "encounter histories."
+            )
+        group = self.group * len(stages)
+        return replace(self, group=group, groups=staged_names(self.groups, stages), stages=stages)
+
     def pooled(self) -> "ReleaseArrays":
         """Forget the groups."""
         return replace(self, group=np.zeros_like(self.group), groups=("",))
@@ -128,10 +149,8 @@ class ReleaseArrays:
         n_columns, k = age_classes * len(self.groups), self.n_intervals
         seen, missed, recovered, vanished = np.zeros((4, n_columns, k), np.int64)
         found = np.zeros((k, n_columns, k), np.int64)
-        rows = zip(self.interval, self.age, self.columns(age_classes), self.group, strict=True)
-        for row, (start, age, column, group) in enumerate(rows):
-            intervals = np.arange(start, k)
-            path = group * age_classes + np.minimum(age + intervals - start, age_classes - 1)
+        for row, (start, column) in enumerate(zip(self.interval, self.columns(age_classes), strict=True)):
+            intervals, path = np.arange(start, k), self.path(row, age_classes)
             met = self.recaptured[row, start:] + self.recovered[row, start:]
             seen[path, intervals] += self.recaptured[row, start:]
             recovered[path, intervals] += self.recovered[row, start:]
@@ -140,5 +159,5 @@ class ReleaseArrays:
             found[start, column] += self.recovered[row]
         return Counts(
             seen, missed, recovered, vanished, self.years, self.tail, self.live, self.dead, self.notes, self.groups,
-            self.lengths, self.unsampled, found,
+            self.lengths, self.unsampled, found, self.stages,
         )  # fmt: skip

@@ -1,8 +1,10 @@
 """The space of models: for each parameter, its sets of ages and groups and how they vary in time, with a prior."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import log
+from itertools import combinations, product
+from math import log, prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,15 @@ import numpy as np
 from tempering.errors import InputError
 from tempering.models.recapture.counts import MAX_AGE_CLASSES
 from tempering.models.recapture.layout import PARAMETERS
-from tempering.models.recapture.partitions import Labels, PartitionTable, partition_table, rectangles, sets_of
+from tempering.models.recapture.partitions import (
+    Labels,
+    PartitionTable,
+    partition_table,
+    rectangles,
+    sets_of,
+    without_doubles,
+)
+from tempering.models.recapture.stages import Stages, terms_of, told_apart
 from tempering.models.recapture.structures import CONSTANT, YEARLY, Structure
 
 MAX_COLUMNS = 8
@@ -33,6 +43,12 @@ class ParameterSpace:
         What the groups are called in a formula, such as ``"sex"``.
     times : tuple of str
         Names of year groupings and covariates that a formula may use.
+    stages : tuple of str
+        Stages after a capture that are told apart; ``groups`` are then those of each group in turn.
+    idle : tuple of int
+        Columns that no bird is ever in.
+    individual : tuple of str
+        Names of individual covariates that a formula may use.
 
     Examples
     --------
@@ -47,6 +63,9 @@ class ParameterSpace:
     groups: tuple[str, ...] = ("",)
     factor: str = "group"
     times: tuple[str, ...] = ()
+    stages: Stages = ()
+    idle: tuple[int, ...] = ()
+    individual: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.n_classes <= MAX_AGE_CLASSES:
@@ -74,13 +93,15 @@ class ParameterSpace:
     @cached_property
     def terms(self) -> frozenset[str]:
         """What may vary, in the words of a formula."""
-        everything = {"time", *([self.factor] if len(self.groups) > 1 else [])}
+        factors = {self.factor} if len(self.groups) > (len(self.stages) or 1) else set()
+        everything = {"time", *factors}
         if self.ages in ("contiguous", "free"):
             return frozenset({*everything, "age" if self.ages == "contiguous" else "free(age)"})
         if not self.ages.lstrip().startswith("~"):
             return frozenset()
         named = {term.strip() for term in self.ages.lstrip()[1:].split("+")} - {"1", ""}
-        known = {"age", "free(age)", "time", *self.times, *([self.factor] if len(self.groups) > 1 else [])}
+        known = {"age", "free(age)", "time", *self.times, *factors, *terms_of(self.stages), *self.individual}
+        known = {name for name in known if "+" not in name}
         if named - known:
             raise InputError(
                 f"{sorted(named - known)[0]!r} in {self.ages!r} is not one of {', '.join(sorted(known))}. A formula "
@@ -101,42 +122,97 @@ class ParameterSpace:
         if self.fixed:
             return tuple(dict.fromkeys(self.fixed.times))
         yearly = (YEARLY,) if "time" in self.terms else ()
-        return (CONSTANT, *yearly, *(name for name in self.times if name in self.terms))
+        return (CONSTANT, *yearly, *(name for name in self.times if self._is_named(name)))
+
+    def _is_named(self, time: str) -> bool:
+        base, plus, factor = time.partition("+")
+        base = "time" if base == YEARLY else base
+        return base in self.terms and (not plus or factor in self.terms)
+
+    def options_of(self, columns: Sequence[int]) -> tuple[str, ...]:
+        """Ways in which one set may vary: additive effects need two levels that they tell apart."""
+        if self.fixed:
+            return (self.fixed.times[columns[0]],)
+        factors = {time: time.partition("+")[2] for time in self.options}
+        return tuple(
+            time for time, factor in factors.items()
+            if not factor or any(a in columns and b in columns for a, b in self.pairs(factor))
+        )  # fmt: skip
+
+    def level(self, column: int, factor: str) -> int:
+        """Return the level of a column in a factor."""
+        if factor in terms_of(self.stages):
+            return int(self.stages[self.place(column)[1]] == told_apart(self.stages, factor)[0])
+        return self.place(column)[2 if factor == "age" else 0]
 
     @cached_property
     def partitions(self) -> tuple[Labels, ...]:
         """Ways to make sets of the columns, as rows of labels."""
         if self.fixed:
             return (self.fixed.labels,)
-        rows = rectangles(self.n_classes, len(self.groups), "free(age)" not in self.terms)
-        if not {"age", "free(age)"} & self.terms:
-            rows = tuple(row for row in rows if self._joins(row, by_age=True))
-        if self.factor not in self.terms:
-            rows = tuple(row for row in rows if self._joins(row, by_age=False))
-        return rows
+        n_stages = len(self.stages) or 1
+        rows = rectangles(self.n_classes, len(self.groups) // n_stages, "free(age)" not in self.terms, n_stages)
+        absent = [term for term in self.factors if term not in self.terms]
+        if "free(age)" in self.terms:
+            absent.remove("age")
+        rows = tuple(row for row in rows if not any(self.differs(row, term) for term in absent))
+        return without_doubles(rows, self.idle)
 
-    def _joins(self, row: Labels, *, by_age: bool) -> bool:
-        """Whether no set tells ages (or groups) apart."""
-        size = self.n_classes if by_age else len(self.groups)
-        which = 1 if by_age else 0
-        return all(len({divmod(c, self.n_classes)[which] for c in columns}) == size for columns in sets_of(row))
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """What may tell columns apart: ages, groups, stages after a capture."""
+        return ("age", self.factor, *terms_of(self.stages))
+
+    def differs(self, row: Labels, term: str) -> bool:
+        """Whether a partition tells two columns apart that differ in one factor alone."""
+        return any(row[a] != row[b] for a, b in self.pairs(term))
+
+    def place(self, column: int) -> tuple[int, int, int]:
+        """Return group, stage and age of a column."""
+        group, age = divmod(column, self.n_classes)
+        return (*divmod(group, len(self.stages) or 1), age)
+
+    def pairs(self, term: str) -> list[tuple[int, int]]:
+        """List the columns that differ in one factor alone; those that no bird is ever in are left out."""
+        return self._pairs[term]
+
+    @cached_property
+    def _pairs(self) -> dict[str, list[tuple[int, int]]]:
+        return {term: self._pairs_of(term) for term in self.factors}
+
+    def _pairs_of(self, term: str) -> list[tuple[int, int]]:
+        axis = {self.factor: 0, "age": 2}.get(term, 1)
+        used = [c for c in range(self.n_columns) if c not in self.idle]
+        found = []
+        for a, b in combinations(used, 2):
+            one, two = self.place(a), self.place(b)
+            if [x for x in range(3) if one[x] != two[x]] == [axis]:
+                is_stage = axis == 1
+                if not is_stage or {self.stages[one[1]], self.stages[two[1]]} == set(told_apart(self.stages, term)):
+                    found.append((a, b))
+        return found
 
     @property
     def count(self) -> int:
         """Number of sub-models."""
         if self.fixed:
             return 1
-        return sum(len(self.options) ** (max(row) + 1) for row in self.partitions)
+        n = sum(prod(len(self.options_of(columns)) for columns in sets_of(row)) for row in self.partitions)
+        return int(n * 2 ** len(self.slopes))
+
+    @property
+    def slopes(self) -> tuple[str, ...]:
+        """Individual covariates that may be in."""
+        return tuple(name for name in self.individual if name in self.terms)
 
     def structures(self) -> list[Structure]:
         """List all sub-models."""
         if self.fixed:
             return [self.fixed]
-        n = len(self.options)
         return [
-            Structure(labels, tuple(self.options[code // n**s % n] for s in labels), self.groups)
+            Structure(labels, tuple(times[s] for s in labels), self.groups)
             for labels in self.partitions
-            for code in range(n ** (max(labels) + 1))
+            for times in product(*(self.options_of(columns) for columns in sets_of(labels)))
         ]
 
 
@@ -157,7 +233,7 @@ class ModelSpace:
         (a, b) of the Beta prior on the values of each parameter; (1, 1), uniform, if not named.
     present : tuple of str
         The parameters that the study can speak of.
-    groups, factor, times
+    groups, factor, times, stages, idle, individual
         As in `ParameterSpace`.
 
     Examples
@@ -181,6 +257,9 @@ class ModelSpace:
     groups: tuple[str, ...] = ("",)
     factor: str = "group"
     times: tuple[str, ...] = ()
+    stages: Stages = ()
+    idle: tuple[int, ...] = ()
+    individual: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.model_prior not in ("models", "structures"):
@@ -209,7 +288,14 @@ class ModelSpace:
         absent = Structure((0,) * self.n_columns, (CONSTANT,) * self.n_columns, self.groups)
         return {
             name: ParameterSpace(
-                self.n_classes, text if name in self.present else str(absent), self.groups, self.factor, self.times
+                self.n_classes,
+                text if name in self.present else str(absent),
+                self.groups,
+                self.factor,
+                self.times,
+                self.stages,
+                self.idle,
+                self.individual,
             )
             for name, text in texts.items()
         }
@@ -226,10 +312,7 @@ class ModelSpace:
     @property
     def count(self) -> int:
         """Number of models."""
-        product = 1
-        for name in self.present:
-            product *= self.space(name).count
-        return product
+        return prod(self.space(name).count for name in self.present)
 
     @cached_property
     def partitions(self) -> tuple[Labels, ...]:
@@ -263,6 +346,6 @@ class ModelSpace:
         digits = sum(self.all_times.index(time) * base**c for c, time in enumerate(structure.times))
         return int(self._index[structure.labels] * base**self.n_columns + digits)
 
-    def log_prior_per_set(self, name: str) -> float:
-        """By how much a further set changes the log prior of a model."""
-        return -log(len(self.space(name).options)) if self.model_prior == "structures" else 0.0
+    def log_prior_of_set(self, name: str, columns: Sequence[int]) -> float:
+        """Return what a set adds to the log prior of a model."""
+        return -log(len(self.space(name).options_of(columns))) if self.model_prior == "structures" else 0.0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tempering.errors import InputError
 from tempering.models.recapture.partitions import Labels, sets_of
+from tempering.models.recapture.stages import split_name
 
 CONSTANT, YEARLY, RANDOM = "", "t", "random"
 _SET = re.compile(r"\{([^{}]*)\}(?:\(([^()]*)\))?")
@@ -20,7 +21,8 @@ class Structure:
         Set of each column, sets numbered by their first column; columns go age by age within group by group.
     times : tuple of str
         How the set of each column varies: ``""`` not at all, ``"t"`` from year to year, or the name of a grouping of
-        years, of a covariate, or ``"random"``.
+        years, of a covariate, or ``"random"``; ``"t+sex"`` from year to year, with a constant distance between the
+        sexes on the logit scale.
     groups : tuple of str
         Names of the groups of birds; one without a name by default.
 
@@ -61,7 +63,7 @@ class Structure:
         ages = sorted({c % n for c in columns})
         groups = sorted({c // n for c in columns})
         names = ",".join(f"{j + 1}+" if j == n - 1 else str(j + 1) for j in ages)
-        return names if len(groups) == len(self.groups) else f"{names} {'/'.join(self.groups[g] for g in groups)}"
+        return names if len(groups) == len(self.groups) else f"{names} {_groups_name(groups, self.groups)}"
 
     @property
     def n_groups(self) -> int:
@@ -91,14 +93,29 @@ class Structure:
             raise InputError(f"Each class must stand in a set, but {text!r} lacks {missing}. Add it to one.")
         raw = [where[c] for c in range(n_classes * len(groups))]
         order = list(dict.fromkeys(raw))
-        return cls(tuple(order.index(s) for s in raw), tuple(found[s][1].strip() for s in raw), groups)
+        times = ["+".join(part.strip() for part in time.split("+")) for _, time in found]
+        return cls(tuple(order.index(s) for s in raw), tuple(times[s] for s in raw), groups)
+
+
+def _groups_name(chosen: list[int], groups: tuple[str, ...]) -> str:
+    """Name some groups; all stages of a group by its name, one stage of all groups by the stage's."""
+    parts = [split_name(groups[g]) for g in chosen]
+    names, stages = ({split_name(group)[which] for group in groups} for which in (0, 1))
+    mine = {name for name, _ in parts}, {stage for _, stage in parts}
+    is_product = len(parts) == len(mine[0]) * len(mine[1])
+    if is_product and mine[1] == stages and len(stages) > 1:
+        return "/".join(dict.fromkeys(name for name, _ in parts))
+    if is_product and mine[0] == names and len(names) > 1 and len(stages) > 1:
+        return "/".join(dict.fromkeys(stage for _, stage in parts))
+    return "/".join(groups[g] for g in chosen)
 
 
 def _columns(members: str, text: str, n_classes: int, groups: tuple[str, ...]) -> list[int]:
     """Return the columns that ``1,2 female/male`` names."""
     ages, _, names = members.strip().partition(" ")
-    chosen = [name.strip() for name in names.split("/")] if names.strip() else list(groups)
-    unknown = [name for name in chosen if name not in groups]
+    wanted = [name.strip() for name in names.split("/")] if names.strip() else list(groups)
+    chosen = [group for name in wanted for group in groups if name in (group, *split_name(group))]
+    unknown = [name for name in wanted if not any(name in (group, *split_name(group)) for group in groups)]
     if unknown:
         raise InputError(
             f"Groups must be among {', '.join(filter(None, groups)) or 'none'}, but {text!r} has {unknown[0]!r}. "

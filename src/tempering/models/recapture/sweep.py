@@ -7,22 +7,27 @@ import numpy as np
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.laws import (
+    are_inside,
     block_law,
+    distance_law,
     first_column,
+    is_first_of_level,
     is_inside,
+    is_reference,
     log_logistic,
     log_normal,
     log_prior_of_value,
     logit,
+    moved,
     put,
+    put_distance,
     put_hyper,
     put_trend,
     trend_normal,
     value_of,
 )
-from tempering.models.recapture.layout import BLOCKS, FIDELITY, PHI, TREND, State
-from tempering.models.recapture.layout import P as P_
-from tempering.models.recapture.likelihood import dead_part, direct_part, keep_chi, refresh_chi
+from tempering.models.recapture.layout import BLOCKS, PARALLEL, PHI, RANDOM, TREND, State
+from tempering.models.recapture.likelihood import direct_part, keep_gain, total_gain
 from tempering.models.recapture.tables import (
     block_exists,
     block_sum,
@@ -61,14 +66,25 @@ def sweep(rng: Any, state: State, k: float) -> None:
                 else:
                     for block in range(n_blocks(i, time)):
                         move_value(rng, state, q, mask, time, block, k)
-                    if kind_of(i, time) != BLOCKS:
+                    if kind_of(i, time) == RANDOM:
                         move_hyper(rng, state, q, mask, time)
+                    elif kind_of(i, time) == PARALLEL:
+                        move_distances(rng, state, q, mask, time, k)
 
 
 @inner
 def direct_gain(state: State, q: int, mask: int, time: int, block: int, new: float, old: float) -> Any:
     """Return the gain of a block's own events when its value changes."""
     i, f = state.ints, state.floats
+    if kind_of(i, time) == PARALLEL:
+        gain = 0.0
+        for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
+            if label(i, time, t) == block:
+                for c in range(i[at.N_COLUMNS]):
+                    if mask >> c & 1:
+                        distance = state.hyper[q, c, 0]
+                        gain += cell_gain(state, q, t, c, moved(new, distance), moved(old, distance))
+        return gain
     gain = block_sum(i, f, q, mask, time, block, 0) * (np.log(new) - np.log(old))
     if q != PHI or not i[at.HAS_LENGTHS]:
         return gain + block_sum(i, f, q, mask, time, block, 1) * (np.log1p(-new) - np.log1p(-old))
@@ -79,6 +95,17 @@ def direct_gain(state: State, q: int, mask: int, time: int, block: int, new: flo
                 if n > 0.0:
                     gain += n * (np.log1p(-(new ** length(i, f, t))) - np.log1p(-(old ** length(i, f, t))))
     return gain
+
+
+@inner
+def cell_gain(state: State, q: int, t: int, c: int, new: float, old: float) -> Any:
+    """Return the gain of a cell's own events when its value changes."""
+    i, f = state.ints, state.floats
+    ones, zeros = count(i, f, q, t, c), count(i, f, at.N_PARAMETERS + q, t, c)
+    if q == PHI and i[at.HAS_LENGTHS]:
+        new, old = new ** length(i, f, t), old ** length(i, f, t)
+    gain = ones * (np.log(new) - np.log(old)) if ones > 0.0 else 0.0
+    return gain + (zeros * (np.log1p(-new) - np.log1p(-old)) if zeros > 0.0 else 0.0)
 
 
 @inner
@@ -94,6 +121,8 @@ def move_value(rng: Any, state: State, q: int, mask: int, time: int, block: int,
     if not is_inside(new):
         return
     kind = kind_of(state.ints, time)
+    if kind == PARALLEL and not moves_inside(state, q, mask, new):
+        return
     log_ratio = 0.0
     if kind != BLOCKS or not state.ints[at.IS_FLAT]:
         first = first_column(mask)
@@ -103,15 +132,9 @@ def move_value(rng: Any, state: State, q: int, mask: int, time: int, block: int,
     gain = direct_gain(state, q, mask, time, block, new, old)
     put(state, q, mask, time, block, new)
     last = last_of(state.ints, time, block)
-    gain += refresh_chi(state, last)
-    part = state.energy[1]
-    if q in (P_, FIDELITY):
-        part = dead_part(state)
-    gain += part - state.energy[1]
+    gain = total_gain(state, q, gain, last)
     if threshold < k * gain + log_ratio:
-        keep_chi(state, last)
-        state.energy[0] += gain
-        state.energy[1] = part
+        keep_gain(state, gain, last)
     else:
         put(state, q, mask, time, block, old)
 
@@ -133,20 +156,58 @@ def move_trend(rng: Any, state: State, q: int, mask: int, time: int, k: float) -
         log_ratio += log_normal(state.hyper[q, first, 1], 0.0, slope_sd) - log_normal(two, 0.0, slope_sd)
         accepted = put_trend(state, q, mask, time)
         if accepted:
-            after, part = direct_part(state, q), state.energy[1]
-            gain = after - before + refresh_chi(state, i[at.N_INTERVALS] - 1)
-            if q in (P_, FIDELITY):
-                part = dead_part(state)
-            gain += part - state.energy[1]
+            after = direct_part(state, q)
+            gain = total_gain(state, q, after - before, i[at.N_INTERVALS] - 1)
             accepted = threshold < k * gain + log_ratio
             if accepted:
-                keep_chi(state, i[at.N_INTERVALS] - 1)
-                state.energy[0] += gain
-                state.energy[1] = part
+                keep_gain(state, gain, i[at.N_INTERVALS] - 1)
                 before = after
         if not accepted:
             put_hyper(state, q, mask, one, two)
             put_trend(state, q, mask, time)
+
+
+@inner
+def moves_inside(state: State, q: int, mask: int, v: float) -> Any:
+    """Whether a value is allowed at the distances of all columns."""
+    for c in range(state.ints[at.N_COLUMNS]):
+        if mask >> c & 1 and not is_inside(moved(v, state.hyper[q, c, 0])):
+            return False
+    return True
+
+
+@inner
+def move_distances(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> None:
+    """Walk the distance of every level from the first, one after the other."""
+    i, f = state.ints, state.floats
+    last = i[at.N_INTERVALS] - 1
+    for c in range(i[at.N_COLUMNS]):
+        if not is_first_of_level(state, mask, time, c) or is_reference(state, mask, time, c):
+            continue
+        old = state.hyper[q, c, 0]
+        _, sd = distance_law(state, q, mask, time, c, k)
+        new = old + TREND_STEP * sd * rng.standard_normal()
+        threshold = np.log(rng.random())
+        before = direct_part(state, q)
+        write_distance(state, q, mask, time, c, new)
+        slope_sd = constant(i, f, at.SLOPE_SD)
+        log_ratio = log_normal(new, 0.0, slope_sd) - log_normal(old, 0.0, slope_sd)
+        accepted = are_inside(state, q, mask)
+        if accepted:
+            gain = total_gain(state, q, direct_part(state, q) - before, last)
+            accepted = threshold < k * gain + log_ratio
+            if accepted:
+                keep_gain(state, gain, last)
+        if not accepted:
+            write_distance(state, q, mask, time, c, old)
+
+
+@inner
+def write_distance(state: State, q: int, mask: int, time: int, c: int, distance: float) -> None:
+    """Write a distance and the values that follow from it."""
+    put_distance(state, q, mask, time, c, distance)
+    for block in range(n_blocks(state.ints, time)):
+        put(state, q, mask, time, block, value_of(state, q, mask, time, block))
 
 
 @inner

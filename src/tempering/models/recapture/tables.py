@@ -45,15 +45,42 @@ def kind_of(i: Array, time: int) -> Any:
 
 
 @inner
-def option(i: Array, q: int, n: int) -> Any:
-    """Return the n-th time structure that a parameter may have."""
-    return i[i[at.OPTIONS] + q * i[at.MOST_OPTIONS] + n]
+def base_of(i: Array, time: int) -> Any:
+    """Return the time structure that an additive one has its blocks from."""
+    return i[i[at.BASES] + time]
 
 
 @inner
-def n_options(i: Array, q: int) -> Any:
-    """Return how many time structures a parameter may have."""
-    return i[i[at.N_OPTIONS] + q]
+def level(i: Array, time: int, c: int) -> Any:
+    """Return the level of a column in the factor of an additive time structure."""
+    return i[i[at.LEVELS] + time * i[at.N_COLUMNS] + c]
+
+
+@inner
+def option(i: Array, q: int, mask: int, n: int) -> Any:
+    """Return the n-th time structure that a set may have."""
+    return i[i[at.OPTIONS] + (q * i[at.N_SETS] + i[i[at.SET_ROW] + mask]) * i[at.MOST_OPTIONS] + n]
+
+
+@inner
+def n_options(i: Array, q: int, mask: int) -> Any:
+    """Return how many time structures a set may have."""
+    return i[i[at.N_OPTIONS] + q * i[at.N_SETS] + i[i[at.SET_ROW] + mask]]
+
+
+@inner
+def may_have(i: Array, q: int, mask: int, time: int) -> Any:
+    """Whether a set may have a time structure: additive ones need two levels of their factor."""
+    for n in range(n_options(i, q, mask)):
+        if option(i, q, mask, n) == time:
+            return True
+    return False
+
+
+@inner
+def flips(i: Array, q: int) -> Any:
+    """Whether some set of a parameter may have more than one time structure."""
+    return i[i[at.FLIPS] + q] != 0
 
 
 @inner
@@ -126,6 +153,31 @@ def dead(i: Array, n: int, part: int) -> Any:
 def count(i: Array, f: Array, which: int, t: int, c: int) -> Any:
     """Return the events of probability v (q), of probability 1 - v (4 + q), or birds that vanished (8)."""
     return f[i[at.COUNTS] + (which * i[at.N_INTERVALS] + t) * i[at.N_COLUMNS] + c]
+
+
+@inner
+def count_in_stratum(i: Array, f: Array, s: int, which: int, t: int, c: int) -> Any:
+    """Return the events of the birds with one value of the individual covariates."""
+    n = 2 * at.N_PARAMETERS + 1
+    return f[i[at.STRATA] + ((s * n + which) * i[at.N_INTERVALS] + t) * i[at.N_COLUMNS] + c]
+
+
+@inner
+def individual(i: Array, f: Array, s: int, m: int) -> Any:
+    """Return an individual covariate of the birds of a stratum, standardised."""
+    return f[i[at.INDIVIDUAL] + s * i[at.N_INDIVIDUAL] + m]
+
+
+@inner
+def may_slope(i: Array, q: int, m: int) -> Any:
+    """Whether a parameter may depend on an individual covariate."""
+    return i[i[at.MAY_SLOPE] + q * i[at.N_INDIVIDUAL] + m] != 0
+
+
+@inner
+def slope_law(i: Array, f: Array, q: int, m: int, part: int) -> Any:
+    """Return mode (0) or precision (1) of a slope as fitted."""
+    return f[i[at.SLOPE_LAWS] + 2 * (q * i[at.N_INDIVIDUAL] + m) + part]
 
 
 @inner
@@ -204,11 +256,11 @@ def trend_law(i: Array, f: Array, q: int, mask: int, time: int, part: int) -> An
 
 @inner
 def constant(i: Array, f: Array, which: int) -> Any:
-    """Return a number of its own: SLOPE_SD, SIGMA_SCALE, STEP or FITTED_SPLITS."""
+    """Return a number of its own: SLOPE_SD, SIGMA_SCALE, STEP, FITTED_SPLITS and those behind it in the header."""
     return f[i[which]]
 
 
 @inner
-def per_group(i: Array, f: Array, q: int) -> Any:
-    """Return by how much a further set changes the log prior of a model."""
-    return f[i[at.PER_GROUP] + q]
+def per_set(i: Array, f: Array, q: int, mask: int) -> Any:
+    """Return what a set adds to the log prior of a model."""
+    return f[i[at.PER_SET] + q * i[at.N_SETS] + i[i[at.SET_ROW] + mask]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tempering.errors import InputError
-from tempering.models.recapture.layout import BLOCKS, TREND, Floats, Ints
+from tempering.models.recapture.layout import BLOCKS, PARALLEL, TREND, Floats, Ints
 from tempering.models.recapture.layout import RANDOM as RANDOM_KIND
 from tempering.models.recapture.structures import CONSTANT, RANDOM, YEARLY
 
@@ -19,7 +19,8 @@ class TimeStructures:
     """All ways in which a set of columns may vary over K intervals.
 
     ``names`` (n,); ``labels`` (n, K), the block of each interval; ``n_blocks`` (n,); ``kinds`` (n,); ``offsets`` (n,),
-    where the laws of a structure's blocks begin; ``covariates`` (n, K), standardised.
+    where the laws of a structure's blocks begin; ``covariates`` (n, K), standardised; ``bases`` (n,), the structure
+    whose blocks an additive one (``"t+sex"``) has, or itself.
     """
 
     names: tuple[str, ...]
@@ -28,6 +29,11 @@ class TimeStructures:
     covariates: Floats
     slope_sd: float = SLOPE_SD
     sigma_scale: float = SIGMA_SCALE
+
+    @property
+    def bases(self) -> Ints:
+        """The structure that each takes its blocks from."""
+        return np.array([self.names.index(name.partition("+")[0]) for name in self.names])
 
     @property
     def n_blocks(self) -> Ints:
@@ -46,6 +52,7 @@ def time_structures(
     covariates: Mapping[str, Mapping[int, float] | Sequence[float]] | None = None,
     *,
     random: bool = False,
+    additive: Sequence[str] = (),
     slope_sd: float = SLOPE_SD,
     sigma_scale: float = SIGMA_SCALE,
 ) -> TimeStructures:
@@ -62,6 +69,9 @@ def time_structures(
         A name, and a value for each year; they are standardised over the intervals.
     random : bool
         Whether sets may have year effects from a common normal law on the logit scale.
+    additive : sequence of str
+        Structures such as ``"t+sex"``: the blocks of the first, and for each level of the second a constant distance
+        on the logit scale.
 
     Examples
     --------
@@ -85,6 +95,12 @@ def time_structures(
         names.append(RANDOM)
         labels.append(list(range(len(years))))
         kinds.append(RANDOM_KIND)
+        x.append([0.0] * len(years))
+    for name in additive:
+        base = names.index(name.partition("+")[0])
+        names.append(name)
+        labels.append(labels[base])
+        kinds.append(PARALLEL)
         x.append([0.0] * len(years))
     return TimeStructures(tuple(names), np.array(labels), np.array(kinds), np.array(x), slope_sd, sigma_scale)
 
