@@ -159,13 +159,15 @@ class Proposals:
     nugget_move
         Probability that a leaf's nugget is updated in a round.
     joint_range_move
-        Probability that all ranges of a leaf move together, rather than one of them.
+        Probability that all ranges that act in a leaf are multiplied by one factor, rather than one of them.
+    switch_move
+        Probability that an input of a leaf ``"gp_linear"`` is switched on or off in a round, its range drawn anew.
     far_move, far_reach
-        Probability that a range or nugget is proposed up to a factor of ``far_reach`` away, uniformly in the
-        logarithm, rather than within the window; the specification has no such moves, 0.
+        Probability that a range or nugget is proposed up to a factor of ``far_reach`` away rather than within the
+        window, small factors more often: a uniform number's cube times log ``far_reach``. The specification has 0.
     alike
         Probability that grow proposes ranges and nugget of the second child near those of the first (a factor of two or
-        so) rather than from the prior; the specification has 0.
+        so), and nine inputs of ten switched on or off as there, rather than from the prior; the specification has 0.
     swap_shift, swap_reach
         Probability that swap also moves both cuts, by up to ``swap_reach`` candidates each: with the smallest leaf as
         it is, an exchange alone can be impossible. The specification has 0.
@@ -180,6 +182,7 @@ class Proposals:
     range_move: float | None = None
     nugget_move: float = 0.5
     joint_range_move: float = 1.0 / 3.0
+    switch_move: float = 0.5
     far_move: float = 0.5
     far_reach: float = 30.0
     alike: float = 0.5
@@ -326,4 +329,5 @@ def pack_reals(
     out[layout.LOG_FAR] = np.log(proposals.far_reach)
     out[layout.P_SHIFT] = proposals.swap_shift
     out[layout.P_ALIKE] = proposals.alike
+    out[layout.P_SWITCH] = proposals.switch_move
     return out
