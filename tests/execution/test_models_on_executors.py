@@ -20,7 +20,8 @@ from tempering.models.treed_gp.kept_fit import KeptEngine
 
 X = np.linspace(0.0, 1.0, 25)[:, None]
 Y = np.sin(6 * X[:, 0]) + np.where(X[:, 0] > 0.5, 2.0, 0.0)
-SETTINGS = {"ladder": [1.0, 0.5, 0.1], "draws": 600, "tune": 300, "chains": 3, "random_state": 1, "progress": False}
+LADDER = (1.0, 0.5, 0.1)
+SETTINGS = {"draws": 600, "tune": 300, "chains": 3, "random_state": 1, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +30,8 @@ def pool():
         yield executor
 
 
-def fitted(executor=None, checkpoint=None, **settings):
-    model = TreedGP(**(SETTINGS | settings))
+def fitted(executor=None, checkpoint=None, ladder=LADDER, **settings):
+    model = TreedGP(tempering={"ladder": ladder}, **(SETTINGS | settings))
     return model.fit(X, Y, X_predict=X, executor=executor, checkpoint=checkpoint)
 
 

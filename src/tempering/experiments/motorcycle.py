@@ -108,16 +108,15 @@ def fit_both(
 
 def regressor(draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int = N_TUNE, **moves: float) -> TreedGP:
     """Return a model of one chain, with the paper's rule; ``moves`` are settings of `Proposals`."""
-    from tempering.models.treed_gp import Prior, Proposals, TreedGP
+    from tempering.models.treed_gp import Prior, Proposals, Tempering, TreedGP
 
     return TreedGP(
         leaf="gp",
         prior=Prior(range_=(1.0, 20.0, 10.0, 10.0), nugget=(1.0, 1.0, 1.0, 1.0)),  # those of the paper's program
-        ladder=ladder,
+        tempering=Tempering(ladder=ladder, rule="ess_optimal"),
         draws=draws,
         tune=min(n_tune, draws),
         chains=1,
-        rule="ess_optimal",
         proposals=Proposals(**({"tree_moves": 1.0} | moves)),  # type: ignore[arg-type]
         random_state=seed,
         progress=progress,

@@ -66,7 +66,7 @@ class Posterior:
     """Share of accepted proposals of each move, by rung; NaN where none was tried."""
     trace: tuple[Remembered, ...]
     n_round_trips: int
-    seconds: float
+    seconds: float = 0.0
     prediction_r_hat: float = float("nan")
     """How far the chains' predictions are apart, in predictive deviations: sqrt(1 + gap^2); NaN for one chain."""
     map_rows: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -126,7 +126,8 @@ def shares_of(rule: str, sums: RungSums, traces: Sequence[Remembered], ladder: L
     check_rule(rule)
     if rule == "mbar":
         raise EstimatorError(
-            "The rule 'mbar' must be named before the draws are summed, but was not. Fit TreedGP(rule='mbar')."
+            "The rule 'mbar' must be named before the draws are summed, but was not. "
+            "Fit TreedGP(tempering=Tempering(rule='mbar'))."
         )
     if rule == "screened":
         log_weights = np.concatenate([t.log_weight for t in traces])
@@ -210,7 +211,6 @@ def combine(
     rule: str,
     n_kept: int,
     rng: np.random.Generator,
-    seconds: float,
 ) -> Posterior:
     """Combine all rungs of all chains."""
     sums = [chain.sums for chain in chains]
@@ -245,7 +245,6 @@ def combine(
         acceptance=accepted,
         trace=tuple(traces),
         n_round_trips=sum(t.n_round_trips for t in traces),
-        seconds=seconds,
     )
 
 

@@ -33,11 +33,10 @@ from tempering.models.treed_gp.leaf_moves import update_leaf
 from tempering.models.treed_gp.records import record
 from tempering.models.treed_gp.reference import sample_reference, start_balanced
 from tempering.models.treed_gp.settings import (
-    CORRELATIONS,
     LEAVES,
-    MEANS,
     Prior,
     Proposals,
+    one_of,
     pack_integers,
     pack_reals,
     smallest_leaf,
@@ -108,12 +107,6 @@ class TreedGPModel:
     leaf
         ``"constant"``, ``"linear"``, ``"gp"``, or ``"gp_linear"``: a Gaussian process that can jump to its
         limiting linear model.
-    tree
-        Whether the input space is partitioned.
-    mean
-        ``"linear"`` or ``"constant"``, of Gaussian-process leaves.
-    correlation
-        ``"separable"``, ``"isotropic"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
     temper
         ``"likelihood"``, or ``"likelihood_and_tree"``: then the prior of the tree is raised to k too.
 
@@ -129,9 +122,6 @@ class TreedGPModel:
     inputs: ArrayLike
     response: ArrayLike
     leaf: str = "gp"
-    tree: bool = True
-    mean: str = "linear"
-    correlation: str = "separable"
     prior: Prior = field(default_factory=Prior)
     proposals: Proposals = field(default_factory=Proposals)
     temper: str = "likelihood"
@@ -144,13 +134,11 @@ class TreedGPModel:
     record = staticmethod(record)
 
     def __post_init__(self) -> None:
-        _one_of("leaf", self.leaf, LEAVES)
-        _one_of("mean", self.mean, MEANS)
-        _one_of("correlation", self.correlation, tuple(CORRELATIONS))
-        _one_of("temper", self.temper, ("likelihood", "likelihood_and_tree"))
+        one_of("leaf", self.leaf, LEAVES)
+        one_of("temper", self.temper, ("likelihood", "likelihood_and_tree"))
         data = prepare(self.inputs, self.response)
         n_base = base_columns(self.prior, data)
-        if self.tree:
+        if self.prior.tree:
             check_size(self.prior, data, n_base)
         integer = pack_integers(
             self.prior,
@@ -160,17 +148,13 @@ class TreedGPModel:
             n_base=n_base,
             first_split=int(np.sum(data.columns < self.prior.first_split)),
             leaf=self.leaf,
-            mean=self.mean,
-            correlation=self.correlation,
             temper_tree=self.temper == "likelihood_and_tree",
-            tree=self.tree,
         )
         real = pack_reals(
             self.prior,
             self.proposals,
             n_mean=int(integer[layout.N_MEAN]),
             n_ranges=int(integer[layout.N_RANGES]),
-            tree=self.tree,
             has_nugget=self.leaf in ("gp", "gp_linear"),
         )
         object.__setattr__(self, "data", data)
@@ -249,11 +233,6 @@ def check_size(prior: Prior, data: TrainingData, n_base: int) -> None:
             UserWarning,
             stacklevel=5,
         )
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}, but got {value!r}. Choose one of them.")
 
 
 def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.int64], n_rungs: int) -> State:

@@ -66,7 +66,8 @@ from tempering.models.treed_gp.tree import (
 @compiled
 def plant_root(state: State) -> None:
     """Cut the tree to its root, which holds all data."""
-    state.tree[:, USED] = 0
+    for i in range(state.tree.shape[0]):
+        state.tree[i, USED] = 0
     root = new_node(state, -1, 0)
     state.tree[root, START] = 0
     state.tree[root, END] = state.order.shape[0]
