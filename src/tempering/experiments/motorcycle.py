@@ -125,7 +125,8 @@ def regressor(draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int
 
 def rows(tempered: TreedGP, plain: TreedGP, paper: dict[str, float]) -> tuple[Row, ...]:
     """Tabulate sample sizes, leaves and acceptance."""
-    from tempering.models.treed_gp.combining import combined_ess, shares_of
+    from tempering.estimators import combined_ess
+    from tempering.models.treed_gp.combining import shares_of
 
     posterior = tempered.posterior_
     sums, t_1 = posterior.sums, float(posterior.sums.n_draws[0])
@@ -167,7 +168,7 @@ def _even_gain(model: TreedGP) -> float:
 
 def _ess_drawn(model: TreedGP) -> float:
     """Return ESS(w^lambda*) of the weights L^(1 - k) at the drawn beta and sigma^2, from the thinned trace."""
-    from tempering.models.treed_gp.combining import combined_ess
+    from tempering.estimators import combined_ess
 
     (trace,) = model.posterior_.trace
     k = model.posterior_.ladder.inverse_temperatures

@@ -8,9 +8,8 @@ import treed_gp_twin as twin
 from numba import njit
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
-from tempering.estimators import ess_of_weights
+from tempering.estimators import combined_ess, ess_of_weights
 from tempering.estimators.rules import ess_optimal
-from tempering.models.treed_gp.combining import combined_ess
 from tempering.models.treed_gp.driver import log_marginals, log_weight_of, move_rung
 from tempering.models.treed_gp.engine import TreedGPEngine
 from tempering.models.treed_gp.layout import LOG_DET, N_LEAVES, N_ROWS, NUGGET, RANGES, SIGMA2

@@ -6,6 +6,7 @@
 from tempering.models.treed_gp.estimator import TreedGP
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.optimise import Minimiser, Minimum, choose_spread, latin_hypercube, minimise
+from tempering.models.treed_gp.optuna_trials import optuna_sampler
 from tempering.models.treed_gp.sensitivity import Sensitivity
 from tempering.models.treed_gp.settings import Keeping, Prior, Proposals, Tempering
 
@@ -22,4 +23,5 @@ __all__ = [
     "choose_spread",
     "latin_hypercube",
     "minimise",
+    "optuna_sampler",
 ]

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError
-from tempering.estimators import mbar, rules
+from tempering.estimators import combined_ess, mbar, rules
 from tempering.estimators.autocorrelation import ess_of_autocorrelation_per_rung
 from tempering.estimators.pareto import pareto_k_per_rung
 from tempering.estimators.rung_sums import RungSums
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tempering.models.treed_gp.sums import Sums
 
 Floats = NDArray[np.float64]
-
-RULES = ("screened", "ess_optimal", "mbar", "pooled", "equal", "cold_only", "autocorrelation_adjusted")
 
 
 @dataclass(frozen=True)
@@ -82,22 +80,6 @@ class Posterior:
         return int(known[np.argmax(mass[known])]) + 1
 
 
-def combined_ess(sums: RungSums, shares: Floats) -> float:
-    """Return ESS(w^lambda) from sums alone: sum of squared weights = sum lambda_i^2 / l_i, then Eq. 3."""
-    t = float(sums.n_draws.sum())
-    used = shares > 0
-    squares = float(np.sum(shares[used] ** 2 / sums.kish_ess[used]))
-    if t <= 1:
-        return t
-    return t / (1.0 + (t * t * squares - t) / (t - 1.0))
-
-
-def check_rule(rule: str) -> None:
-    """Refuse a name that means no rule."""
-    if rule not in RULES:
-        raise EstimatorError(f"rule must be one of {', '.join(RULES)}, but got {rule!r}. The default is 'screened'.")
-
-
 def mbar_shares(sums: RungSums, traces: Sequence[Remembered], schedule: Schedule, edges: Floats) -> Floats:
     """Return the share of each stretch of energies by MBAR, normalisers from the remembered energies.
 
@@ -123,7 +105,7 @@ def mbar_shares(sums: RungSums, traces: Sequence[Remembered], schedule: Schedule
 
 def shares_of(rule: str, sums: RungSums, traces: Sequence[Remembered], ladder: Ladder) -> Floats:
     """Return each rung's share by the named rule; what needs single draws takes them from the traces."""
-    check_rule(rule)
+    rules.check_rule(rule)
     if rule == "mbar":
         raise EstimatorError(
             "The rule 'mbar' must be named before the draws are summed, but was not. "

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError, InputError
+from tempering.estimators.rules import check_rule
 from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import carrying_out
 from tempering.learning.density_of_states import Energies
-from tempering.learning.rounds import flat_schedule
+from tempering.learning.rounds import flat_schedule, n_round_trips
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.agreement import prediction_r_hat
-from tempering.models.treed_gp.combining import Posterior, check_rule, combine
+from tempering.models.treed_gp.combining import Posterior, combine
 from tempering.models.treed_gp.diagnosis import FEWEST_ROUND_TRIPS
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, Keep, TreedGPEngine, n_workers
@@ -220,27 +221,31 @@ class Remembered:
 
 @dataclass
 class Drawn:
-    """What is remembered of a stage so far: thinned columns of every chain, and its round trips."""
+    """What is remembered of a stage so far: thinned columns of every chain, and all its rungs."""
 
     stage: Stage
     parts: list[list[tuple[NDArray[Any], ...]]]
-    trips: list[RoundTrips]
+    rungs: list[list[NDArray[np.int16]]]
     n_done: int = 0
 
     @classmethod
     def of(cls, stage: Stage, n_chains: int) -> Drawn:
         """Return what is remembered of nothing."""
-        n_rungs = len(stage.schedule.ladder)
-        return cls(stage, [[] for _ in range(n_chains)], [RoundTrips(n_rungs) for _ in range(n_chains)])
+        return cls(stage, [[] for _ in range(n_chains)], [[] for _ in range(n_chains)])
 
     def add(self, traces: list[Trace], every: int) -> None:
         """Remember every so many of a block's draws."""
         first = -self.n_done % every
-        for trace, kept, trip in zip(traces, self.parts, self.trips, strict=True):
+        for trace, kept, rungs in zip(traces, self.parts, self.rungs, strict=True):
             columns = (trace.energy, trace.log_weight, trace.rung, trace.n_leaves)
             kept.append(tuple(column[first::every] for column in columns))
-            trip.add(trace.rung)
+            rungs.append(trace.rung.astype(np.int16))
         self.n_done += len(traces[0].rung)
+
+    def round_trips(self) -> list[int]:
+        """Count each chain's journeys from the cold rung to the hottest and back."""
+        n_rungs = len(self.stage.schedule.ladder)
+        return [n_round_trips(np.concatenate(rungs, dtype=np.int32)[None], 0, n_rungs) for rungs in self.rungs]
 
 
 def draw(
@@ -261,34 +266,15 @@ def draw(
             write_draws(execution, chains, drawn, drawn.n_done)
         report(n, "")
         if hasattr(report, "show"):
-            report.show(f"{sum(trip.count for trip in drawn.trips)} round trips")
+            report.show(f"{sum(drawn.round_trips())} round trips")
         if is_stopped:
             execution.warn_of_stop(drawn.n_done, stage.length)
             break
     joined = [[np.concatenate(column) for column in zip(*kept, strict=True)] for kept in drawn.parts]
     return [
-        Remembered(energy, log_weight, rung, n_leaves, every, trip.count)
-        for (energy, log_weight, rung, n_leaves), trip in zip(joined, drawn.trips, strict=True)
+        Remembered(energy, log_weight, rung, n_leaves, every, trips)
+        for (energy, log_weight, rung, n_leaves), trips in zip(joined, drawn.round_trips(), strict=True)
     ]
-
-
-class RoundTrips:
-    """Count journeys from the cold rung to the hottest and back, block after block."""
-
-    def __init__(self, n_rungs: int) -> None:
-        self.hottest = n_rungs - 1
-        self.count = 0
-        self._end = -1
-
-    def add(self, rung: NDArray[np.int32]) -> None:
-        """Follow the chain through one block."""
-        if self.hottest == 0:
-            return
-        for end in rung[(rung == 0) | (rung == self.hottest)]:
-            if end == 0 and self._end == self.hottest:
-                self.count += 1
-            if end == 0 or self._end == 0:
-                self._end = int(end)
 
 
 def preflight(model: TreedGPModel, plan: Plan, seed: int) -> float:

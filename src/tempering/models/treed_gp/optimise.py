@@ -22,7 +22,7 @@ N_CANDIDATES = 400  # spread over the box; half as many again lie around the bes
 SHORT: dict[str, Any] = {
     "draws": 2000,
     "tune": 2000,
-    "kept": 60,
+    "keep": {"trees": 60},
     "chains": 1,
 }  # of each fit, where the user names no model
 
