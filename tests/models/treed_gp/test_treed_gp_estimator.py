@@ -176,6 +176,8 @@ def test_mixture_quantiles_invert_the_distribution_function():
     q = quantiles(mean, deviation, [0.05, 0.5, 0.95])
     for j, level in enumerate([0.05, 0.5, 0.95]):
         assert stats.norm.cdf(q[:, j], mean, deviation).mean(axis=0) == pytest.approx(np.full(4, level))
+    certain = quantiles(mean, np.full((9, 4), 1e-150), [0.05, 0.5, 0.95])  # a staircase
+    np.testing.assert_allclose(certain, np.sort(mean, axis=0)[[0, 4, 8]].T, atol=1e-6)
 
 
 def test_design_criteria_prefer_where_little_is_known():

@@ -59,4 +59,4 @@ def quantiles(mean: Floats, deviation: Floats, levels: Sequence[float]) -> Float
         left = left[np.abs(x[left] - here) > close[left]]
         if left.size == 0:
             break
-    return x.reshape(-1, p.size)
+    return np.asarray(x.reshape(-1, p.size))
