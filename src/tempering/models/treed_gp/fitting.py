@@ -22,7 +22,6 @@ from tempering.learning.rounds import flat_schedule, n_round_trips
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.agreement import prediction_r_hat
 from tempering.models.treed_gp.combining import Posterior, combine
-from tempering.models.treed_gp.diagnosis import FEWEST_ROUND_TRIPS
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, Keep, TreedGPEngine, n_workers
 from tempering.models.treed_gp.kept_fit import KeptEngine, identify, read_draws, write_draws
@@ -45,6 +44,7 @@ N_STRETCHES = 64  # of energy, for the rule mbar: equally many draws in each
 LONG_FIT = 60.0  # seconds from which the user is told beforehand
 WORTH_A_TRIAL = 300  # distinct inputs from which a fit is timed beforehand
 TRIAL = 1.0  # seconds of that
+ENOUGH_ROUND_TRIPS = 10  # of all chains: with fewer, two that agree may both be where they began
 CLOSE_R_HAT = 1.02  # of predictions: what chains differ by then adds a fiftieth to the predictive variance
 
 
@@ -154,7 +154,7 @@ def fit(
 
 def is_enough(found: Posterior) -> bool:
     """Say whether the chains agree on the predictions and came round, so that no longer stage is needed."""
-    came_round = len(found.ladder) == 1 or found.n_round_trips >= FEWEST_ROUND_TRIPS
+    came_round = len(found.ladder) == 1 or found.n_round_trips >= ENOUGH_ROUND_TRIPS
     return came_round and found.prediction_r_hat <= CLOSE_R_HAT
 
 

@@ -4,7 +4,7 @@ A state is a handful of NumPy arrays that compiled functions change in place. On
 number of inputs, so that the compiled code is cached once for all data sets.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,8 @@ NUGGET_FLOOR = 1e-12
 NUGGET_LEAST = 1e-20  # above the floor, where the prior ends: less would be lost in rounding
 
 # Rows of ``counters[rung]``: proposals tried and accepted.
-GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE, SWITCH_MOVE = range(8)
+# NumPy's numbers: for each of Python's own Numba would compile what takes it anew.
+GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE, SWITCH_MOVE = cast("list[int]", list(np.arange(8)))
 MOVES = ("grow", "prune", "change", "swap", "rotate", "range", "nugget", "switch")
 
 
