@@ -434,7 +434,7 @@ def test_every_group_is_nested_and_a_name_that_moved_says_where_it_is():
         with pytest.raises(InputError, match=f"{group}__{entry}"):
             model.set_params(**{name: 1})
         assert f"{group}__{entry}" in model.get_params()
-    with pytest.raises(TypeError, match="no parameter 'leaves'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'leaves'"):
         TreedGP(leaves=3)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tempering.models.treed_gp import Prior, TreedGP
 
-SETTINGS = {"draws": 3000, "tune": 2000, "chains": 2, "kept": 200, "ladder": [1, 0.5, 0.2]}
+SETTINGS = {"draws": 3000, "tune": 2000, "chains": 2, "tempering": {"ladder": [1, 0.5, 0.2]}}
 
 
 @pytest.fixture(scope="module")

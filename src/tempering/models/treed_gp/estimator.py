@@ -23,7 +23,7 @@ from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.evidence import log_evidence
 from tempering.models.treed_gp.fitting import Plan, fit, usual_rounds
 from tempering.models.treed_gp.model import TreedGPModel
-from tempering.models.treed_gp.parameters import NestedParameters, refuse_moved, settings_of
+from tempering.models.treed_gp.parameters import NestedParameters, names_what_moved, settings_of
 from tempering.models.treed_gp.predictor import Predictor
 from tempering.models.treed_gp.seeds import seed_from
 from tempering.models.treed_gp.settings import Keeping, Prior, Proposals, Tempering, check_count
@@ -90,6 +90,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
 
     _categories: Categories | None = None
 
+    @names_what_moved
     def __init__(
         self,
         leaf: str = "gp_linear",
@@ -102,9 +103,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         keep: Keeping | Mapping[str, Any] | None = None,
         random_state: Any = None,
         progress: bool = False,
-        **moved: Any,
     ) -> None:
-        refuse_moved(moved)
         self.leaf = leaf
         self.prior = prior
         self.proposals = proposals

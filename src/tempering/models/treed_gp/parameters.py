@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
+from functools import wraps
 from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator
@@ -31,7 +32,7 @@ MOVED = {
 
 
 def refuse_moved(names: Iterable[str]) -> None:
-    """Say where parameters of earlier versions are now, and refuse names that mean none."""
+    """Say where parameters of earlier versions are now."""
     for name in names:
         if name in MOVED:
             group, entry = MOVED[name]
@@ -39,7 +40,17 @@ def refuse_moved(names: Iterable[str]) -> None:
                 f"{name} belongs to {group} now: write {group}={GROUPS[group].__name__}({entry}=...), or "
                 f"set_params({group}__{entry}=...)."
             )
-        raise TypeError(f"TreedGP has no parameter {name!r}.")
+
+
+def names_what_moved(init: Callable[..., None]) -> Callable[..., None]:
+    """Make a constructor refuse parameters of earlier versions; its signature, which scikit-learn reads, stays."""
+
+    @wraps(init)
+    def checked(self: Any, *arguments: Any, **named: Any) -> None:
+        refuse_moved(named)
+        init(self, *arguments, **named)
+
+    return checked
 
 
 def settings_of(kind: type[Group], value: Any, name: str) -> Group:
@@ -84,7 +95,7 @@ class NestedParameters(BaseEstimator):  # type: ignore[misc]
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters; ``prior__min_leaf=5`` replaces one entry of the prior."""
-        refuse_moved(key for key in params if key in MOVED)
+        refuse_moved(params)
         plain = {key: value for key, value in params.items() if key.partition("__")[0] not in GROUPS or "__" not in key}
         super().set_params(**plain)
         for key in params.keys() - plain.keys():
