@@ -39,7 +39,7 @@ def test_chains_must_agree_and_come_round(in_short_stages, monkeypatch):
     agreed = replace(found, prediction_r_hat=1.01, n_round_trips=12)
     assert is_enough(agreed)
     assert not is_enough(replace(agreed, prediction_r_hat=1.1))
-    assert not is_enough(replace(agreed, n_round_trips=5))
+    assert not is_enough(replace(agreed, n_round_trips=4))
     assert not is_enough(replace(agreed, prediction_r_hat=float("nan")))
 
 

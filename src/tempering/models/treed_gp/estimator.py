@@ -53,7 +53,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         The ladder of inverse temperatures, what is tempered, and how the rungs are combined.
     draws : int, optional
         Rounds kept of each chain. None runs until the chains agree on the predictions and have come round: 2000 rounds
-        at first, then twice as many, up to 16 000, where the draws before become tuning. Above 400 distinct inputs
+        at first, then twice as many, up to 8000, where the draws before become tuning. Above 400 distinct inputs
         stages are shorter, by sqrt(400 / n), as rounds become slower.
     tune : int, optional
         Rounds of tuning before that; None is as many as the (first) draws.

@@ -44,7 +44,7 @@ N_STRETCHES = 64  # of energy, for the rule mbar: equally many draws in each
 LONG_FIT = 60.0  # seconds from which the user is told beforehand
 WORTH_A_TRIAL = 300  # distinct inputs from which a fit is timed beforehand
 TRIAL = 1.0  # seconds of that
-ENOUGH_ROUND_TRIPS = 10  # of all chains: with fewer, two that agree may both be where they began
+ENOUGH_ROUND_TRIPS = 5  # of all chains: with fewer, two that agree may both be where they began
 CLOSE_R_HAT = 1.02  # of predictions: what chains differ by then adds a fiftieth to the predictive variance
 
 
@@ -81,10 +81,10 @@ def usual_rounds(n_distinct: int) -> tuple[int, int]:
     Examples
     --------
     >>> usual_rounds(100), usual_rounds(1600), usual_rounds(1_000_000)
-    ((2000, 16000), (1000, 8000), (400, 1600))
+    ((2000, 8000), (1000, 4000), (400, 1600))
     """
     scale = min(1.0, (400 / n_distinct) ** 0.5)
-    return max(400, int(2000 * scale)), max(1600, int(16_000 * scale))
+    return max(400, int(2000 * scale)), max(1600, int(8000 * scale))
 
 
 def fit(
