@@ -109,7 +109,7 @@ class Minimiser:
         self._rng = generator_of(random_state)
         self._model = TreedGP(**SHORT) if model is None else model
         n = max(10, 4 * d + 4) if n_initial is None else n_initial
-        self._initial = list(latin_hypercube(n, self.box, random_state=self._rng))
+        self._initial = list(latin_hypercube(n, self.box, random_state=self._rng)) if n > 0 else []
         self.inputs, self.responses = np.empty((0, d)), np.empty(0)
         self._fitted: TreedGP | None = None
 
