@@ -78,7 +78,7 @@ def test_a_treed_gp_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypa
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     fitted(checkpoint=tmp_path / "fit")
-    for change in ({"random_state": 2}, {"thin": 2}, {"leaf": "linear"}, {"draws": 700}):
+    for change in ({"random_state": 2}, {"keep": {"thin": 2}}, {"leaf": "linear"}, {"draws": 700}):
         with pytest.raises(CheckpointError, match=f"{'seed' if 'random_state' in change else next(iter(change))}: "):
             fitted(checkpoint=tmp_path / "fit", **change)
     with pytest.raises(CheckpointError, match="response: "):

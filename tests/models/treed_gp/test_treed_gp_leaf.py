@@ -129,7 +129,7 @@ def least_squares(x, z):
 @pytest.mark.parametrize("k", [0.4, 1.0])
 def test_coefficients_around_least_squares_have_that_prior_mean(leaf, k):
     rng = seeded_rng(f"least squares {leaf} {k}")
-    _, state, x, z = one_leaf(rng, n=14, leaf=leaf, prior=Prior(coefficients="least_squares"))
+    _, state, x, z = one_leaf(rng, n=14, leaf=leaf, coefficients="least_squares")
     f, centre = least_squares(x, z)
     root, shared = state.leaf[0], state.shared
     n_ranges = state.integer[layout.N_RANGES]
@@ -143,7 +143,7 @@ def test_coefficients_around_least_squares_have_that_prior_mean(leaf, k):
 
 @pytest.mark.parametrize("k", [0.6, 1.0])
 def test_flat_coefficients_take_their_degrees_of_freedom_with_them(k):
-    _, state, x, z = one_leaf(seeded_rng(f"flat {k}"), n=14, prior=Prior(coefficients="flat"))
+    _, state, x, z = one_leaf(seeded_rng(f"flat {k}"), n=14, coefficients="flat")
     f, _ = least_squares(x, z)
     root, shared = state.leaf[0], state.shared
     matrix = twin.covariance(x, root[layout.RANGES : layout.RANGES + 2], [1, 1], root[layout.NUGGET], "separable")

@@ -44,7 +44,7 @@ N_STRETCHES = 64  # of energy, for the rule mbar: equally many draws in each
 LONG_FIT = 60.0  # seconds from which the user is told beforehand
 WORTH_A_TRIAL = 300  # distinct inputs from which a fit is timed beforehand
 TRIAL = 1.0  # seconds of that
-ENOUGH_ROUND_TRIPS = 5  # of all chains: with fewer, two that agree may both be where they began
+ENOUGH_ROUND_TRIPS = 10  # of all chains: with fewer, two that agree may both be where they began
 CLOSE_R_HAT = 1.02  # of predictions: what chains differ by then adds a fiftieth to the predictive variance
 
 
