@@ -26,8 +26,7 @@ from rich.table import Table
 from benchmarks._tgp import blas_found, has_tgp, run_tgp
 from tempering.estimators import ess_of_autocorrelation
 from tempering.experiments import exponential, motorcycle
-from tempering.models.treed_gp import Proposals, TreedGP
-from tempering.models.treed_gp.fitting import usual_rounds
+from tempering.models.treed_gp import Proposals, Tempering, TreedGP
 from tempering.path.ladder import Ladder
 
 LADDER = Ladder.geometric(40, 0.1)
@@ -60,11 +59,10 @@ class Result(NamedTuple):
 def run_ours(x: Any, y: Any, total: int, tune: int, *, ladder: Ladder, moves: float, seed: int = 1) -> TreedGP:
     model = TreedGP(
         leaf="gp",  # as btgp
-        ladder=ladder,
+        tempering=Tempering(ladder=ladder, rule="ess_optimal"),
         draws=total,
         tune=tune,
         chains=1,
-        rule="ess_optimal",
         random_state=seed,
         proposals=Proposals(tree_moves=moves),
     )
@@ -146,7 +144,7 @@ def first_fit() -> list[Result]:
         "from tempering.experiments import motorcycle\n"
         "from tempering.models.treed_gp import TreedGP\n"
         "x, y = motorcycle.load()\n"
-        "TreedGP(draws=1, tune=0, chains=1, ladder=[1], kept=1, random_state=1).fit(x, y)\n"
+        "TreedGP(draws=1, tune=0, chains=1, tempering={'ladder': [1]}, keep={'trees': 1}, random_state=1).fit(x, y)\n"
         "print(time.process_time(), time.perf_counter() - t)\n"
     )
     out = []
@@ -176,7 +174,7 @@ def accuracy(scale: float) -> list[Result]:
     sets.append(("Friedman", [friedman_data(seed) for seed in seeds], max(500, int(scale * 5000))))
     out = []
     for name, data, n in sets:
-        found = np.array([errors(*one, n, scale, seed) for seed, one in zip(seeds, data, strict=True)])
+        found = np.array([errors(*one, n, seed) for seed, one in zip(seeds, data, strict=True)])
         ours, theirs, covered, their_cover, seconds, their_seconds = found.mean(axis=0)
         ratio, low, high = paired_ratio(found[:, 0], found[:, 1])
         detail = (
@@ -222,11 +220,10 @@ def friedman_data(seed: int) -> tuple[Any, Any, Any, Any, Any]:
 
 
 def errors(
-    x: Any, y: Any, x_test: Any, truth: Any, y_test: Any, n: int, scale: float, seed: int
+    x: Any, y: Any, x_test: Any, truth: Any, y_test: Any, n: int, seed: int
 ) -> tuple[float, float, float, float, float, float]:
     """Return root mean square errors of the surface, coverages of new responses, and seconds, ours and tgp's."""
-    usual = usual_rounds(len(x))
-    model = TreedGP(draws=max(500, int(scale * usual)), tune=max(500, int(scale * usual)), random_state=seed)
+    model = TreedGP(random_state=seed)
     (mean, band), seconds = timed(lambda: model.fit(x, y).predict(x_test, quantiles=[0.05, 0.95]))
     peer = run_tgp(x, y, n, n // 2, tempered=False, new=x_test, seed=seed)
     return (

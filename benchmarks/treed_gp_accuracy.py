@@ -184,25 +184,30 @@ def by_set(paths: list[Path]) -> dict[str, dict[str, dict[int, Any]]]:
 
 
 def tables(paths: list[Path]) -> dict[str, Any]:
-    """Return RMSE by data set, geometric means of the ratios to each peer, and coverage of 90 % intervals."""
+    """Return RMSE by data set, geometric means of the ratios to each peer, and coverage of 90 % intervals.
+
+    Each peer is compared on the splits that it and we were run on; "worst" is the largest of the ratios of RMSE.
+    """
     found = by_set(paths)
-    peers = [m for m in PEERS if any(m in methods for methods in found.values())]
     rows, logs = [], {}
     coverage: dict[str, list[float]] = {}
     for name in NAMES:
         methods = found.get(name, {})
-        seeds = set.intersection(*(set(methods.get(m, {})) for m in ("ours", *peers)))
-        if not seeds:
+        mine = methods.get("ours", {})
+        shared = {m: sorted(set(mine) & set(methods.get(m, {}))) for m in PEERS}
+        if not any(shared.values()):
             continue
-        rmse = {m: float(np.mean([methods[m][s]["rmse"] for s in seeds])) for m in ("ours", *peers)}
-        ratio = rmse["ours"] / min(rmse[m] for m in peers) if peers else float("nan")
-        rows.append({"data": name} | rmse | {"ours / best": ratio, "splits": len(seeds)})
-        for m in ("ours", *peers):
-            coverage.setdefault(m, []).extend(methods[m][s]["coverage"] for s in seeds)
-        for m in peers:
-            for q in ("rmse", "crps", "interval", "seconds"):
-                each = [np.log(methods["ours"][s][q] / methods[m][s][q]) for s in seeds]
+        row: dict[str, Any] = {"data": name, "ours": float(np.mean([one["rmse"] for one in mine.values()]))}
+        for m, seeds in shared.items():
+            for q in ("rmse", "crps", "interval", "seconds") if seeds else ():
+                each = [np.log(mine[s][q] / methods[m][s][q]) for s in seeds]
                 logs.setdefault((m, q), []).append(float(np.mean(each)))
+            if seeds:
+                row[f"ours / {m}"] = float(np.exp(logs[m, "rmse"][-1]))
+                row[f"splits of {m}"] = len(seeds)
+                coverage.setdefault(m, []).extend(methods[m][s]["coverage"] for s in seeds)
+        coverage.setdefault("ours", []).extend(one["coverage"] for one in mine.values())
+        rows.append(row | {"worst": max(value for key, value in row.items() if key.startswith("ours / "))})
     ratios = [
         {
             "ours over": m,

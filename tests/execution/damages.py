@@ -100,7 +100,8 @@ Y = np.sin(6 * X[:, 0]) + np.where(X[:, 0] > 0.5, 2.0, 0.0)
 
 
 def fitted(**settings):
-    return tp.models.TreedGP(ladder=[1.0, 0.5], draws=400, tune=200, chains=2, random_state=1, **settings)
+    ladder = {"ladder": [1.0, 0.5]}
+    return tp.models.TreedGP(tempering=ladder, draws=400, tune=200, chains=2, random_state=1, **settings)
 
 
 def treed_gp(checkpoint):

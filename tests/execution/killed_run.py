@@ -64,7 +64,7 @@ def sum_up(way, checkpoint):
 def fit_treed_gp(checkpoint):
     x = np.linspace(0.0, 1.0, 25)[:, None]
     y = np.sin(6 * x[:, 0]) + np.where(x[:, 0] > 0.5, 2.0, 0.0)
-    model = tp.models.TreedGP(ladder="tuned", draws=3_000, tune=1_000, random_state=1)
+    model = tp.models.TreedGP(tempering={"ladder": "tuned"}, draws=3_000, tune=1_000, random_state=1)
     model.fit(x, y, X_predict=x, checkpoint=checkpoint)
     return {"mean": model.predict(x), "running": model.running_prediction_, "leaves": model.leaf_probabilities_}
 

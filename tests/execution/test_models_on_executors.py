@@ -20,7 +20,8 @@ from tempering.models.treed_gp.kept_fit import KeptEngine
 
 X = np.linspace(0.0, 1.0, 25)[:, None]
 Y = np.sin(6 * X[:, 0]) + np.where(X[:, 0] > 0.5, 2.0, 0.0)
-SETTINGS = {"ladder": [1.0, 0.5, 0.1], "draws": 600, "tune": 300, "chains": 3, "random_state": 1, "progress": False}
+LADDER = (1.0, 0.5, 0.1)
+SETTINGS = {"draws": 600, "tune": 300, "chains": 3, "random_state": 1, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +30,8 @@ def pool():
         yield executor
 
 
-def fitted(executor=None, checkpoint=None, **settings):
-    model = TreedGP(**(SETTINGS | settings))
+def fitted(executor=None, checkpoint=None, ladder=LADDER, **settings):
+    model = TreedGP(tempering={"ladder": ladder}, **(SETTINGS | settings))
     return model.fit(X, Y, X_predict=X, executor=executor, checkpoint=checkpoint)
 
 
@@ -77,7 +78,7 @@ def test_a_treed_gp_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypa
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     fitted(checkpoint=tmp_path / "fit")
-    for change in ({"random_state": 2}, {"thin": 2}, {"leaf": "linear"}, {"draws": 700}):
+    for change in ({"random_state": 2}, {"keep": {"thin": 2}}, {"leaf": "linear"}, {"draws": 700}):
         with pytest.raises(CheckpointError, match=f"{'seed' if 'random_state' in change else next(iter(change))}: "):
             fitted(checkpoint=tmp_path / "fit", **change)
     with pytest.raises(CheckpointError, match="response: "):

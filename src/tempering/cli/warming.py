@@ -47,7 +47,7 @@ def _treed_gp() -> None:
     from tempering.models import TreedGP
 
     x = np.linspace(0.0, 1.0, 24)[:, None]
-    model = TreedGP(draws=40, tune=20, chains=1, kept=4, random_state=1, progress=False)
+    model = TreedGP(draws=40, tune=20, chains=1, keep={"trees": 4}, random_state=1, progress=False)
     model.fit(x, np.sin(8.0 * x[:, 0])).predict(x, return_std=True)
 
 

@@ -108,16 +108,15 @@ def fit_both(
 
 def regressor(draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int = N_TUNE, **moves: float) -> TreedGP:
     """Return a model of one chain, with the paper's rule; ``moves`` are settings of `Proposals`."""
-    from tempering.models.treed_gp import Prior, Proposals, TreedGP
+    from tempering.models.treed_gp import Prior, Proposals, Tempering, TreedGP
 
     return TreedGP(
         leaf="gp",
         prior=Prior(range_=(1.0, 20.0, 10.0, 10.0), nugget=(1.0, 1.0, 1.0, 1.0)),  # those of the paper's program
-        ladder=ladder,
+        tempering=Tempering(ladder=ladder, rule="ess_optimal"),
         draws=draws,
         tune=min(n_tune, draws),
         chains=1,
-        rule="ess_optimal",
         proposals=Proposals(**({"tree_moves": 1.0} | moves)),  # type: ignore[arg-type]
         random_state=seed,
         progress=progress,
@@ -126,7 +125,8 @@ def regressor(draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int
 
 def rows(tempered: TreedGP, plain: TreedGP, paper: dict[str, float]) -> tuple[Row, ...]:
     """Tabulate sample sizes, leaves and acceptance."""
-    from tempering.models.treed_gp.combining import combined_ess, shares_of
+    from tempering.estimators import combined_ess
+    from tempering.models.treed_gp.combining import shares_of
 
     posterior = tempered.posterior_
     sums, t_1 = posterior.sums, float(posterior.sums.n_draws[0])
@@ -168,7 +168,7 @@ def _even_gain(model: TreedGP) -> float:
 
 def _ess_drawn(model: TreedGP) -> float:
     """Return ESS(w^lambda*) of the weights L^(1 - k) at the drawn beta and sigma^2, from the thinned trace."""
-    from tempering.models.treed_gp.combining import combined_ess
+    from tempering.estimators import combined_ess
 
     (trace,) = model.posterior_.trace
     k = model.posterior_.ladder.inverse_temperatures

@@ -16,19 +16,33 @@ from sklearn.utils.estimator_checks import check_estimator
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.errors import EstimatorError, InputError
 from tempering.experiments import motorcycle
-from tempering.models.treed_gp import Prior, Proposals, TreedGP, TreedGPModel, layout, pacing, surfaces
+from tempering.models.treed_gp import (
+    Keeping,
+    Prior,
+    Proposals,
+    Tempering,
+    TreedGP,
+    TreedGPModel,
+    layout,
+    pacing,
+    surfaces,
+)
 from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.fitting import preflight
 from tempering.models.treed_gp.mixture import quantiles
+from tempering.models.treed_gp.parameters import MOVED
 from tempering.models.treed_gp.records import load_record, record
 from tempering.models.treed_gp.surfaces import joint, predict_each
 
 LEAVES = ["constant", "linear", "gp", "gp_linear"]
 
 
-def short(**arguments):
-    settings = {"draws": 300, "tune": 200, "kept": 40, "chains": 2, "random_state": 3, "ladder": [1, 0.6, 0.3]}
-    return TreedGP(**(settings | arguments))
+def short(*, ladder=(1, 0.6, 0.3), hottest=0.1, rule="screened", kept=40, predict_every=10, **arguments):
+    settings = {
+        "tempering": Tempering(ladder=ladder, hottest=hottest, rule=rule),
+        "keep": Keeping(trees=kept, predict_every=predict_every),
+    }
+    return TreedGP(**({"draws": 300, "tune": 200, "random_state": 3} | settings | arguments))
 
 
 def wiggle(n=60, n_columns=1, seed=4):
@@ -39,14 +53,14 @@ def wiggle(n=60, n_columns=1, seed=4):
 
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_accepts_it():
-    check_estimator(TreedGP(draws=60, tune=40, kept=20, chains=1, ladder=[1, 0.5]))
+    check_estimator(TreedGP(draws=60, tune=40, keep={"trees": 20}, chains=1, tempering={"ladder": [1, 0.5]}))
 
 
 @pytest.mark.parametrize("tree", [True, False])
 @pytest.mark.parametrize("leaf", LEAVES)
 def test_every_family_fits_and_predicts(leaf, tree):
     x, y = wiggle()
-    model = short(leaf=leaf, tree=tree).fit(x, y)
+    model = short(leaf=leaf, prior=Prior(tree=tree)).fit(x, y)
     mean, deviation, band = model.predict(x, return_std=True, quantiles=[0.05, 0.95])
     assert np.all(band[:, 0] < mean)
     assert np.all(mean < band[:, 1])
@@ -62,7 +76,7 @@ def test_prediction_of_one_tree_agrees_with_dense_algebra(leaf, correlation):
     rng = seeded_rng(f"prediction {leaf} {correlation}")
     x = rng.random((25, 2))
     y = x[:, 0] + rng.standard_normal(25)
-    model = TreedGPModel(x, y, leaf=leaf, tree=False, correlation=correlation)
+    model = TreedGPModel(x, y, leaf=leaf, prior=Prior(tree=False, correlation=correlation))
     state = model.initial(rng)
     row = record(state)
     new = rng.random((6, 2))
@@ -162,13 +176,15 @@ def test_mixture_quantiles_invert_the_distribution_function():
     q = quantiles(mean, deviation, [0.05, 0.5, 0.95])
     for j, level in enumerate([0.05, 0.5, 0.95]):
         assert stats.norm.cdf(q[:, j], mean, deviation).mean(axis=0) == pytest.approx(np.full(4, level))
+    certain = quantiles(mean, np.full((9, 4), 1e-150), [0.05, 0.5, 0.95])  # a staircase
+    np.testing.assert_allclose(certain, np.sort(mean, axis=0)[[0, 4, 8]].T, atol=1e-6)
 
 
 def test_design_criteria_prefer_where_little_is_known():
     rng = np.random.default_rng(2)
     x = np.sort(np.concatenate([rng.random(25) * 0.4, [0.95, 1.0]]))[:, None]
     y = (x.ravel() - 0.3) ** 2 + 0.01 * rng.standard_normal(27)
-    model = short(tree=False, mean="constant", draws=1500).fit(x, y)
+    model = short(prior=Prior(tree=False, mean="constant"), draws=1500).fit(x, y)
     candidates = np.array([[0.2], [0.7]])
     assert np.argmax(model.alm(candidates)) == 1
     assert np.argmax(model.alc(candidates, np.linspace(0, 1, 21)[:, None])) == 1
@@ -252,7 +268,7 @@ def test_the_evidence_of_a_linear_leaf_is_its_multivariate_t():
     y = 1 + x.ravel() + 0.3 * rng.standard_normal(20)
     prior = Prior(coefficients="fixed", sigma2=(5, 0.5), sigma2_rates=(0, 0), tau2_rates=(0, 0))
     ladder = [1, 0.7, 0.45, 0.25, 0.12, 0.05, 0.015, 0.0]
-    model = short(leaf="linear", tree=False, prior=prior, ladder=ladder, draws=6000, tune=3000).fit(x, y)
+    model = short(leaf="linear", prior=replace(prior, tree=False), ladder=ladder, draws=6000, tune=3000).fit(x, y)
     f = np.column_stack([np.ones(20), x])
     spread = np.ptp(y)
     shape = 0.1 * (np.eye(20) + f @ f.T)
@@ -281,13 +297,13 @@ def many_rows():
 @pytest.mark.long
 def test_ten_thousand_rows_work():
     x, y = many_rows()
-    model = TreedGP(draws=60, tune=60, chains=1, kept=5, ladder=[1], random_state=1).fit(x, y)
+    model = short(draws=60, tune=60, chains=1, kept=5, ladder=[1], random_state=1).fit(x, y)
     assert model.score(x[:500], y[:500]) > 0.9
 
 
 def test_ten_thousand_rows_say_beforehand_how_long_they_take():
     x, y = many_rows()
-    plan = TreedGP(draws=2_000_000, ladder=[1])._plan(None, 10_000)
+    plan = short(draws=2_000_000, ladder=[1])._plan(None, 10_000)
     with pytest.warns(UserWarning, match=r"will take about .* (hours|minutes): 10000 rows"):
         seconds = preflight(TreedGPModel(x, y), plan, 1)
     assert seconds > 60
@@ -347,7 +363,7 @@ def test_a_default_fit_of_the_motorcycle_data_makes_round_trips_and_a_short_one_
 def test_rungs_whose_energies_do_not_belong_together_are_told():
     x, y = wiggle(60, 4)
     # without a tree chains make 170 round trips, and the error of the evidence is small enough to tell
-    posterior = short(leaf="linear", tree=False, ladder=None, draws=8000, tune=4000).fit(x, y).posterior_
+    posterior = short(leaf="linear", prior=Prior(tree=False), ladder=None, draws=8000, tune=4000).fit(x, y).posterior_
     assert diagnosis_of(posterior).evidence_agrees
     # as if the hotter half of the ladder had run with the wrong sign
     half = len(posterior.ladder) // 2
@@ -406,6 +422,20 @@ def test_priors_are_nested_parameters_and_may_be_dicts():
         short(prior=3).fit(x, y)
     with pytest.raises(ValueError, match="no setting 'smallest'"):
         model.set_params(prior__smallest=3)
+
+
+def test_every_group_is_nested_and_a_name_that_moved_says_where_it_is():
+    model = short().set_params(tempering__rule="pooled", keep__trees=7, prior__tree=False)
+    assert (model.tempering.rule, model.keep.trees, model.prior.tree) == ("pooled", 7, False)
+    assert model.get_params()["tempering__hottest"] == 0.1
+    for name, (group, entry) in MOVED.items():
+        with pytest.raises(InputError, match=rf"{group}=\w+\({entry}="):
+            TreedGP(**{name: 1})
+        with pytest.raises(InputError, match=f"{group}__{entry}"):
+            model.set_params(**{name: 1})
+        assert f"{group}__{entry}" in model.get_params()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'leaves'"):
+        TreedGP(leaves=3)
 
 
 def test_generators_are_seeds_that_move_on():

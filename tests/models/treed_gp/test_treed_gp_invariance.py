@@ -120,7 +120,7 @@ def assert_seen(rows):
 
 
 @pytest.mark.parametrize(
-    "name", ["grow or prune", "change", "swap or rotate", "ranges", "nuggets", "coefficients", "step"]
+    "name", ["grow or prune", "change", "swap or rotate", "ranges", "switches", "nuggets", "coefficients", "step"]
 )
 def test_control_a_move_at_another_temperature_is_seen(name):
     assert_seen(changes(f"control {name}", build(1.0), 1.0, name, k_move=0.3, n=40_000))
@@ -129,6 +129,7 @@ def test_control_a_move_at_another_temperature_is_seen(name):
 WRONG_CONSTANT = {
     "grow or prune": {layout.ALPHA: 0.5},
     "ranges": {layout.RANGE_PRIOR + 3: 3.0},
+    "switches": {layout.GAMMA2: 0.1},
     "nuggets": {layout.NUGGET_PRIOR + 1: 3.0, layout.NUGGET_PRIOR + 3: 3.0},
     "beta0": {layout.BETA0_VARIANCE: 2.0},
     "precision": {layout.WISHART_DOF: 5.0},

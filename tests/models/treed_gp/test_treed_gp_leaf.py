@@ -19,11 +19,11 @@ log_likelihood, log_marginal, summarise, plant_root = map(
 )
 
 
-def one_leaf(rng, *, n, n_columns=2, leaf="gp", replicates=1, **arguments):
+def one_leaf(rng, *, n, n_columns=2, leaf="gp", replicates=1, **prior):
     """Return a root-only state with every parameter drawn from the prior, and its rows."""
     x = np.repeat(rng.random((n, n_columns)), replicates, axis=0)
     z = rng.standard_normal(len(x))
-    model = TreedGPModel(x, z, leaf=leaf, tree=False, **arguments)
+    model = TreedGPModel(x, z, leaf=leaf, prior=Prior(tree=False, **prior))
     state = model.initial(rng)
     return model, state, (x - x.min(0)) / np.ptp(x, 0), (z - z.mean()) / np.ptp(z)
 
@@ -31,7 +31,7 @@ def one_leaf(rng, *, n, n_columns=2, leaf="gp", replicates=1, **arguments):
 @pytest.mark.parametrize("k", [0.3, 1.0, 1.7])
 def test_integrated_likelihood_is_the_integral(k):
     rng = seeded_rng(f"quadrature {k}")
-    _, state, x, z = one_leaf(rng, n=5, n_columns=1, mean="constant", prior=Prior(sigma2_rates=(0, 0), sigma2=(5, 3)))
+    _, state, x, z = one_leaf(rng, n=5, n_columns=1, mean="constant", sigma2_rates=(0, 0), sigma2=(5, 3))
     root, shared = state.leaf[0], state.shared
     matrix = twin.covariance(x, root[layout.RANGES : layout.RANGES + 1], [1], root[layout.NUGGET], "separable")
     scale = root[layout.TAU2] / shared[layout.BETA0 + 1]
@@ -129,7 +129,7 @@ def least_squares(x, z):
 @pytest.mark.parametrize("k", [0.4, 1.0])
 def test_coefficients_around_least_squares_have_that_prior_mean(leaf, k):
     rng = seeded_rng(f"least squares {leaf} {k}")
-    _, state, x, z = one_leaf(rng, n=14, leaf=leaf, prior=Prior(coefficients="least_squares"))
+    _, state, x, z = one_leaf(rng, n=14, leaf=leaf, coefficients="least_squares")
     f, centre = least_squares(x, z)
     root, shared = state.leaf[0], state.shared
     n_ranges = state.integer[layout.N_RANGES]
@@ -143,7 +143,7 @@ def test_coefficients_around_least_squares_have_that_prior_mean(leaf, k):
 
 @pytest.mark.parametrize("k", [0.6, 1.0])
 def test_flat_coefficients_take_their_degrees_of_freedom_with_them(k):
-    _, state, x, z = one_leaf(seeded_rng(f"flat {k}"), n=14, prior=Prior(coefficients="flat"))
+    _, state, x, z = one_leaf(seeded_rng(f"flat {k}"), n=14, coefficients="flat")
     f, _ = least_squares(x, z)
     root, shared = state.leaf[0], state.shared
     matrix = twin.covariance(x, root[layout.RANGES : layout.RANGES + 2], [1, 1], root[layout.NUGGET], "separable")

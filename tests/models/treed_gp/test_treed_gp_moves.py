@@ -76,12 +76,17 @@ def log_prior_over_proposal(small, large, node, share=0.5, nearness=0.7):
 
     heir, other = sorted(children, key=lambda c: not np.array_equal(large.parameters(c)[0], alone[0]))
     theirs, own = of(large, heir), of(large, other)
-    near = stats.lognorm.logpdf(own, nearness, scale=theirs).sum()
+    assert np.array_equal(large.parameters(heir)[1], alone[1])
+    is_on, is_alike = large.parameters(other)[1] != 0, large.parameters(other)[1] == alone[1]
+    near = stats.lognorm.logpdf(own, nearness, scale=theirs).sum() + np.log(np.where(is_alike, 0.9, 0.1)).sum()
     gammas = [PRIOR.range_] * (len(own) - 1) + [PRIOR.nugget]
     log_prior = sum(
         np.logaddexp(*(stats.gamma.logpdf(x, a, scale=1 / b) for a, b in (g[:2], g[2:]))) - math.log(2)
         for x, g in zip(own, gammas, strict=True)
     )
+    slope, low, height = PRIOR.linear
+    off = low + height / (1 + np.exp(-slope * (own[:-1] - 0.5)))
+    log_prior += np.log(np.where(is_on, 1 - off, off)).sum()
     return log_prior - np.logaddexp(math.log(1 - share) + log_prior, math.log(share) + near)
 
 

@@ -6,7 +6,7 @@ import pytest
 from tempering.errors import InputError
 from tempering.models.treed_gp import Minimiser, TreedGP, choose_spread, latin_hypercube, minimise
 
-QUICK = TreedGP(tree=False, draws=200, tune=200, kept=20, chains=1, ladder=[1])
+QUICK = TreedGP(prior={"tree": False}, draws=200, tune=200, keep={"trees": 20}, chains=1, tempering={"ladder": [1]})
 
 
 def valley(x):

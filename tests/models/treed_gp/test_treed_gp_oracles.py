@@ -8,9 +8,8 @@ import treed_gp_twin as twin
 from numba import njit
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
-from tempering.estimators import ess_of_weights
+from tempering.estimators import combined_ess, ess_of_weights
 from tempering.estimators.rules import ess_optimal
-from tempering.models.treed_gp.combining import combined_ess
 from tempering.models.treed_gp.driver import log_marginals, log_weight_of, move_rung
 from tempering.models.treed_gp.engine import TreedGPEngine
 from tempering.models.treed_gp.layout import LOG_DET, N_LEAVES, N_ROWS, NUGGET, RANGES, SIGMA2
@@ -27,7 +26,8 @@ TGP = {"range_": (1.0, 20.0, 10.0, 10.0), "nugget": (1.0, 1.0, 1.0, 1.0)}  # pri
 
 
 def simple_prior(q):
-    return Prior(coefficients="fixed", sigma2=(A, q), sigma2_rates=(0.0, 0.0), tau2_rates=(0.0, 0.0), **TGP)
+    rates = {"sigma2_rates": (0.0, 0.0), "tau2_rates": (0.0, 0.0)}
+    return Prior(tree=False, coefficients="fixed", sigma2=(A, q), **rates, **TGP)
 
 
 def log_mixture(x, prior):
@@ -90,7 +90,7 @@ def plane():
 @pytest.mark.parametrize("k", [1.0, 0.8, 0.6])
 def test_importance_sampling_from_one_temperature_agrees_with_the_cold_one(k, plane):
     x, y, exact = plane
-    model = TreedGPModel(x, y, tree=False, prior=simple_prior(Q), proposals=Proposals(window=2.5, nugget_move=1.0))
+    model = TreedGPModel(x, y, prior=simple_prior(Q), proposals=Proposals(window=2.5, nugget_move=1.0))
     runs = weighted_means(model, seeded_rng(f"one temperature {k}"), k, 2000, 24)[:, :2]
     assert_mean_is(exact, runs)
     biased = np.array([-0.3, 0.3])  # what variance inflation in place of the power does at k = 0.8
@@ -102,9 +102,7 @@ def test_odds_of_the_linear_model_are_those_of_quadrature():
     x = np.sort(rng.random(20))[:, None]
     y = x.ravel() + 0.15 * np.sin(5 * x.ravel()) + 0.2 * rng.standard_normal(20)
     prior = simple_prior(0.2)
-    model = TreedGPModel(
-        x, y, leaf="gp_linear", tree=False, prior=prior, proposals=Proposals(window=2.5, nugget_move=1.0)
-    )
+    model = TreedGPModel(x, y, leaf="gp_linear", prior=prior, proposals=Proposals(window=2.5, nugget_move=1.0))
     log_d, _, process, linear = grid((x - x.min()) / np.ptp(x), (y - y.mean()) / np.ptp(y), 0.2)
     off = 0.2 + 0.7 / (1 + np.exp(-10 * (np.exp(log_d) - 0.5)))
     top = max(process.max(), linear.max())
@@ -142,7 +140,7 @@ def test_the_energy_is_the_log_likelihood_of_all_leaves():
 def test_the_integrated_weight_is_the_mean_of_the_drawn_one(leaf):
     rng = seeded_rng(f"integrated weight {leaf}")
     x = rng.random((15, 1))
-    model = TreedGPModel(x, x.ravel() + 0.3 * rng.standard_normal(15), leaf=leaf, tree=False)
+    model = TreedGPModel(x, x.ravel() + 0.3 * rng.standard_normal(15), leaf=leaf, prior=Prior(tree=False))
     state = model.initial(rng)
     draw, log_weight, cold = map(twin.from_python, (draw_sigma2_beta, log_weight_of, log_marginals))
     rows = []
@@ -172,7 +170,7 @@ def test_the_rung_walk_visits_flat_rungs_evenly_ends_included():
 def test_tuning_learns_the_normalisers():
     """The mean energies of runs at fixed rungs, integrated over k, give log Z(k) by another way."""
     x = np.linspace(0, 1, 30)[:, None]
-    model = TreedGPModel(x, np.sin(5 * x.ravel()), leaf="linear", tree=False)
+    model = TreedGPModel(x, np.sin(5 * x.ravel()), leaf="linear", prior=Prior(tree=False))
     ladder = Ladder.geometric(6, 0.3)
     k = ladder.inverse_temperatures
     engine = TreedGPEngine(model, 2, 1)

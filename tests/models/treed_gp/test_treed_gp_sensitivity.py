@@ -16,8 +16,9 @@ EXACT = np.array([3, 3, 12]) / 19  # of x1 x2 + x3: variances 1/48, 1/48, 1/144 
 def model():
     rng = np.random.default_rng(1)
     x = rng.random((80, 3))
-    settings = {"leaf": "gp", "tree": False, "draws": 300, "tune": 300, "kept": 20, "chains": 1, "random_state": 1}
-    return TreedGP(**settings, ladder=[1]).fit(x, x[:, 0] * x[:, 1] + x[:, 2] + 20)
+    groups = {"prior": {"tree": False}, "keep": {"trees": 20}, "tempering": {"ladder": [1]}}
+    model = TreedGP(leaf="gp", draws=300, tune=300, chains=1, random_state=1, **groups)
+    return model.fit(x, x[:, 0] * x[:, 1] + x[:, 2] + 20)
 
 
 def uniform(u):

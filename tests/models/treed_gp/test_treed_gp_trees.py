@@ -5,7 +5,7 @@ import pytest
 
 from tempering.models.treed_gp import Prior, TreedGP
 
-SETTINGS = {"draws": 3000, "tune": 2000, "chains": 2, "kept": 200, "ladder": [1, 0.5, 0.2]}
+SETTINGS = {"draws": 3000, "tune": 2000, "chains": 2, "tempering": {"ladder": [1, 0.5, 0.2]}}
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def planes(n=120):
 @pytest.mark.parametrize("rule", ["screened", "pooled"])
 def test_planes_without_noise_are_fitted_by_leaves_that_may_be_linear(data, rule):
     x, y = data()
-    settings = {"draws": 1500, "tune": 1500, "chains": 2, "kept": 50}
-    model = TreedGP(leaf="gp_linear", rule=rule, random_state=1, **settings).fit(x, y)
+    settings = {"draws": 1500, "tune": 1500, "chains": 2, "keep": {"trees": 50}}
+    model = TreedGP(leaf="gp_linear", tempering={"rule": rule}, random_state=1, **settings).fit(x, y)
     assert model.leaf_probabilities_.sum() == pytest.approx(1.0)
     inside = np.abs(x[:, 0] - 0.5) > 0.05
     assert np.abs(model.predict(x) - y)[inside].max() < 1e-3
@@ -76,7 +76,9 @@ def test_leaves_are_no_larger_than_asked_for():
     x = rng.random((300, 2))
     y = np.sin(6 * x[:, 0]) + 0.1 * rng.standard_normal(300)
     prior = Prior(max_rows=60)
-    model = TreedGP(prior=prior, random_state=1, draws=200, tune=200, kept=30, ladder=[1, 0.5]).fit(x, y)
+    model = TreedGP(
+        prior=prior, random_state=1, draws=200, tune=200, keep={"trees": 30}, tempering={"ladder": [1, 0.5]}
+    ).fit(x, y)
     for tree in model.best_trees_.values():
         assert max(leaf.n_rows for leaf in tree) <= 60
     assert model.score(x, y) > 0.95

@@ -45,14 +45,14 @@ from tempering.models.treed_gp.layout import (
     VARIABLE,
 )
 from tempering.models.treed_gp.leaf import draw_sigma2_beta
-from tempering.models.treed_gp.leaf_moves import draw_tau2_given_beta, update_nugget, update_ranges
+from tempering.models.treed_gp.leaf_moves import draw_tau2_given_beta, switch_input, update_nugget, update_ranges
 from tempering.models.treed_gp.model import energy, step
 from tempering.models.treed_gp.reference import sample_reference
 from tempering.models.treed_gp.summary import active_of, beta_of, is_linear, ranges_of, summarise
 from tempering.models.treed_gp.tree import log_tree_prior, pick
 from tempering.models.treed_gp.undo import restore, save
 
-N_STATISTICS = 21
+N_STATISTICS = 22
 
 
 @entry
@@ -140,6 +140,7 @@ def statistics(state, out):
         out[10] += share * state.tree[node, DEPTH] ** 2
         out[11] += share * abs(math.tanh(beta_of(state, node)[0]))
         out[12] += share * math.log(ranges_of(state, node)[-1])
+        out[21] += share * active_of(state, node)[-1] * math.log(ranges_of(state, node)[-1])
     for i in range(state.meta[N_INTERNAL]):
         node = state.lists[1, i]
         out[13] += state.tree[node, CUT] / (1.0 + state.tree[node, DEPTH])
@@ -164,6 +165,7 @@ MOVES = (
     "precision",
     "inverse gammas",
     "step",
+    "switches",
     "grow only",
     "tau2 of another prior",
     "prune that takes after the smaller child",
@@ -180,7 +182,9 @@ def move_leaves(rng, state, k, move):
             update_ranges(rng, state, node, k)
         elif move == 4:
             update_nugget(rng, state, node, k)
-        if move <= 5:
+        elif move == 11:
+            switch_input(rng, state, node, k)
+        if move != 6:
             draw_sigma2_beta(rng, state, node, k)
         else:
             draw_tau2_given_beta(rng, state, node)
@@ -209,7 +213,7 @@ def swap_upwards(rng, state, k):
 def apply_move(rng, state, k, move):
     """Apply the move at this place of `MOVES`; the last four are broken on purpose."""
     real, shared = state.real, state.shared
-    if move == 13 and rng.random() < 0.5:
+    if move == 14 and rng.random() < 0.5:
         node = pick_prunable(rng, state)
         if node >= 0:
             left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
@@ -219,13 +223,13 @@ def apply_move(rng, state, k, move):
         return
     if move == 0 and rng.random() < 0.5:
         prune(rng, state, k)
-    elif move in (0, 11, 13):
+    elif move in (0, 12, 14):
         grow(rng, state, k)
     elif move == 1:
         change(rng, state, k)
     elif move == 2:
         swap_or_rotate(rng, state, k)
-    elif move <= 6:
+    elif move <= 6 or move == 11:
         move_leaves(rng, state, k, move)
     elif move == 7:
         draw_beta0(rng, state)
@@ -236,7 +240,7 @@ def apply_move(rng, state, k, move):
         update_inverse_gamma(rng, state, TAU2, A_TAU, Q_TAU, real[RATE_A_TAU], real[RATE_Q_TAU])
     elif move == 10:
         step(rng, state, k)
-    elif move == 14:
+    elif move == 15:
         swap_upwards(rng, state, k)
     else:
         shared[A_TAU] *= 0.7

@@ -45,7 +45,7 @@ def fit(
     import pandas as pd
 
     from tempering.execution.workers import processes_or_none
-    from tempering.models.treed_gp.estimator import TreedGP
+    from tempering.models.treed_gp import Prior, Tempering, TreedGP
     from tempering.models.treed_gp.tables import check_picture, check_writable, numeric_columns, read_table
 
     check_writable(out, "--out")
@@ -57,13 +57,11 @@ def fit(
     x = pd.DataFrame(numeric_columns(table, names, file), columns=names)
     model = TreedGP(
         leaf=leaf,
-        tree=tree,
-        correlation=correlation,
+        prior=Prior(tree=tree, correlation=correlation),
+        tempering=Tempering(hottest=hottest, rule=rule),
         draws=draws,
         tune=tune,
         chains=chains,
-        hottest=hottest,
-        rule=rule,
         random_state=seed,
         progress=not quiet,
     )

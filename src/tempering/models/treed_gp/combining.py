@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError
-from tempering.estimators import mbar
+from tempering.estimators import combined_ess, mbar
 from tempering.estimators.autocorrelation import ess_of_autocorrelation_per_rung
 from tempering.estimators.pareto import pareto_k_per_rung
 from tempering.estimators.rules import shares_by
@@ -66,7 +66,7 @@ class Posterior:
     """Share of accepted proposals of each move, by rung; NaN where none was tried."""
     trace: tuple[Remembered, ...]
     n_round_trips: int
-    seconds: float
+    seconds: float = 0.0
     prediction_r_hat: float = float("nan")
     """How far the chains' predictions are apart, in predictive deviations: sqrt(1 + gap^2); NaN for one chain."""
     map_rows: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -80,16 +80,6 @@ class Posterior:
         mass[: len(self.leaf_probabilities)] = self.leaf_probabilities[: len(mass)]
         mass[-1] += self.leaf_probabilities[len(mass) :].sum()
         return int(known[np.argmax(mass[known])]) + 1
-
-
-def combined_ess(sums: RungSums, shares: Floats) -> float:
-    """Return ESS(w^lambda) from sums alone: sum of squared weights = sum lambda_i^2 / l_i, then Eq. 3."""
-    t = float(sums.n_draws.sum())
-    used = shares > 0
-    squares = float(np.sum(shares[used] ** 2 / sums.kish_ess[used]))
-    if t <= 1:
-        return t
-    return t / (1.0 + (t * t * squares - t) / (t - 1.0))
 
 
 def mbar_shares(sums: RungSums, traces: Sequence[Remembered], schedule: Schedule, edges: Floats) -> Floats:
@@ -119,7 +109,8 @@ def shares_of(rule: str, sums: RungSums, traces: Sequence[Remembered], ladder: L
     """Return each rung's share by the named rule; what needs single draws takes them from the traces."""
     if rule == "mbar":
         raise EstimatorError(
-            "The rule 'mbar' must be named before the draws are summed, but was not. Fit TreedGP(rule='mbar')."
+            "The rule 'mbar' must be named before the draws are summed, but was not. "
+            "Fit TreedGP(tempering=Tempering(rule='mbar'))."
         )
 
     def pareto_k() -> Floats:
@@ -198,7 +189,6 @@ def combine(
     rule: str,
     n_kept: int,
     rng: np.random.Generator,
-    seconds: float,
 ) -> Posterior:
     """Combine all rungs of all chains."""
     sums = [chain.sums for chain in chains]
@@ -233,7 +223,6 @@ def combine(
         acceptance=accepted,
         trace=tuple(traces),
         n_round_trips=sum(t.n_round_trips for t in traces),
-        seconds=seconds,
     )
 
 

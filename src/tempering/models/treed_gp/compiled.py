@@ -3,6 +3,9 @@
 Functions inside are compiled without counting references and without a door from Python, which would take
 half of the time of compilation; they may not allocate. Only the few that Python calls have a door.
 
+Numba copies what a function calls into it and optimises it anew, all the way up. So the large ones are sealed: C
+functions that their callers know by a symbol alone, compiled once, when a function with a door is called first.
+
 Numba's cache notices a change of a function's own file, not of the functions it calls. So the names under
 which it caches carry a digest of all such sources of this folder: a new version never runs old code.
 """
@@ -11,11 +14,15 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import Any, Never, TypeVar, cast
 
+import llvmlite.binding as llvm
 import numpy as np
-from numba import njit
+from numba import cfunc, njit, typeof, types
+from numba.core import cgutils
 from numba.core.registry import CPUDispatcher
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from tempering.models.treed_gp import state_type  # noqa: F401  (tells Numba what a state is)
@@ -39,6 +46,14 @@ def _inner(function: Function, **options: Any) -> Function:
     dispatcher = njit(**_OPTIONS, **options, no_cpython_wrapper=True)(_named(function))
     dispatcher.__class__ = _Inner
     return cast(Function, dispatcher)
+
+
+class _Entry(CPUDispatcher):  # type: ignore[misc]
+    """A function that Python calls: what is sealed must be there before it is compiled, or read from the cache."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        break_seals()
+        return super().__call__(*arguments)
 
 
 @cache
@@ -69,7 +84,63 @@ def allocating(function: Function) -> Function:
 
 def entry(function: Function) -> Function:
     """Compile a function that Python calls; it may allocate."""
-    return cast(Function, njit(**_OPTIONS)(_named(function)))
+    dispatcher = njit(**_OPTIONS)(_named(function))
+    dispatcher.__class__ = _Entry
+    return cast(Function, dispatcher)
+
+
+_lock = RLock()
+_pending: list[tuple[Any, Any, str, dict[str, Any]]] = []
+_compiled: list[Any] = []  # as long as they live, their addresses are good
+
+
+def sealed(signature: Any, **options: Any) -> Callable[[Any], Any]:
+    """Make a function known to compiled code by a symbol; arguments are numbers, addresses and states."""
+
+    def seal(function: Any) -> Any:
+        symbol = f"tempering_{function.__name__}_{digest()}"
+        _pending.append((_named(function), signature, symbol, {"_nrt": False} | options))
+        return types.ExternalFunction(symbol, signature)
+
+    return seal
+
+
+def break_seals() -> None:
+    """Compile what is sealed, or read it from the cache, in the order in which it was defined."""
+    if not _pending:
+        return
+    with _lock:
+        while _pending:
+            function, signature, symbol, options = _pending[0]
+            made = cfunc(signature, cache=True, error_model="numpy", **options)(function)
+            llvm.add_symbol(symbol, made.address)
+            _compiled.append(made)
+            _pending.pop(0)
+
+
+_GENERATOR = typeof(np.random.default_rng())
+
+
+@intrinsic
+def address_of(typing_context, rng):  # type: ignore[no-untyped-def]
+    """Return the address of a generator, for a sealed function."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        place = cgutils.alloca_once_value(builder, arguments[0])
+        return builder.ptrtoint(place, context.get_value_type(types.intp))
+
+    return types.intp(rng), generate
+
+
+@intrinsic
+def generator_at(typing_context, address):  # type: ignore[no-untyped-def]
+    """Return the generator at an address."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        kind = context.get_value_type(_GENERATOR)
+        return builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
+
+    return _GENERATOR(types.intp), generate
 
 
 def inlined(function: Function) -> Function:

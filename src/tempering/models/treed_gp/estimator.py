@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.execution.checkpoint import Checkpoint
 from tempering.models.treed_gp import storage
@@ -23,15 +22,13 @@ from tempering.models.treed_gp.design import Design
 from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.evidence import log_evidence
 from tempering.models.treed_gp.fitting import Plan, fit, usual_rounds
-from tempering.models.treed_gp.learning import first_ladder
 from tempering.models.treed_gp.model import TreedGPModel
-from tempering.models.treed_gp.parameters import NestedParameters, settings_of
+from tempering.models.treed_gp.parameters import NestedParameters, names_what_moved, settings_of
 from tempering.models.treed_gp.predictor import Predictor
 from tempering.models.treed_gp.seeds import seed_from
-from tempering.models.treed_gp.settings import Prior, Proposals
+from tempering.models.treed_gp.settings import Keeping, Prior, Proposals, Tempering, check_count
 from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
-from tempering.path.ladder import Ladder
 from tempering.runs.diagnosis import Diagnosis
 
 Floats = NDArray[np.float64]
@@ -49,36 +46,21 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     leaf : {"gp_linear", "gp", "linear", "constant"}
         Model of a leaf. ``"gp_linear"`` is a Gaussian process in which each input can be switched off, down to the
         linear model: the data choose.
-    tree : bool
-        Whether there is a tree at all.
-    mean : {"linear", "constant"}
-        Mean function of Gaussian-process leaves.
-    correlation : {"separable", "isotropic", "matern12", "matern32", "matern52"}
-        Correlation of Gaussian-process leaves.
     prior, proposals : Prior, Proposals or dict, optional
-        Constants of the priors and the moves. Single ones are nested parameters, ``set_params(prior__min_leaf=5)``.
-    temper : {"likelihood", "likelihood_and_tree"}
-        What is raised to the power k.
-    ladder : Ladder, sequence of float, "tuned" or None
-        Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``, but [1] where leaves are
-        limited in size (``max_rows`` of the prior, above 800 distinct inputs): through dozens of leaves no chain comes
-        round. "tuned" chooses rungs and their number while tuning; [1] does not temper.
-    hottest : float
-        The smallest inverse temperature where ``ladder`` is None or "tuned".
-    draws, tune : int, optional
-        Rounds kept and rounds of tuning, of each chain. None is 20 000 up to 400 distinct inputs, and fewer beyond, as
-        rounds become slower: 20 000 sqrt(400 / n), at least 1500.
+        What is believed before the data, whether there is a tree at all, mean function and correlation included; and
+        how the moves propose. Single settings are nested parameters, ``set_params(prior__min_leaf=5)``.
+    tempering : Tempering or dict, optional
+        The ladder of inverse temperatures, what is tempered, and how the rungs are combined.
+    draws : int, optional
+        Rounds kept of each chain. None runs until the chains agree on the predictions and have come round: 2000 rounds
+        at first, then twice as many, up to 8000, where the draws before become tuning. Above 400 distinct inputs
+        stages are shorter, by sqrt(400 / n), as rounds become slower.
+    tune : int, optional
+        Rounds of tuning before that; None is as many as the (first) draws.
     chains : int
         Number of chains.
-    thin : int
-        Rounds from one draw that enters the sums to the next.
-    kept : int
-        Number of trees kept for prediction: a weighted resample of all draws.
-    rule : str
-        How the rungs are combined: "screened", "ess_optimal", "mbar", "pooled", "equal", "cold_only" or
-        "autocorrelation_adjusted".
-    predict_every : int
-        Rounds from one prediction at ``X_predict`` to the next.
+    keep : Keeping or dict, optional
+        How many trees are kept for prediction, and how draws are thinned.
     random_state : int, Generator, RandomState or None
         Equal seeds give equal fits, whatever the number of threads. A Generator moves on with each fit.
     progress : bool
@@ -108,43 +90,28 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
 
     _categories: Categories | None = None
 
+    @names_what_moved
     def __init__(
         self,
         leaf: str = "gp_linear",
-        tree: bool = True,
-        mean: str = "linear",
-        correlation: str = "separable",
         prior: Prior | Mapping[str, Any] | None = None,
         proposals: Proposals | Mapping[str, Any] | None = None,
-        temper: str = "likelihood",
-        ladder: Ladder | Sequence[float] | str | None = None,
-        hottest: float = 0.1,
+        tempering: Tempering | Mapping[str, Any] | None = None,
         draws: int | None = None,
         tune: int | None = None,
         chains: int = 2,
-        thin: int = 1,
-        kept: int = 200,
-        rule: str = "screened",
-        predict_every: int = 10,
+        keep: Keeping | Mapping[str, Any] | None = None,
         random_state: Any = None,
         progress: bool = False,
     ) -> None:
         self.leaf = leaf
-        self.tree = tree
-        self.mean = mean
-        self.correlation = correlation
         self.prior = prior
         self.proposals = proposals
-        self.temper = temper
-        self.ladder = ladder
-        self.hottest = hottest
+        self.tempering = tempering
         self.draws = draws
         self.tune = tune
         self.chains = chains
-        self.thin = thin
-        self.kept = kept
-        self.rule = rule
-        self.predict_every = predict_every
+        self.keep = keep
         self.random_state = random_state
         self.progress = progress
 
@@ -201,46 +168,27 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
             inputs,
             response,
             leaf=self.leaf,
-            tree=self.tree,
-            mean=self.mean,
-            correlation=self.correlation,
             prior=prior,
             proposals=settings_of(Proposals, self.proposals, "proposals"),
-            temper=self.temper,
+            temper=settings_of(Tempering, self.tempering, "tempering").target,
         )
 
     def _plan(self, points: Floats | None, n_distinct: int) -> Plan:
-        for name in ("draws", "tune", "chains", "thin", "kept", "predict_every"):
-            value = getattr(self, name)
-            if value is None and name in ("draws", "tune"):
-                continue
-            if not (isinstance(value, int | np.integer) and value >= (0 if name == "tune" else 1)):
-                raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
-        if not 0.0 <= self.hottest <= 1.0:
-            raise InputError(f"hottest must lie in [0, 1], but got {self.hottest!r}. It is 1 / temperature.")
-        usual = usual_rounds(n_distinct)
+        first, most = usual_rounds(n_distinct)
+        if self.draws is not None:
+            first = most = self.draws
+        tune = first if self.tune is None else self.tune
+        for name, value, least in (("draws", first, 1), ("tune", tune, 0), ("chains", self.chains, 1)):
+            check_count(name, value, least)
         return Plan(
-            ladder=self._ladder(),
-            hottest=self.hottest,
-            draws=usual if self.draws is None else self.draws,
-            tune=usual if self.tune is None else self.tune,
+            tempering=settings_of(Tempering, self.tempering, "tempering"),
+            first=first,
+            draws=most,
+            tune=tune,
             chains=self.chains,
-            thin=self.thin,
-            kept=self.kept,
-            rule=self.rule,
+            keep=settings_of(Keeping, self.keep, "keep"),
             points=points,
-            predict_every=self.predict_every,
         )
-
-    def _ladder(self) -> Ladder | None:
-        """Return the ladder asked for; None where it is to be tuned."""
-        if self.ladder is None:
-            return first_ladder(1.0 if self.model_.is_large else self.hottest)
-        if isinstance(self.ladder, str):
-            if self.ladder != "tuned":
-                raise InputError(f"ladder must be numbers or 'tuned', but got {self.ladder!r}. Pass [1, 0.5, 0.1].")
-            return None
-        return self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
 
     def _inputs(self, X: ArrayLike) -> Floats:
         if self._categories is not None:

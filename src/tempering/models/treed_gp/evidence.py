@@ -13,7 +13,7 @@ def log_evidence(posterior: Posterior, data: TrainingData) -> Estimate:
     if posterior.ladder.hottest > 0.0:
         raise InputError(
             f"The evidence needs a ladder that ends at k = 0, the prior, but this one ends at "
-            f"k = {posterior.ladder.hottest:g}. Pass ladder=[1, ..., 0], or hottest=0."
+            f"k = {posterior.ladder.hottest:g}. Pass tempering=Tempering(hottest=0), or a ladder that ends in 0."
         )
     energy = np.stack([t.energy for t in posterior.trace])
     rung = np.stack([t.rung for t in posterior.trace])

@@ -1,9 +1,9 @@
 """Grow and prune: the pair of moves that change the number of leaves (section 7).
 
 Both integrate beta and sigma^2 out, (5.1), and draw them afresh when accepted. One child, the heir, has the parent's
-ranges, nugget and tau^2; prune keeps an heir's. The other child's are drawn from the prior, or near the heir's: what
-fits one side of a cut often fits the other too. Grow and prune choose the heir with the same probabilities, so that
-these cancel; the other child's prior over its proposal is left, and no Jacobian.
+ranges, Booleans, nugget and tau^2; prune keeps an heir's. The other child's are drawn from the prior, or near the
+heir's: what fits one side of a cut often fits the other too. Grow and prune choose the heir with the same
+probabilities, so that these cancel; the other child's prior over its proposal is left, and no Jacobian.
 """
 
 import math
@@ -17,7 +17,9 @@ from tempering.models.treed_gp.layout import (
     DEPTH,
     END,
     GROW,
+    JUMPS_TO_LINEAR,
     LEFT,
+    LINEAR,
     MAX_LEAVES,
     MAX_ROWS,
     N_INTERNAL,
@@ -47,6 +49,7 @@ from tempering.models.treed_gp.leaf_prior import (
     draw_range,
     log_prior_of_nugget,
     log_prior_of_range,
+    probability_linear,
 )
 from tempering.models.treed_gp.summary import active_of, ranges_of, summarise
 from tempering.models.treed_gp.tree import (
@@ -64,6 +67,7 @@ from tempering.models.treed_gp.tree import (
 )
 
 _NEARNESS = 0.7  # standard deviation of the logarithm: a factor of two
+_UNLIKE = 0.1  # chance that an input is switched otherwise than in the heir
 _LOG_WIDTH = math.log(_NEARNESS) + 0.5 * math.log(2.0 * math.pi)
 
 
@@ -101,9 +105,10 @@ def choose_heir(rng: np.random.Generator, state: State, left: int, right: int) -
 
 @compiled
 def copy_parameters(state: State, source: int, target: int) -> None:
-    """Copy ranges, nugget and tau^2 of a leaf."""
+    """Copy ranges, Booleans, nugget and tau^2 of a leaf."""
     for j in range(state.integer[N_RANGES]):
         ranges_of(state, target)[j] = ranges_of(state, source)[j]
+        active_of(state, target)[j] = active_of(state, source)[j]
     state.leaf[target, NUGGET] = state.leaf[source, NUGGET]
     state.leaf[target, TAU2] = state.leaf[source, TAU2]
 
@@ -119,8 +124,9 @@ def draw_parameters(rng: np.random.Generator, state: State, node: int) -> None:
 
 @compiled
 def draw_other(rng: np.random.Generator, state: State, heir: int, other: int) -> None:
-    """Draw ranges, nugget and tau^2 of the child that is no heir: from the prior, or near the heir's."""
+    """Draw ranges, Booleans, nugget and tau^2 of the child that is no heir: from the prior, or near the heir's."""
     draw_parameters(rng, state, other)
+    draw_booleans(rng, state, other)
     if rng.random() >= state.real[P_ALIKE]:
         return
     if state.integer[SAMPLE_RANGE] != 0:
@@ -129,6 +135,10 @@ def draw_other(rng: np.random.Generator, state: State, heir: int, other: int) ->
     if state.integer[SAMPLE_NUGGET] != 0:
         above = state.leaf[heir, NUGGET] - NUGGET_FLOOR
         state.leaf[other, NUGGET] = NUGGET_FLOOR + above * math.exp(_NEARNESS * rng.standard_normal())
+    if state.integer[LINEAR] == JUMPS_TO_LINEAR:
+        for j in range(state.integer[N_RANGES]):
+            active = active_of(state, heir)[j]
+            active_of(state, other)[j] = 1.0 - active if rng.random() < _UNLIKE else active
 
 
 @compiled
@@ -140,7 +150,7 @@ def _log_near(value: float, centre: float) -> float:
 
 @compiled
 def log_prior_over_proposal(state: State, heir: int, other: int) -> float:
-    """Return the log ratio of the prior of a child's ranges and nugget and the density `draw_other` draws them with.
+    """Return the log ratio of the prior of a child's parameters and the density `draw_other` draws them with.
 
     The proposal is a mixture, (1 - a) prior + a near: the ratio is 1 / (1 - a + a near / prior).
     """
@@ -153,7 +163,12 @@ def log_prior_over_proposal(state: State, heir: int, other: int) -> float:
     if state.integer[SAMPLE_NUGGET] != 0:
         value, floor = state.leaf[other, NUGGET], NUGGET_FLOOR
         log_odds += _log_near(value - floor, state.leaf[heir, NUGGET] - floor) - log_prior_of_nugget(state, value)
-    if share == 0.0 or (state.integer[SAMPLE_RANGE] == 0 and state.integer[SAMPLE_NUGGET] == 0):
+    if state.integer[LINEAR] == JUMPS_TO_LINEAR:
+        for j in range(state.integer[N_RANGES]):
+            off, active = probability_linear(state, ranges_of(state, other)[j]), active_of(state, other)[j]
+            log_odds += math.log(1.0 - _UNLIKE if active == active_of(state, heir)[j] else _UNLIKE)
+            log_odds -= math.log(1.0 - off if active != 0.0 else off)
+    if share == 0.0:
         return 0.0
     if log_odds > 0.0:
         return -log_odds - math.log(share + (1.0 - share) * math.exp(-log_odds))
@@ -215,7 +230,6 @@ def grow(rng: np.random.Generator, state: State, k: float) -> None:
     proposal = log_prior_over_proposal(state, heir, other)
     likelihood = -log_marginal(state, node, k)
     for child in (left, right):
-        draw_booleans(rng, state, child)
         summarise(state, child)
         likelihood += log_marginal(state, child, k)
     prior = log_prior_of_split(state, state.tree[node, DEPTH], k)
@@ -258,7 +272,6 @@ def merge(rng: np.random.Generator, state: State, k: float, node: int, heir: int
         return
     proposal = -log_prior_over_proposal(state, heir, left + right - heir)
     copy_parameters(state, heir, node)
-    draw_booleans(rng, state, node)
     summarise(state, node)
     likelihood = log_marginal(state, node, k) - log_marginal(state, left, k) - log_marginal(state, right, k)
     variable, cut = state.tree[node, VARIABLE], state.tree[node, CUT]

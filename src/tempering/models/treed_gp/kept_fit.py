@@ -24,7 +24,7 @@ def identify(execution: Context, model: TreedGPModel, plan: Any, seed: int) -> N
     """Refuse the checkpoint of another fit."""
     if execution.folder is None:
         return
-    settings = ("leaf", "tree", "mean", "correlation", "temper", "prior", "proposals")
+    settings = ("leaf", "temper", "prior", "proposals")
     known = {"model": "TreedGP", "seed": str(seed)}
     known |= {name: digest(np.asarray(getattr(model, name))) for name in ("inputs", "response")}
     known |= {name: described(getattr(model, name)) for name in settings}

@@ -1,4 +1,4 @@
-"""Updates of one leaf: ranges with Booleans, nugget, then sigma^2, beta and tau^2 (section 8)."""
+"""Updates of one leaf: ranges, Booleans, nugget, then sigma^2, beta and tau^2 (section 8)."""
 
 import math
 
@@ -8,8 +8,8 @@ from tempering.models.treed_gp.compiled import compiled
 from tempering.models.treed_gp.grow_prune import accept
 from tempering.models.treed_gp.layout import (
     A_TAU,
-    ALWAYS_LINEAR,
     BETA0,
+    JUMPS_TO_LINEAR,
     LINEAR,
     LOG_FAR,
     N_MEAN,
@@ -21,22 +21,24 @@ from tempering.models.treed_gp.layout import (
     P_JOINT,
     P_NUGGET,
     P_RANGE,
+    P_SWITCH,
     Q_TAU,
     RANGE_MOVE,
     SAMPLE_NUGGET,
     SAMPLE_RANGE,
     SAMPLE_TAU2,
     SIGMA2,
+    SWITCH_MOVE,
     TAU2,
     WINDOW,
     State,
 )
 from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_fit
 from tempering.models.treed_gp.leaf_prior import (
-    draw_active,
     draw_range,
     log_prior_of_nugget,
     log_prior_of_range,
+    probability_linear,
 )
 from tempering.models.treed_gp.summary import active_of, beta_of, centre_of, ranges_of, summarise_again
 from tempering.models.treed_gp.system import KEEP
@@ -53,8 +55,12 @@ def propose_scaled(rng: np.random.Generator, state: State, value: float) -> floa
 
 @compiled
 def propose_far(rng: np.random.Generator, state: State, value: float) -> float:
-    """Propose up to a factor away, uniformly in the logarithm; q(value | new) / q(new | value) = new / value."""
-    return float(value * math.exp(state.real[LOG_FAR] * (2.0 * rng.random() - 1.0)))
+    """Propose up to a factor away, small ones more often; q(value | new) / q(new | value) = new / value.
+
+    The logarithm moves by a cube, symmetric about 0: a third of the proposals stay within a tenth, a third go beyond a
+    factor of e.
+    """
+    return float(value * math.exp(state.real[LOG_FAR] * (2.0 * rng.random() - 1.0) ** 3))
 
 
 @compiled
@@ -71,33 +77,79 @@ def propose_positive(rng: np.random.Generator, state: State, value: float) -> tu
 
 
 @compiled
-def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -> None:
-    """Move one range, or all of them, each with a Boolean from p(b | d); beta, sigma^2 integrated out."""
-    if state.integer[LINEAR] == ALWAYS_LINEAR:
-        for j in range(state.integer[N_RANGES]):  # the data do not see them: draw from the prior
-            ranges_of(state, node)[j] = draw_range(rng, state)
-        return
-    n = state.integer[N_RANGES]
-    first, last = 0, n
-    if n > 1 and rng.random() >= state.real[P_JOINT]:
-        first = pick(rng, n)
-        last = first + 1
-    keep_leaf(state, node)
-    log_ratio = 0.0
-    changed = False
-    for j in range(first, last):
-        before, was_active = ranges_of(state, node)[j], active_of(state, node)[j]
-        if state.integer[SAMPLE_RANGE] != 0:
-            after, log_back = propose_positive(rng, state, before)
-            log_ratio += log_prior_of_range(state, after) - log_prior_of_range(state, before) + log_back
+def log_switched(state: State, value: float, active: float) -> float:
+    """Return the log prior probability that an input of this range is switched as it is."""
+    off = probability_linear(state, value)
+    return math.log(1.0 - off if active != 0.0 else off)
+
+
+@compiled
+def move_idle_ranges(rng: np.random.Generator, state: State, node: int) -> int:
+    """Move the ranges of inputs that are switched off, which no data see; return how many inputs are on."""
+    n_active = 0
+    for j in range(state.integer[N_RANGES]):
+        if active_of(state, node)[j] != 0.0:
+            n_active += 1
+            continue
+        before = ranges_of(state, node)[j]
+        after, log_ratio = propose_positive(rng, state, before)
+        log_ratio += log_prior_of_range(state, after) - log_prior_of_range(state, before)
+        log_ratio += log_switched(state, after, 0.0) - log_switched(state, before, 0.0)
+        if math.log(rng.random()) < log_ratio:
             ranges_of(state, node)[j] = after
-        active_of(state, node)[j] = draw_active(rng, state, ranges_of(state, node)[j])
-        changed = changed or was_active != 0.0 or active_of(state, node)[j] != 0.0
-    if changed:
-        before_marginal = log_fit(state, node, k)
-        summarise_again(state, node)
-        log_ratio += log_fit(state, node, k) - before_marginal
+    return n_active
+
+
+@compiled
+def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -> None:
+    """Multiply the range of one input that is switched on, or of all of them, by a factor.
+
+    beta and sigma^2 are integrated out. Inputs stay on or off. To draw that anew with each range, as tgp does, would
+    refuse nine of ten proposals of long ranges, and nearly all where several inputs have them.
+    """
+    if state.integer[SAMPLE_RANGE] == 0:
+        return
+    n_active = move_idle_ranges(rng, state, node)
+    if n_active == 0:
+        return
+    factor, log_ratio = propose_positive(rng, state, 1.0)
+    chosen = pick(rng, n_active)
+    if n_active > 1 and rng.random() < state.real[P_JOINT]:
+        chosen = -1
+        log_ratio += (n_active - 1) * math.log(factor)  # the volume that a common factor stretches
+    keep_leaf(state, node)
+    for j in range(state.integer[N_RANGES]):
+        if active_of(state, node)[j] == 0.0:
+            continue
+        if chosen <= 0:
+            before = ranges_of(state, node)[j]
+            after = before * factor
+            log_ratio += log_prior_of_range(state, after) - log_prior_of_range(state, before)
+            log_ratio += log_switched(state, after, 1.0) - log_switched(state, before, 1.0)
+            ranges_of(state, node)[j] = after
+            if chosen == 0:
+                break
+        chosen -= 1
+    log_ratio -= log_fit(state, node, k)
+    summarise_again(state, node)
+    log_ratio += log_fit(state, node, k)
     if not accept(rng, state, RANGE_MOVE, log_ratio):
+        restore_leaf(state, node)
+
+
+@compiled
+def switch_input(rng: np.random.Generator, state: State, node: int, k: float) -> None:
+    """Switch one input on or off, its range drawn from the prior; beta and sigma^2 integrated out."""
+    j = pick(rng, state.integer[N_RANGES])
+    before, active = ranges_of(state, node)[j], active_of(state, node)[j]
+    after = draw_range(rng, state)
+    keep_leaf(state, node)
+    log_ratio = log_switched(state, after, 1.0 - active) - log_switched(state, before, active) - log_fit(state, node, k)
+    ranges_of(state, node)[j] = after
+    active_of(state, node)[j] = 1.0 - active
+    summarise_again(state, node)
+    log_ratio += log_fit(state, node, k)
+    if not accept(rng, state, SWITCH_MOVE, log_ratio):
         restore_leaf(state, node)
 
 
@@ -145,6 +197,8 @@ def update_leaf(rng: np.random.Generator, state: State, node: int, k: float) -> 
     """Run steps 1 to 5 on one leaf."""
     if rng.random() < state.real[P_RANGE]:
         update_ranges(rng, state, node, k)
+    if state.integer[LINEAR] == JUMPS_TO_LINEAR and rng.random() < state.real[P_SWITCH]:
+        switch_input(rng, state, node, k)
     if state.integer[SAMPLE_NUGGET] != 0 and rng.random() < state.real[P_NUGGET]:
         update_nugget(rng, state, node, k)
     draw_sigma2_beta(rng, state, node, k)

@@ -8,14 +8,16 @@ begin where they are wanted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError, SamplerError
-from tempering.learning.density_of_states import DensityOfStates, Energies
+from tempering.learning.density_of_states import Energies
 from tempering.learning.ladder_choice import choose_ladder
 from tempering.learning.rounds import doubling_lengths, flat_schedule
 from tempering.models.treed_gp.driver import Trace
@@ -23,26 +25,19 @@ from tempering.models.treed_gp.engine import Chain, TreedGPEngine
 from tempering.path import Ladder, Path
 from tempering.runs.progress import Report
 
+if TYPE_CHECKING:
+    from tempering.models.treed_gp.fitting import Remembered
+
 Floats = NDArray[np.float64]
 
-FIRST_RUNGS = 16
 SHARE_OF_SWEEP = 0.3  # of the tuning, for the runs at fixed rungs
 SHARE_OF_COOLING = 0.1  # of the tuning, for the way to the cold rung
 
 
-def first_ladder(hottest: float) -> Ladder:
-    """Return the default ladder, from which tuning starts too."""
-    if hottest >= 1.0:
-        return Ladder([1.0])
-    if hottest > 0.0:
-        return Ladder.geometric(FIRST_RUNGS, hottest)
-    return Ladder([*Ladder.geometric(FIRST_RUNGS - 1, 1e-3), 0.0])
-
-
 def tune(
     engine: TreedGPEngine, ladder: Ladder, n_rounds: int, report: Report, *, is_ours: bool
-) -> tuple[list[Chain], Schedule, DensityOfStates | None]:
-    """Run ``n_rounds`` rounds of each chain to learn how to run the rest.
+) -> tuple[list[Chain], Schedule, Energies | None]:
+    """Run ``n_rounds`` rounds of each chain to learn how to run the rest; return the energies seen too.
 
     Parameters
     ----------
@@ -57,18 +52,18 @@ def tune(
         return chains, schedule, None
     n_sweep, n_cooling = int(SHARE_OF_SWEEP * n_rounds), int(SHARE_OF_COOLING * n_rounds)
     known = sweep(engine, chains, schedule, n_sweep)
-    schedule, states = relearnt(schedule, known, is_ours=False)
+    schedule = relearnt(schedule, known, is_ours=False)
     report(n_sweep, "")
     for length in doubling_lengths(n_rounds - n_sweep - n_cooling):
         traces = engine.advance(chains, schedule, length)
         known = known.with_newer(energies_of(traces, schedule.ladder))
         before = schedule.ladder
-        schedule, states = relearnt(schedule, known, is_ours=is_ours)
+        schedule = relearnt(schedule, known, is_ours=is_ours)
         put_on_nearest(chains, before, schedule.ladder)
         report(length, f"{len(schedule.ladder)} rungs")
     cool(engine, chains, schedule, n_cooling)
     report(n_cooling, "")
-    return chains, schedule, states
+    return chains, schedule, known
 
 
 def cool(engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, budget: int) -> None:
@@ -104,21 +99,21 @@ def sweep(engine: TreedGPEngine, chains: list[Chain], schedule: Schedule, budget
     return Energies(np.concatenate(k), np.concatenate(energy))
 
 
-def energies_of(traces: list[Trace], ladder: Ladder) -> Energies:
+def energies_of(traces: Sequence[Trace | Remembered], ladder: Ladder) -> Energies:
     """Take the energies of a round."""
     energy = np.stack([trace.energy for trace in traces])
     return Energies.of_trace(energy, np.stack([trace.rung for trace in traces]), ladder)
 
 
-def relearnt(schedule: Schedule, known: Energies, *, is_ours: bool) -> tuple[Schedule, DensityOfStates | None]:
+def relearnt(schedule: Schedule, known: Energies, *, is_ours: bool) -> Schedule:
     """Take the pseudo-prior, and the ladder where it is ours to choose, from the density of states."""
     try:
         states = known.density_of_states()
         ladder = choose_ladder(states, schedule.ladder.hottest) if is_ours else schedule.ladder
     except (EstimatorError, SamplerError):  # rungs that do not overlap yet: the next round knows more
-        return schedule, None
+        return schedule
     log_z = states.log_normaliser(ladder.inverse_temperatures)
-    return replace(schedule, path=Path.powers(ladder), log_pseudo_prior=log_z[0] - log_z), states
+    return replace(schedule, path=Path.powers(ladder), log_pseudo_prior=log_z[0] - log_z)
 
 
 def put_on_nearest(chains: list[Chain], old: Ladder, new: Ladder) -> None:

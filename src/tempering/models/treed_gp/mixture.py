@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 
-_HALVINGS = 60
+_ROOT_2PI = float(np.sqrt(2.0 * np.pi))
+_MOST_STEPS = 60  # as many halvings as a float has digits
+_CLOSE = 1e-7  # of the mixture's deviation
+_COARSE = ndtri((np.arange(9) + 0.5) / 9)  # a normal in nine points
 
 
 def moments(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
@@ -26,8 +29,8 @@ def moments(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
 def quantiles(mean: Floats, deviation: Floats, levels: Sequence[float]) -> Floats:
     """Return quantiles of equal mixtures of normals over the first axis, shape (n_points, n_levels).
 
-    The distribution function is inverted by bisection, between the smallest and the largest of the
-    components' own quantiles.
+    The distribution function is inverted by Newton's steps, which begin where nine points of each component say; if a
+    step would leave what is known to hold the quantile, that is halved instead.
 
     Examples
     --------
@@ -35,11 +38,25 @@ def quantiles(mean: Floats, deviation: Floats, levels: Sequence[float]) -> Float
     array([[1.  , 2.96]])
     """
     p = np.asarray(levels, np.float64)
-    reach = 10.0 * deviation.max(axis=0)
-    low = np.repeat((mean.min(axis=0) - reach)[:, None], p.size, axis=1)
-    high = np.repeat((mean.max(axis=0) + reach)[:, None], p.size, axis=1)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        below = ndtr((middle - mean[..., None]) / deviation[..., None]).mean(axis=0) < p
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray((low + high) / 2)
+    points = np.sort((mean + _COARSE[:, None, None] * deviation).reshape(-1, mean.shape[1]), axis=0)
+    at = np.clip((p * len(points)).astype(int), 0, len(points) - 1)
+    x = points[at].T.ravel()
+    reach = (12.0 + np.abs(ndtri(p)).max()) * deviation.max(axis=0)
+    low, high = (np.repeat(end, p.size) for end in (mean.min(axis=0) - reach, mean.max(axis=0) + reach))
+    level, which = np.tile(p, mean.shape[1]), np.repeat(np.arange(mean.shape[1]), p.size)
+    close = _CLOSE * np.repeat(moments(mean, deviation**2)[1], p.size)
+    left = np.arange(x.size)  # quantiles that still move
+    for _ in range(_MOST_STEPS):
+        here, scale = x[left], deviation[:, which[left]]
+        z = (here - mean[:, which[left]]) / scale
+        excess = ndtr(z).mean(axis=0) - level[left]
+        low[left] = np.where(excess < 0, here, low[left])
+        high[left] = np.where(excess < 0, high[left], here)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            there = here - excess * _ROOT_2PI / (np.exp(-0.5 * z * z) / scale).mean(axis=0)
+        there = np.where((there > low[left]) & (there < high[left]), there, (low[left] + high[left]) / 2)
+        x[left] = np.where(excess == 0.0, here, there)
+        left = left[np.abs(x[left] - here) > close[left]]
+        if left.size == 0:
+            break
+    return np.asarray(x.reshape(-1, p.size))

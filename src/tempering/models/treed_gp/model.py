@@ -8,12 +8,13 @@ import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
+from numba import types
 from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import InputError
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.change_swap import change, swap_or_rotate
-from tempering.models.treed_gp.compiled import compiled, entry
+from tempering.models.treed_gp.compiled import address_of, compiled, entry, generator_at, sealed
 from tempering.models.treed_gp.correlation import LANES
 from tempering.models.treed_gp.factor import work_length
 from tempering.models.treed_gp.grow_prune import grow, prune
@@ -33,44 +34,82 @@ from tempering.models.treed_gp.leaf_moves import update_leaf
 from tempering.models.treed_gp.records import record
 from tempering.models.treed_gp.reference import sample_reference, start_balanced
 from tempering.models.treed_gp.settings import (
-    CORRELATIONS,
     LEAVES,
-    MEANS,
     Prior,
     Proposals,
+    one_of,
     pack_integers,
     pack_reals,
     smallest_leaf,
 )
+from tempering.models.treed_gp.state_type import STATE
 from tempering.models.treed_gp.system import N_NUMBERS, kept_width
 from tempering.models.treed_gp.training import TrainingData, prepare
 from tempering.models.treed_gp.tree import log_tree_prior
+
+_MOVE = types.void(types.intp, STATE, types.float64)
+
+
+@sealed(_MOVE)
+def move_by_growing(rng, state, k):  # type: ignore[no-untyped-def]
+    """Grow, sealed."""
+    grow(generator_at(rng), state, k)
+
+
+@sealed(_MOVE)
+def move_by_pruning(rng, state, k):  # type: ignore[no-untyped-def]
+    """Prune, sealed."""
+    prune(generator_at(rng), state, k)
+
+
+@sealed(_MOVE)
+def move_by_change(rng, state, k):  # type: ignore[no-untyped-def]
+    """Change, sealed."""
+    change(generator_at(rng), state, k)
+
+
+@sealed(_MOVE)
+def move_by_swap(rng, state, k):  # type: ignore[no-untyped-def]
+    """Swap or rotate, sealed."""
+    swap_or_rotate(generator_at(rng), state, k)
+
+
+@sealed(types.void(types.intp, STATE, types.int64, types.float64))
+def move_leaf(rng, state, node, k):  # type: ignore[no-untyped-def]
+    """Move one leaf, sealed."""
+    update_leaf(generator_at(rng), state, node, k)
+
+
+@sealed(types.void(types.intp, STATE))
+def move_shared(rng, state):  # type: ignore[no-untyped-def]
+    """Move what the leaves share, sealed."""
+    update_shared(generator_at(rng), state)
 
 
 @compiled
 def move_tree(rng: np.random.Generator, state: State, k: float) -> None:
     """Propose one change of the tree."""
-    u = rng.random()
+    u, at = rng.random(), address_of(rng)
     if u < state.real[P_GROW]:
-        grow(rng, state, k)
+        move_by_growing(at, state, k)
     elif u < state.real[P_GROW] + state.real[P_PRUNE]:
-        prune(rng, state, k)
+        move_by_pruning(at, state, k)
     elif u < state.real[P_GROW] + state.real[P_PRUNE] + state.real[P_CHANGE]:
-        change(rng, state, k)
+        move_by_change(at, state, k)
     else:
-        swap_or_rotate(rng, state, k)
+        move_by_swap(at, state, k)
 
 
 @compiled
 def run_round(rng: np.random.Generator, state: State, k: float) -> None:
     """Run one round at inverse temperature k, in place: tree moves, then all leaves, then the rest."""
-    expected = state.real[P_TREE]
+    expected, at = state.real[P_TREE], address_of(rng)
     n_moves = int(expected) + (1 if rng.random() < expected - int(expected) else 0)
     for _ in range(n_moves):
         move_tree(rng, state, k)
     for i in range(state.meta[N_LEAVES]):
-        update_leaf(rng, state, state.lists[0, i], k)
-    update_shared(rng, state)
+        move_leaf(at, state, state.lists[0, i], k)
+    move_shared(at, state)
 
 
 @entry
@@ -108,12 +147,6 @@ class TreedGPModel:
     leaf
         ``"constant"``, ``"linear"``, ``"gp"``, or ``"gp_linear"``: a Gaussian process that can jump to its
         limiting linear model.
-    tree
-        Whether the input space is partitioned.
-    mean
-        ``"linear"`` or ``"constant"``, of Gaussian-process leaves.
-    correlation
-        ``"separable"``, ``"isotropic"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
     temper
         ``"likelihood"``, or ``"likelihood_and_tree"``: then the prior of the tree is raised to k too.
 
@@ -129,9 +162,6 @@ class TreedGPModel:
     inputs: ArrayLike
     response: ArrayLike
     leaf: str = "gp"
-    tree: bool = True
-    mean: str = "linear"
-    correlation: str = "separable"
     prior: Prior = field(default_factory=Prior)
     proposals: Proposals = field(default_factory=Proposals)
     temper: str = "likelihood"
@@ -144,13 +174,11 @@ class TreedGPModel:
     record = staticmethod(record)
 
     def __post_init__(self) -> None:
-        _one_of("leaf", self.leaf, LEAVES)
-        _one_of("mean", self.mean, MEANS)
-        _one_of("correlation", self.correlation, tuple(CORRELATIONS))
-        _one_of("temper", self.temper, ("likelihood", "likelihood_and_tree"))
+        one_of("leaf", self.leaf, LEAVES)
+        one_of("temper", self.temper, ("likelihood", "likelihood_and_tree"))
         data = prepare(self.inputs, self.response)
         n_base = base_columns(self.prior, data)
-        if self.tree:
+        if self.prior.tree:
             check_size(self.prior, data, n_base)
         integer = pack_integers(
             self.prior,
@@ -160,17 +188,13 @@ class TreedGPModel:
             n_base=n_base,
             first_split=int(np.sum(data.columns < self.prior.first_split)),
             leaf=self.leaf,
-            mean=self.mean,
-            correlation=self.correlation,
             temper_tree=self.temper == "likelihood_and_tree",
-            tree=self.tree,
         )
         real = pack_reals(
             self.prior,
             self.proposals,
             n_mean=int(integer[layout.N_MEAN]),
             n_ranges=int(integer[layout.N_RANGES]),
-            tree=self.tree,
             has_nugget=self.leaf in ("gp", "gp_linear"),
         )
         object.__setattr__(self, "data", data)
@@ -249,11 +273,6 @@ def check_size(prior: Prior, data: TrainingData, n_base: int) -> None:
             UserWarning,
             stacklevel=5,
         )
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}, but got {value!r}. Choose one of them.")
 
 
 def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.int64], n_rungs: int) -> State:

@@ -22,7 +22,7 @@ N_CANDIDATES = 400  # spread over the box; half as many again lie around the bes
 SHORT: dict[str, Any] = {
     "draws": 2000,
     "tune": 2000,
-    "kept": 60,
+    "keep": {"trees": 60},
     "chains": 1,
 }  # of each fit, where the user names no model
 
@@ -109,7 +109,7 @@ class Minimiser:
         self._rng = generator_of(random_state)
         self._model = TreedGP(**SHORT) if model is None else model
         n = max(10, 4 * d + 4) if n_initial is None else n_initial
-        self._initial = list(latin_hypercube(n, self.box, random_state=self._rng))
+        self._initial = list(latin_hypercube(n, self.box, random_state=self._rng)) if n > 0 else []
         self.inputs, self.responses = np.empty((0, d)), np.empty(0)
         self._fitted: TreedGP | None = None
 

@@ -2,6 +2,9 @@
 
 beta is integrated out at k = 1 given everything else. That is right whatever rung a draw came from: its
 weight makes the other parameters a draw from the posterior, and beta's conditional there is the one at k = 1.
+
+Arrays are copied and multiplied in plain loops: Numba compiles an assignment of arrays together with the text of the
+error it might raise, which takes seconds.
 """
 
 import numpy as np
@@ -61,6 +64,21 @@ def coefficients(state: State, node: int, beta: Array) -> None:
         beta[a] = total / state.small[a, a]
 
 
+@compiled
+def _product(a: Array, b: Array) -> float:
+    """Return the scalar product, in four sums so that they run side by side."""
+    n = a.shape[0]
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    for i in range(0, n - 3, 4):
+        first += a[i] * b[i]
+        second += a[i + 1] * b[i + 1]
+        third += a[i + 2] * b[i + 2]
+        fourth += a[i + 3] * b[i + 3]
+    for i in range(n - n % 4, n):
+        first += a[i] * b[i]
+    return float((first + second) + (third + fourth))
+
+
 @allocating
 def correlate_points(state: State, node: int, points: Array, x: Array, rows: Ints, out: Array) -> None:
     """Fill ``out[i, j]`` with the correlation of point i and row ``rows[j]`` of x in a leaf."""
@@ -77,7 +95,9 @@ def correlate_points(state: State, node: int, points: Array, x: Array, rows: Int
             for j in range(n_base):
                 four[j * ROWS + i] = scales[j] * points[first + i, j]
         correlate(four, ROWS, inputs, 0, n, n_base, family, block.ravel(), width)
-        out[first : first + size] = block[:size, :n]
+        for i in range(size):
+            for j in range(n):
+                out[first + i, j] = block[i, j]
 
 
 @allocating
@@ -102,17 +122,18 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
                 sides[a, i] = state.square[i * stride + n_rows + a]
         correlate_points(state, node, points, state.x, state.order[first : first + n], whitened)
         solve_lower(state.square, n, stride, whitened, points.shape[0], n_rows * stride)
-        residual = sides[m].copy()
+        residual = sides[m]
         for a in range(m):
-            residual -= beta[a] * sides[a]
+            for i in range(n):
+                residual[i] -= beta[a] * sides[a, i]
     for i in range(points.shape[0]):
         means[i] = 0.0
         for a in range(m):
             regressor = 1.0 if a == 0 else points[i, a - 1]
             means[i] += regressor * (shift[a] + beta[a])
-            slopes[i, a] = regressor if linear else regressor - np.dot(sides[a], whitened[i])
+            slopes[i, a] = regressor if linear else regressor - _product(sides[a], whitened[i])
         if not linear:
-            means[i] += np.dot(residual, whitened[i])
+            means[i] += _product(residual, whitened[i])
         for a in range(m):
             for b in range(a):
                 slopes[i, a] -= state.small[a, b] * slopes[i, b]
@@ -142,7 +163,8 @@ def predict_tree(state: State, points: Array, mean: Array, surface: Array, noise
         for i in range(n_points):
             if home[i] == node:
                 chosen[size] = i
-                block[size] = points[i]
+                for j in range(points.shape[1]):
+                    block[size, j] = points[i, j]
                 size += 1
             if size == _BLOCK or (size > 0 and i == n_points - 1):
                 if not summarised:
@@ -170,9 +192,9 @@ def _spread(
     sigma2, nugget = state.leaf[node, SIGMA2], state.leaf[node, NUGGET]
     for i in range(chosen.shape[0]):
         mean[chosen[i]] = means[i]
-        uncertain = np.dot(slopes[i], slopes[i])
+        uncertain = _product(slopes[i], slopes[i])
         if not linear:
-            uncertain += max(1.0 - np.dot(whitened[i], whitened[i]), 0.0)
+            uncertain += max(1.0 - _product(whitened[i], whitened[i]), 0.0)
         surface[chosen[i]] = sigma2 * uncertain
         noise[chosen[i]] = sigma2 * (1.0 + nugget if linear else nugget)
 

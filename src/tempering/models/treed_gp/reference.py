@@ -3,8 +3,9 @@
 import math
 
 import numpy as np
+from numba import types
 
-from tempering.models.treed_gp.compiled import allocating, compiled, entry
+from tempering.models.treed_gp.compiled import address_of, allocating, compiled, entry, generator_at, sealed
 from tempering.models.treed_gp.grow_prune import draw_booleans, draw_parameters
 from tempering.models.treed_gp.hierarchy import draw_wishart, samples_precision, start_inverse_scale
 from tempering.models.treed_gp.layout import (
@@ -50,6 +51,7 @@ from tempering.models.treed_gp.layout import (
     State,
 )
 from tempering.models.treed_gp.leaf import draw_sigma2_beta
+from tempering.models.treed_gp.state_type import STATE
 from tempering.models.treed_gp.summary import summarise
 from tempering.models.treed_gp.tree import (
     close_children,
@@ -66,7 +68,8 @@ from tempering.models.treed_gp.tree import (
 @compiled
 def plant_root(state: State) -> None:
     """Cut the tree to its root, which holds all data."""
-    state.tree[:, USED] = 0
+    for i in range(state.tree.shape[0]):
+        state.tree[i, USED] = 0
     root = new_node(state, -1, 0)
     state.tree[root, START] = 0
     state.tree[root, END] = state.order.shape[0]
@@ -155,12 +158,19 @@ def draw_leaves(rng: np.random.Generator, state: State) -> None:
         draw_sigma2_beta(rng, state, node, 1.0 if state.integer[COEFFICIENTS] == FLAT else 0.0)
 
 
-@compiled
-def fill_reference(rng: np.random.Generator, state: State) -> None:
-    """Overwrite the state by an exact draw from the prior."""
+@sealed(types.void(types.intp, STATE))
+def draw_reference(at, state):  # type: ignore[no-untyped-def]
+    """Overwrite the state by an exact draw from the prior, sealed."""
+    rng = generator_at(at)
     draw_tree(rng, state)
     draw_shared(rng, state)
     draw_leaves(rng, state)
+
+
+@compiled
+def fill_reference(rng: np.random.Generator, state: State) -> None:
+    """Overwrite the state by an exact draw from the prior."""
+    draw_reference(address_of(rng), state)
 
 
 @entry

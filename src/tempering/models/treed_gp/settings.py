@@ -1,6 +1,7 @@
-"""Every prior and proposal constant of the treed GP, by name, with the specification's default."""
+"""Every prior and proposal constant of the treed GP, by name, and how a fit is tempered and what it keeps."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from tempering.errors import InputError
 from tempering.models.treed_gp import layout
+from tempering.path.ladder import Ladder
 
 LEAVES = ("constant", "linear", "gp", "gp_linear")
 MEANS = ("linear", "constant")
@@ -25,6 +27,7 @@ GammaMixture = tuple[float, float, float, float]
 
 LARGE = 800  # distinct inputs beyond which leaves are kept small: one factor of all would take 5 ms and more
 MAX_ROWS = 256  # distinct inputs of a leaf then
+FIRST_RUNGS = 16
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class Prior:
 
     Parameters
     ----------
+    tree
+        Whether the input space is partitioned; without a tree there is one leaf.
+    mean
+        Mean function of Gaussian-process leaves: ``"linear"`` or ``"constant"``.
+    correlation
+        Of Gaussian-process leaves: ``"separable"``, ``"isotropic"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
     split_probability, split_decay
         A node at depth eta is split with probability ``split_probability * (1 + eta) ** -split_decay``.
     min_leaf
@@ -100,8 +109,13 @@ class Prior:
     linear: tuple[float, float, float] = (10.0, 0.2, 0.7)
     base_columns: int | None = None
     first_split: int = 0
+    tree: bool = True
+    mean: str = "linear"
+    correlation: str = "separable"
 
     def __post_init__(self) -> None:
+        one_of("mean", self.mean, MEANS)
+        one_of("correlation", self.correlation, tuple(CORRELATIONS))
         _require(
             0.0 <= self.split_probability < 1.0,
             "split_probability must lie in [0, 1)",
@@ -148,7 +162,9 @@ class Proposals:
     window
         Positive parameters x are proposed from U[x / window, window x].
     tree_moves
-        Expected number of tree moves in a round; the specification has one in four rounds, 0.25.
+        Expected number of tree moves in a round; the specification has one in four rounds, 0.25. Halves of a leaf are
+        factorised in a quarter of the time of the whole: three cost a quarter of a round, and find splits that one
+        does not find in thousands of rounds.
     grow, prune, change
         Probabilities of the tree moves; swap or rotate has the rest.
     change_reach
@@ -159,27 +175,30 @@ class Proposals:
     nugget_move
         Probability that a leaf's nugget is updated in a round.
     joint_range_move
-        Probability that all ranges of a leaf move together, rather than one of them.
+        Probability that all ranges that act in a leaf are multiplied by one factor, rather than one of them.
+    switch_move
+        Probability that an input of a leaf ``"gp_linear"`` is switched on or off in a round, its range drawn anew.
     far_move, far_reach
-        Probability that a range or nugget is proposed up to a factor of ``far_reach`` away, uniformly in the
-        logarithm, rather than within the window; the specification has no such moves, 0.
+        Probability that a range or nugget is proposed up to a factor of ``far_reach`` away rather than within the
+        window, small factors more often: a uniform number's cube times log ``far_reach``. The specification has 0.
     alike
         Probability that grow proposes ranges and nugget of the second child near those of the first (a factor of two or
-        so) rather than from the prior; the specification has 0.
+        so), and nine inputs of ten switched on or off as there, rather than from the prior; the specification has 0.
     swap_shift, swap_reach
         Probability that swap also moves both cuts, by up to ``swap_reach`` candidates each: with the smallest leaf as
         it is, an exchange alone can be impossible. The specification has 0.
     """
 
     window: float = 4.0 / 3.0
-    tree_moves: float = 1.0
-    grow: float = 0.2
-    prune: float = 0.2
-    change: float = 0.4
+    tree_moves: float = 3.0
+    grow: float = 0.3
+    prune: float = 0.3
+    change: float = 0.25
     change_reach: int = 1
     range_move: float | None = None
     nugget_move: float = 0.5
     joint_range_move: float = 1.0 / 3.0
+    switch_move: float = 0.5
     far_move: float = 0.5
     far_reach: float = 30.0
     alike: float = 0.5
@@ -206,6 +225,95 @@ class Proposals:
         return 1.0 if n_ranges == 1 else 2.0 / 3.0
 
 
+@dataclass(frozen=True)
+class Tempering:
+    """How a fit is tempered.
+
+    Parameters
+    ----------
+    ladder
+        Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``, but [1] where leaves are
+        limited in size (``max_rows`` of the prior, above 800 distinct inputs): through dozens of leaves no chain comes
+        round. "tuned" chooses rungs and their number while tuning; [1] does not temper.
+    hottest
+        The smallest inverse temperature where ``ladder`` is None or "tuned".
+    target
+        What is raised to the power k: ``"likelihood"``, or ``"likelihood_and_tree"``, the prior of the tree too.
+    rule
+        How the rungs are combined: "screened", "ess_optimal", "mbar", "pooled", "equal", "cold_only" or
+        "autocorrelation_adjusted".
+
+    Examples
+    --------
+    >>> Tempering(ladder=[1, 0.5, 0.1]).rule
+    'screened'
+    """
+
+    ladder: Ladder | Sequence[float] | str | None = None
+    hottest: float = 0.1
+    target: str = "likelihood"
+    rule: str = "screened"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.hottest <= 1.0:
+            raise InputError(f"hottest must lie in [0, 1], but got {self.hottest!r}. It is 1 / temperature.")
+        if isinstance(self.ladder, str) and self.ladder != "tuned":
+            raise InputError(f"ladder must be numbers or 'tuned', but got {self.ladder!r}. Pass [1, 0.5, 0.1].")
+        one_of("target", self.target, ("likelihood", "likelihood_and_tree"))
+
+    def fixed_ladder(self, *, is_large: bool) -> Ladder | None:
+        """Return the ladder asked for; None where it is to be tuned."""
+        if self.ladder is None:
+            return first_ladder(1.0 if is_large else self.hottest)
+        if isinstance(self.ladder, str):
+            return None
+        return self.ladder if isinstance(self.ladder, Ladder) else Ladder(self.ladder)
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What a fit keeps of its draws.
+
+    Parameters
+    ----------
+    trees
+        Number of trees kept for prediction: a weighted resample of all draws.
+    thin
+        Rounds from one draw that enters the sums to the next.
+    predict_every
+        Rounds from one prediction at ``X_predict`` to the next.
+    """
+
+    trees: int = 200
+    thin: int = 1
+    predict_every: int = 10
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check_count(field.name, getattr(self, field.name))
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is no whole number, or too small."""
+    if not (isinstance(value, int | np.integer) and value >= least):
+        raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
+
+
+def first_ladder(hottest: float) -> Ladder:
+    """Return the default ladder, from which tuning starts too."""
+    if hottest >= 1.0:
+        return Ladder([1.0])
+    if hottest > 0.0:
+        return Ladder.geometric(FIRST_RUNGS, hottest)
+    return Ladder([*Ladder.geometric(FIRST_RUNGS - 1, 1e-3), 0.0])
+
+
+def one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a name that is none of the choices."""
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}, but got {value!r}. Choose one of them.")
+
+
 def _require(holds: bool, what: str, came: Any) -> None:
     if not holds:
         raise InputError(f"The setting {what}, but got {came!r}. Change it, or leave it out for the default.")
@@ -220,21 +328,18 @@ def pack_integers(
     n_base: int,
     first_split: int,
     leaf: str,
-    mean: str,
-    correlation: str,
     temper_tree: bool,
-    tree: bool,
 ) -> NDArray[np.int64]:
     """Lay out the whole-number settings for the compiled code."""
-    constant_mean = leaf == "constant" or mean == "constant"
+    constant_mean = leaf == "constant" or prior.mean == "constant"
     smallest = smallest_leaf(prior, n_base)
-    largest = largest_leaf(prior, n_distinct, leaf, tree=tree)
+    largest = largest_leaf(prior, n_distinct, leaf)
     most = max(1, min(n_rows // smallest, max(128, 3 * n_distinct // largest)))
     out = np.zeros(layout.INTEGER_LENGTH, np.int64)
     out[layout.N_BASE] = n_base
     out[layout.N_MEAN] = 1 if constant_mean else n_base + 1
-    out[layout.N_RANGES] = n_base if correlation == "separable" else 1
-    out[layout.CORRELATION] = CORRELATIONS[correlation]
+    out[layout.N_RANGES] = n_base if prior.correlation == "separable" else 1
+    out[layout.CORRELATION] = CORRELATIONS[prior.correlation]
     out[layout.LINEAR] = {"gp": layout.NEVER_LINEAR, "gp_linear": layout.JUMPS_TO_LINEAR}.get(
         leaf, layout.ALWAYS_LINEAR
     )
@@ -281,9 +386,9 @@ def smallest_leaf(prior: Prior, n_base: int) -> int:
     return prior.min_leaf if prior.min_leaf is not None else max(10, n_base + 2) + 1
 
 
-def largest_leaf(prior: Prior, n_distinct: int, leaf: str, *, tree: bool) -> int:
+def largest_leaf(prior: Prior, n_distinct: int, leaf: str) -> int:
     """Return the most distinct inputs of a leaf; without a tree there is one leaf for all."""
-    if not tree:
+    if not prior.tree:
         return max(n_distinct, 1)
     if prior.max_rows is not None:
         return prior.max_rows
@@ -292,11 +397,12 @@ def largest_leaf(prior: Prior, n_distinct: int, leaf: str, *, tree: bool) -> int
 
 
 def pack_reals(
-    prior: Prior, proposals: Proposals, *, n_mean: int, n_ranges: int, tree: bool, has_nugget: bool
+    prior: Prior, proposals: Proposals, *, n_mean: int, n_ranges: int, has_nugget: bool
 ) -> NDArray[np.float64]:
     """Lay out the real-valued settings for the compiled code."""
     out = np.concatenate([np.zeros(layout.REAL_LENGTH), _fixed_coefficients(prior, n_mean)])
-    out[layout.ALPHA] = prior.split_probability if tree else 0.0
+    has_tree = prior.tree and prior.split_probability > 0
+    out[layout.ALPHA] = prior.split_probability if has_tree else 0.0
     out[layout.BETA] = prior.split_decay
     out[layout.GAMMA1 : layout.GAMMA3 + 1] = prior.linear
     out[layout.RANGE_PRIOR : layout.RANGE_PRIOR + 4] = prior.range_
@@ -315,7 +421,7 @@ def pack_reals(
     out[layout.WISHART_DOF] = n_mean + 1 if prior.wishart_dof is None else prior.wishart_dof
     out[layout.WISHART_SCALE] = prior.wishart_scale
     out[layout.WINDOW] = proposals.window
-    out[layout.P_TREE] = proposals.tree_moves if tree and prior.split_probability > 0 else 0.0
+    out[layout.P_TREE] = proposals.tree_moves if has_tree else 0.0
     out[layout.P_GROW] = proposals.grow
     out[layout.P_PRUNE] = proposals.prune
     out[layout.P_CHANGE] = proposals.change
@@ -326,4 +432,5 @@ def pack_reals(
     out[layout.LOG_FAR] = np.log(proposals.far_reach)
     out[layout.P_SHIFT] = proposals.swap_shift
     out[layout.P_ALIKE] = proposals.alike
+    out[layout.P_SWITCH] = proposals.switch_move
     return out

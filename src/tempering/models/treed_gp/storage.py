@@ -21,7 +21,7 @@ from tempering.path.ladder import Ladder
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedGP
 
-FORMAT = "tempering treed GP 3"
+FORMAT = "tempering treed GP 4"
 
 
 def save(model: TreedGP, path: str | Path) -> None:
@@ -30,8 +30,9 @@ def save(model: TreedGP, path: str | Path) -> None:
     settings = model.get_params(deep=False)
     for name, kind in GROUPS.items():
         settings[name] = None if settings[name] is None else asdict(settings_of(kind, settings[name], name))
-    if settings["ladder"] is not None and not isinstance(settings["ladder"], str):
-        settings["ladder"] = [float(k) for k in settings["ladder"]]
+    group = settings["tempering"]
+    if group is not None and group["ladder"] is not None and not isinstance(group["ladder"], str):
+        group["ladder"] = [float(k) for k in group["ladder"]]
     if not isinstance(settings["random_state"], int | None):
         settings["random_state"] = None
     names = getattr(model, "feature_names_in_", None)

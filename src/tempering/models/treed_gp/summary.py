@@ -10,7 +10,9 @@ would be a difference of numbers a thousand times larger than the noise it is to
 
 import math
 
-from tempering.models.treed_gp.compiled import Array, compiled, inlined
+from numba import types
+
+from tempering.models.treed_gp.compiled import Array, compiled, inlined, sealed
 from tempering.models.treed_gp.factor import rows_of, stride_of
 from tempering.models.treed_gp.layout import (
     AROUND_LEAST_SQUARES,
@@ -31,6 +33,7 @@ from tempering.models.treed_gp.layout import (
     State,
 )
 from tempering.models.treed_gp.roots import root
+from tempering.models.treed_gp.state_type import STATE
 from tempering.models.treed_gp.system import (
     BASE,
     FAMILY,
@@ -253,7 +256,7 @@ def _add_replicates(state: State, node: int) -> float:
 
 
 @compiled
-def summarise(state: State, node: int) -> None:
+def _summarise(state: State, node: int) -> None:
     """Fill what the leaf's data say: the Gram matrix (lower triangle) of L^{-1} [F, Z], and log |K|.
 
     A matrix without a Cholesky factor is marked by an infinite determinant, which gives likelihood 0.
@@ -263,11 +266,11 @@ def summarise(state: State, node: int) -> None:
         rows += state.y[state.order[i], 0]
     state.leaf[node, N_ROWS] = rows
     _fit_shift(state, node)
-    summarise_again(state, node)
+    _summarise_again(state, node)
 
 
 @compiled
-def summarise_again(state: State, node: int) -> None:
+def _summarise_again(state: State, node: int) -> None:
     """Do the same for a leaf whose rows are those it had, and so its plane."""
     _fill_residuals(state, node)
     if is_linear(state, node):
@@ -276,6 +279,30 @@ def summarise_again(state: State, node: int) -> None:
         state.leaf[node, LOG_DET] = -state.leaf[node, N_ROWS] * math.log(precision)
     else:
         _summarise_process(state, node)
+
+
+@sealed(types.void(STATE, types.int64))
+def summarise_leaf(state, node):  # type: ignore[no-untyped-def]
+    """Summarise a leaf, sealed."""
+    _summarise(state, node)
+
+
+@sealed(types.void(STATE, types.int64))
+def summarise_leaf_again(state, node):  # type: ignore[no-untyped-def]
+    """Summarise a leaf again, sealed."""
+    _summarise_again(state, node)
+
+
+@compiled
+def summarise(state: State, node: int) -> None:
+    """Fill what the leaf's data say: the Gram matrix (lower triangle) of L^{-1} [F, Z], and log |K|."""
+    summarise_leaf(state, node)
+
+
+@compiled
+def summarise_again(state: State, node: int) -> None:
+    """Do the same for a leaf whose rows are those it had, and so its plane."""
+    summarise_leaf_again(state, node)
 
 
 @compiled

@@ -1,7 +1,4 @@
-"""The linear algebra of one Gaussian-process leaf, behind a symbol of its own.
-
-Numba would copy and optimise it anew inside every function that reaches it, sixteen times over; a C function
-that LLVM knows by name alone is compiled once.
+"""The linear algebra of one Gaussian-process leaf, sealed: sixteen functions reach it.
 
 While only the nugget moves, a leaf's correlations stay: they are kept at the place of its inputs in ``order``, with
 inputs and ranges beside them. Whoever asks compares, so that nothing else need know of it.
@@ -9,12 +6,11 @@ inputs and ranges beside them. Whoever asks compares, so that nothing else need 
 
 from __future__ import annotations
 
-import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import carray, cfunc, types
+from numba import carray, types
 from numba.extending import intrinsic
 
-from tempering.models.treed_gp.compiled import Array, Ints, compiled, digest
+from tempering.models.treed_gp.compiled import Array, Ints, compiled, sealed
 from tempering.models.treed_gp.correlation import LANES, ROWS, correlate, fill_scales, row_stride
 from tempering.models.treed_gp.factor import factor, rows_of, stride_of
 
@@ -125,10 +121,9 @@ def _fill_rest(numbers: Ints, order: Ints, x: Array, y: Array, residual: Array, 
         square[side + m] = residual[row]
 
 
-_signature = types.float64(*[types.intp] * 12, types.float64)
-
-
-def _solve(numbers, order, x, y, rest, leaf, square, panel, work, kept, key, marks, nugget):  # type: ignore[no-untyped-def]
+@sealed(types.float64(*[types.intp] * 12, types.float64), _nrt=True)  # arrays made of addresses are counted
+def solve_leaf(numbers, order, x, y, rest, leaf, square, panel, work, kept, key, marks, nugget):  # type: ignore[no-untyped-def]
+    """Factorise a leaf's matrix with its right-hand sides, from addresses; return log |K|."""
     whole, rows = carray(_pointer(numbers, 0), N_NUMBERS), carray(_pointer(order, 0), _ANY)
     inputs, responses = carray(_pointer(x, 0.0), _ANY), carray(_pointer(y, 0.0), _ANY)
     residual = carray(_pointer(rest, 0.0), _ANY)
@@ -149,10 +144,3 @@ def _solve(numbers, order, x, y, rest, leaf, square, panel, work, kept, key, mar
         _correlate_all(whole, rows, inputs, parameters, columns, scales, matrix, stride)
     _fill_rest(whole, rows, inputs, responses, residual, nugget, matrix)
     return factor(matrix, n, m + 1)
-
-
-_solve.__qualname__ += f"_{digest()}"
-_SYMBOL = f"tempering_solve_leaf_{digest()}"
-_c_function = cfunc(_signature, cache=True, error_model="numpy")(_solve)
-llvm.add_symbol(_SYMBOL, _c_function.address)
-solve_leaf = types.ExternalFunction(_SYMBOL, _signature)
