@@ -381,7 +381,7 @@ def test_correlation_matrices_have_their_prior(compute_corr):
     assert stats.kstest(first, stats.expon.cdf).pvalue > FALSE_ALARM_RATE
 
 
-@pytest.mark.filterwarnings("ignore:RandomVariable Ops:DeprecationWarning")  # PyMC 6's own
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyMC 6 warns of its own random variables
 def test_likelihoods_that_change_from_call_to_call_are_refused():
     with pm.Model() as minibatch:
         mu = pm.Normal("mu")
