@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tempering.estimators import Estimate, weighted_mean
 
 FEWEST_PIECES = 2.0  # fewer say nothing of how far they could have gone apart
 
 
-def with_doubt(found: Estimate, values: Any, weights: Any, n_pieces: float | None) -> Estimate:
+def with_doubt(
+    found: Estimate, values: Any, weights: Any, n_pieces: float | None, is_thin: NDArray[np.bool_] | None = None
+) -> Estimate:
     """Widen standard errors by what an event that none of so many independent pieces has seen could add.
 
     Such an event has a probability of about 1 / n or less, and moves a mean by so much of the quantity's spread; that
-    of an indicator, which is all that a missed mode changes, is taken as 1 even where it never changed.
+    of an indicator, which is all that a missed mode changes, is taken as 1 even where it never changed. What draws add
+    whose places are thinly covered may be missing once more.
     """
     if n_pieces is None:
         return found
@@ -31,6 +35,9 @@ def with_doubt(found: Estimate, values: Any, weights: Any, n_pieces: float | Non
         is_indicator = bool(np.all((column == 0.0) | (column == 1.0)))
         square = 1.0 if is_indicator else float(weighted_mean((column - mean[i]) ** 2, weights))
         spread[i] = np.sqrt(square)
-    floor = (spread / n_pieces).reshape(np.shape(found.value))
-    error = np.hypot(np.asarray(found.standard_error), floor)
+    floor = spread / n_pieces
+    if is_thin is not None:
+        share = weights[is_thin] / weights.sum()
+        floor = np.hypot(floor, share @ (flat[is_thin] - mean))
+    error = np.hypot(np.asarray(found.standard_error), floor.reshape(np.shape(found.value)))
     return Estimate(found.value, float(error) if np.ndim(error) == 0 else error)

@@ -23,7 +23,7 @@ from tempering.runs.doubt import with_doubt
 from tempering.runs.evidence import Evidence, evidence_of, told
 from tempering.runs.run import write_report
 from tempering.runs.summary import summary_of
-from tempering.runs.tours import Tours, effective_pieces, tours_of
+from tempering.runs.tours import Tours, effective_pieces, thinly_covered, tours_of
 from tempering.target.layout import Layout
 
 if TYPE_CHECKING:
@@ -192,7 +192,16 @@ class TemperedDraws:
         """Estimate the cold expectation of given values, with leading axes (chain, draw)."""
         h = self._in_units(values)
         found = estimate_rungs(self.in_units_of_error, h, self._weighting(rule, h))
-        return with_doubt(found, h, self._in_units(self.weights(rule)), self.n_crossings)
+        return with_doubt(found, h, self._in_units(self.weights(rule)), self.n_crossings, self._is_thin)
+
+    @property
+    def thin_mass(self) -> float:
+        """Share of the target in places that only a few tours have come to, where the mixture is far too low."""
+        return 0.0 if self._is_thin is None else float(np.sum(self.weights()[self._is_thin]))
+
+    @cached_property
+    def _is_thin(self) -> NDArray[np.bool_] | None:
+        return thinly_covered(self) if self.info is not None and self.info.redraws else None
 
     @cached_property
     def n_crossings(self) -> float | None:

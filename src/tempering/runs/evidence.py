@@ -210,7 +210,8 @@ def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
         by_visits = np.log(draws.visits[path.target] / draws.visits[end]) - (log_p[path.target] - log_p[end])
         by_method["visits"] = Estimate(float(by_visits), float("nan"))
     disagreement = _between_legs(path.legs[0].end.size > 0 and "log prior" in path.terms, by_method)
-    return Evidence(float(best.value), float(best.standard_error), by_method, True, disagreement)
+    error = float(np.hypot(float(best.standard_error), draws.thin_mass))
+    return Evidence(float(best.value), error, by_method, True, disagreement)
 
 
 def _between_legs(has_prior: bool, by_method: dict[str, Estimate]) -> str:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
 
 
+FEW_TOURS = 20  # to a place: how much mass it has is then known to a fifth at best
+
+
 @dataclass(frozen=True, eq=False)
 class Tours:
     """Which tour each draw belongs to.
@@ -71,11 +74,34 @@ def _ends(draws: TemperedDraws) -> NDArray[np.bool_]:
 
 def effective_pieces(draws: TemperedDraws, weights: NDArray[np.float64]) -> float:
     """Return how many tours, whole or cut off, a run is worth, by the sums of their weights."""
+    total = np.bincount(_pieces(draws).ravel(), np.ravel(weights))
+    return float(total.sum() ** 2 / np.sum(total**2))
+
+
+def _pieces(draws: TemperedDraws) -> NDArray[np.int64]:
+    """Return the number of the tour, whole or cut off, that each draw belongs to."""
     ends = _ends(draws)
     piece: NDArray[np.int64] = np.cumsum(ends, axis=1, dtype=np.int64) - ends
-    piece = piece + np.concatenate([[0], np.cumsum(piece[:, -1] + 1)[:-1]])[:, np.newaxis]
-    total = np.bincount(piece.ravel(), np.ravel(weights))
-    return float(total.sum() ** 2 / np.sum(total**2))
+    return np.asarray(piece + np.concatenate([[0], np.cumsum(piece[:, -1] + 1)[:-1]])[:, np.newaxis])
+
+
+def thinly_covered(draws: TemperedDraws) -> NDArray[np.bool_] | None:
+    """Return which draws lie where the mixture is so low under the target that only a few tours have come there.
+
+    Fresh draws of the mixture hardly ever lead to such places, and local moves seldom: a funnel's neck. What lies
+    deeper still may hold as much again. None where there is no mixture to tell.
+    """
+    path = draws.path
+    if not path.has_two_legs or not path.references or draws.chains_per_ensemble > 1:
+        return None
+    log_ratio = path.log_target(draws.terms) - draws.terms[..., -1]
+    log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+    piece = _pieces(draws)
+    highest = np.full(int(piece.max()) + 1, -np.inf)
+    np.maximum.at(highest, piece.ravel(), log_ratio.ravel())
+    if highest.size <= FEW_TOURS:
+        return None
+    return np.asarray(log_ratio >= np.partition(highest, -FEW_TOURS)[-FEW_TOURS])
 
 
 def tours_of(draws: TemperedDraws) -> Tours:
