@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from dipper_histories import FEMALES, MALES, dipper
 
-from statistical import assert_mean_is, assert_mean_is_not
-from tempering.models.recapture import MarkRecapture
+from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
+from tempering.models.recapture import Histories, MarkRecapture
 
 FLOOD = np.array([0, 1, 1, 0, 0, 0])
 ICE = np.array([0.2, 1.9, 1.4, -0.3, 0.1, -0.6])
@@ -165,6 +165,10 @@ def probabilities(evidence):
 
 
 BOTH = dipper(FEMALES | {h: FEMALES.get(h, 0) + n for h, n in MALES.items()})
+EACH = np.repeat(BOTH.codes, BOTH.number, axis=0)
+ONE_BY_ONE = Histories(
+    EACH, years=BOTH.years, dead=False, columns={"mass": seeded_rng("masses").integers(3, size=len(EACH)) * 4.0 + 50}
+)
 CASES = {
     "years": (
         BOTH,
@@ -180,7 +184,7 @@ CASES = {
         evidence_of_captures,
     ),
     "masses": (
-        replace(BOTH, columns={"mass": np.arange(len(BOTH.codes)) % 3 * 4.0 + 50}),
+        ONE_BY_ONE,
         MarkRecapture(1, "~ mass", "~ 1", draws=600, tune=200, chains=N_ENSEMBLES),
         evidence_of_masses,
     ),

@@ -155,7 +155,8 @@ def by_year_table(result: RecaptureResult, parameter: str, rule: str = DEFAULT_R
     table = table[table["parameter"] == parameter]
     shown: dict[str, dict[int, str]] = {}
     for row in table.itertuples():
-        column = f"{row.group!s} {row.age_class!s}" if result.has_groups and row.group else f"class {row.age_class!s}"
+        group = str(row.group) if result.has_groups else ""
+        column = f"{group or 'class'} {row.age_class}"
         shown.setdefault(column, {})[int(str(row.year))] = _with_interval(row)
     years = sorted({int(y) for y in table["year"].to_numpy()})
     return pd.DataFrame({"year": years, **{name: [by.get(y, "") for y in years] for name, by in shown.items()}})
