@@ -61,7 +61,7 @@ def run(method, states, step=step):
         ladder=LADDER,
         method=method,
         rng=6,
-        tuning=tp.Tuning(0, pseudo_prior=states.log_pseudo_prior(LADDER)),
+        tuning=tp.Tuning(0, pseudo_prior=states.log_pseudo_prior(LADDER) if method == "simulated" else None),
         draws=20_000,
         chains=8,
         progress=False,

@@ -387,7 +387,7 @@ def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypa
 
     def and_then_stop(plan, *arguments):
         def next_turn(n_stretches, seconds):
-            plan.execution.interruption.requested = next(turns) == 2
+            plan.context.interruption.requested = next(turns) == 2
             return 1.0
 
         monkeypatch.setattr(sum_sampling, "next_turn", next_turn)

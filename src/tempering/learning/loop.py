@@ -118,15 +118,20 @@ class Learner:
         return self._put(now, np.array([ends[i % len(ends)] for i in range(self.engine.n_chains)]))
 
     def _stay(self, now: Learnt, length: int) -> tuple[Any, Stage]:
-        """Move at the target by local moves alone, from places drawn by their weight.
+        """Move at the target by local moves alone: half of the chains from where the mixture is lowest under it.
 
         Fresh draws of a mixture lead to where it has mass, and end a way into a place that it does not know; local
-        moves that nothing interrupts get there. They are learnt from, and are no draws of the run.
+        moves that nothing interrupts get there, from its edge. They are learnt from, and are no draws of the run.
         """
-        schedule = now.schedule
-        still = replace(schedule, path=schedule.path.without_draws())
-        rung = np.full(self.engine.n_chains, schedule.path.target)
-        states, trace = self.engine.run(self._put(now, rung), still, length, moving=False)
+        schedule, n = now.schedule, self.engine.n_chains
+        path = schedule.path
+        rung = np.full(n, path.target)
+        begun = now.known.places_on(path, rung, self.rng)
+        edge = now.known.edge_of_the_mixture(n - n // 2, self.rng)
+        begun = Places(*(np.concatenate([a, b[: n // 2]]) for a, b in zip(edge, begun, strict=True)))
+        still = replace(schedule, path=path.without_draws())
+        states = self.engine.on_rung(now.states, rung, begun.along(path))
+        states, trace = self.engine.run(states, still, length, moving=False)
         return states, Stage.of(trace, schedule, DRAWS_OF_A_STAY)
 
     def _put(self, now: Learnt, rung: NDArray[np.int64]) -> Any:

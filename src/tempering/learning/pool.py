@@ -230,6 +230,14 @@ class Known:
             rows[mine] = rng.choice(w.size, mine.size, p=w / w.sum())
         return Places(self.values[rows], self.terms[rows])
 
+    def edge_of_the_mixture(self, n: int, rng: np.random.Generator) -> Places:
+        """Draw some of the draws at which the quick end's mixture is lowest under the target."""
+        log_ratio = self.path.log_target(self.terms) - self.terms[:, -1]
+        log_ratio = np.where(np.isfinite(log_ratio) & np.isfinite(self.log_mixture), log_ratio, -np.inf)
+        lowest = np.argsort(-log_ratio, kind="stable")[: max(n, len(log_ratio) // 100)]
+        rows = rng.choice(lowest, n)
+        return Places(self.values[rows], self.terms[rows])
+
     def effective(self, coefficients: Floats) -> float:
         """Return the effective number of draws towards a density, by their weights alone."""
         log_w = self.log_weights(coefficients)
