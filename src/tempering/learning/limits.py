@@ -12,6 +12,8 @@ DRAWS_OF_A_ROUND = 5_000
 ROUNDS_REMEMBERED = 3
 # The first round's share of the tuning, and so how often it can double.
 FIRST_ROUND = 1 / 16
+# However long the pilot took: what is learnt from it alone puts hot rungs far from where they should be.
+LEAST_ROUNDS = 3
 # After each round chains stay at the target for this part of its length, by local moves alone, and so many of these
 # draws are learnt from.
 STAYING = 0.5

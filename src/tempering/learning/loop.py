@@ -21,6 +21,7 @@ from tempering.learning.limits import (
     ENOUGH_TRIPS,
     FIRST_ROUND,
     GAIN,
+    LEAST_ROUNDS,
     SETTLING,
     STAYING,
     WARM_SHARE,
@@ -101,7 +102,8 @@ class Learner:
             pool = now.pool.with_round(Stage.of(trace, now.schedule), stay)
             now = self._learn(pool, now.belief, self._rescaled(now.schedule, trace), states)
             length *= 2
-            if spent + length > n_iterations and not _is_stuck(rounds[-1], spent, n_iterations):
+            is_done = spent + length > n_iterations and not _is_stuck(rounds[-1], spent, n_iterations)
+            if is_done and len(rounds) >= LEAST_ROUNDS:
                 break
         states, _ = self.engine.run(self._at_both_ends(now), now.schedule, SETTLING)
         return Tuned(states, now.schedule, tuple(rounds), spent + SETTLING, tuple(kept))
@@ -112,10 +114,9 @@ class Learner:
         return self._put(now, (np.arange(n) * len(now.schedule.path) // n).astype(np.int64))
 
     def _at_both_ends(self, now: Learnt) -> Any:
-        """Put the chains on both ends in turn, where they are drawn afresh: whatever comes is independent."""
-        path = now.schedule.path
-        ends = path.ends or (path.target,)
-        return self._put(now, np.array([ends[i % len(ends)] for i in range(self.engine.n_chains)]))
+        """Put the chains on both ends in turn, where they are drawn afresh if they can be, else by their weight."""
+        ends = (0, len(now.schedule.path) - 1)
+        return self._put(now, np.array([ends[i % 2] for i in range(self.engine.n_chains)]))
 
     def _stay(self, now: Learnt, length: int) -> tuple[Any, Stage]:
         """Move at the target by local moves alone: half of the chains from where the mixture is lowest under it.
