@@ -115,7 +115,8 @@ class Learner:
 
     def _at_both_ends(self, now: Learnt) -> Any:
         """Put the chains on both ends in turn, where they are drawn afresh if they can be, else by their weight."""
-        ends = (0, len(now.schedule.path) - 1)
+        path = now.schedule.path
+        ends = path.ends if len(path.ends) == 2 else (0, len(path) - 1)
         return self._put(now, np.array([ends[i % 2] for i in range(self.engine.n_chains)]))
 
     def _stay(self, now: Learnt, length: int) -> tuple[Any, Stage]:
