@@ -1,7 +1,7 @@
 """How often a run has called the model: what every comparison at equal calls needs."""
 
 from tempering import TemperedDraws
-from tempering.runs.planning import GRADIENTS_FROM, LEAPFROG_STEPS
+from tempering.sampling.planning import GRADIENTS_FROM, LEAPFROG_STEPS
 
 GRADIENTS = LEAPFROG_STEPS + 2  # of a Hamiltonian move taken by default, and the value at its end
 

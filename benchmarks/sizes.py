@@ -76,7 +76,7 @@ def sums(n: float) -> float:
 def on_disk(gigabytes: float) -> float:
     """Ask for an expectation of so many gigabytes of draws: chunks of 1 MB a chain, of 16 chains."""
     import tempering as tp
-    from tempering.io import run_store
+    from tempering.runs import store as run_store
 
     folder = Path(tempfile.mkdtemp(prefix="tempering-sizes-"))
     try:

@@ -228,7 +228,7 @@ def model_file(tmp_path):
 
 def test_a_file_is_sampled_and_its_run_reported(model_file, tmp_path):
     import tempering as tp
-    from tempering.io.zarr_store import load
+    from tempering.runs.stored import load
 
     run_path, settings = tmp_path / "bumps.zarr", ["--draws", "400", "--tune", "320", "--chains", "2", "--seed", "3"]
     options = ["-o", str(run_path), "--initial", "-4", "--ladder", "1,0.3,0.05", *settings]

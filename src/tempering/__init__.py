@@ -16,16 +16,16 @@ from tempering.errors import TemperingError
 if TYPE_CHECKING:
     from tempering import informed, kernels, models, plots, problems
     from tempering.estimators import Estimate, combine
-    from tempering.execution.checkpoint import Checkpoint
-    from tempering.io.zarr_store import load
+    from tempering.io.checkpoint import Checkpoint
     from tempering.learning import reference
     from tempering.path.ladder import Ladder
     from tempering.runs.draws import TemperedDraws
     from tempering.runs.joining import join
-    from tempering.runs.options import Execution, Method, Sums, Tuning
-    from tempering.runs.sampling import sample
+    from tempering.runs.stored import load
     from tempering.runs.sums import TemperedSums
-    from tempering.runs.until import Until
+    from tempering.sampling.options import Execution, Method, Sums, Tuning
+    from tempering.sampling.sample import sample
+    from tempering.sampling.until import Until
     from tempering.target import Target
 
 __version__ = "0.1.0"
@@ -56,21 +56,21 @@ __all__ = [
 ]
 
 _PLACES = {  # what is imported when it is first named: the package, with NumPy and SciPy, takes most of a second
-    "Checkpoint": "execution.checkpoint",
+    "Checkpoint": "io.checkpoint",
     "Estimate": "estimators",
-    "Execution": "runs.options",
+    "Execution": "sampling.options",
     "Ladder": "path.ladder",
-    "Method": "runs.options",
-    "Sums": "runs.options",
+    "Method": "sampling.options",
+    "Sums": "sampling.options",
     "Target": "target",
     "TemperedDraws": "runs.draws",
     "TemperedSums": "runs.sums",
-    "Tuning": "runs.options",
-    "Until": "runs.until",
+    "Tuning": "sampling.options",
+    "Until": "sampling.until",
     "combine": "estimators",
     "join": "runs.joining",
-    "load": "io.zarr_store",
-    "sample": "runs.sampling",
+    "load": "runs.stored",
+    "sample": "sampling.sample",
 }
 _MODULES = {
     "informed": "informed",

@@ -13,9 +13,10 @@ from execution_cases import LOGISTIC, SELECTION, WALK, WITH_PRIOR, skewed
 import tempering as tp
 from grouped import grouped
 from tempering.errors import TemperingError
-from tempering.io import durable_files, records, run_store
-from tempering.io.run_store import ARRAYS
-from tempering.runs import sum_sampling
+from tempering.io import durable_files, records
+from tempering.runs import store as run_store
+from tempering.runs.store import ARRAYS
+from tempering.sampling import sum_sampling
 
 
 class StoppedShort(BaseException):

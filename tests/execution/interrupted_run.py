@@ -7,7 +7,7 @@ import numpy as np
 
 import tempering as tp
 from tempering.execution import processes
-from tempering.runs import progress
+from tempering.sampling import progress
 
 
 def skewed(x):

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 import tempering as tp
-from tempering.io import run_store
+from tempering.runs import store as run_store
 
 run_store.CHUNK = 2_000
 WAYS = ("python", "vector", "numba", "parallel", "model", "sequential", "sums", "numba sums", "treed_gp", "recapture")

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from tempering.io.run_store import ARRAYS
+from tempering.runs.store import ARRAYS
 
 
 def assert_same(one, two):

@@ -18,7 +18,7 @@ import tempering as tp
 from grouped import grouped
 from tempering.errors import FunctionError
 from tempering.execution import pace as paces
-from tempering.runs import sum_sampling
+from tempering.sampling import sum_sampling
 
 SLOW = Path(__file__).with_name("slow_run.py")
 

@@ -19,8 +19,9 @@ import tempering as tp
 from grouped import grouped
 from tempering.errors import CheckpointError
 from tempering.execution import blocks, keeping
-from tempering.execution import checkpoint as checkpoints
-from tempering.io import durable_files, records, run_store
+from tempering.io import checkpoint as checkpoints
+from tempering.io import durable_files, records
+from tempering.runs import store as run_store
 
 TARGET = tp.Target(skewed)
 LONGER = [pytest.param(name, marks=pytest.mark.long) for name in ("vector, parallel", "vector, model")]
@@ -446,7 +447,7 @@ def test_a_finished_run_on_a_disk_that_cannot_be_written_is_returned(tmp_path, m
 
 RACE = """
 import sys
-from tempering.execution.checkpoint import Checkpoint, Folder
+from tempering.io.checkpoint import Checkpoint, Folder
 from tempering.errors import CheckpointError
 sys.stdin.readline()
 try:

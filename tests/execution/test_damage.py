@@ -10,7 +10,7 @@ from test_checkpoint import assert_same, run, small_chunks, stop_with_draws  # n
 import tempering as tp
 from statistical import seeded_rng
 from tempering.errors import DamageError
-from tempering.io import run_store
+from tempering.runs import store as run_store
 
 QUICK = ("python, unfinished", "saved run")
 EVERY = 100  # damages of each of eleven kinds in the long test

@@ -20,7 +20,7 @@ from tempering.errors import CheckpointError, SamplerError
 from tempering.estimators.running.parts import in_a_tree
 from tempering.execution import blocks, sum_blocks
 from tempering.recorders import summing
-from tempering.runs import sum_sampling
+from tempering.sampling import sum_sampling
 
 QUANTITIES = {
     "vector, simulated": {"beta": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)},

@@ -13,8 +13,8 @@ from tempering.cli.user_files import (
     sample_file,
 )
 from tempering.errors import InputError, SamplerError
-from tempering.io.zarr_store import load
 from tempering.path.ladder import parse_ladder
+from tempering.runs.stored import load
 
 FILE = """
 import beside

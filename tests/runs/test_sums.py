@@ -380,7 +380,7 @@ def test_several_devices_give_what_one_gives(method):
 
 @pytest.mark.parametrize("engine", ["vector", "scalar"])
 def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypatch):
-    from tempering.runs import sum_sampling
+    from tempering.sampling import sum_sampling
 
     density = PROBLEM.log_density if engine == "vector" else PROBLEM.log_density_numba
     sample_sums, turns = sum_sampling.sample_sums, count()
@@ -393,7 +393,7 @@ def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypa
         monkeypatch.setattr(sum_sampling, "next_turn", next_turn)
         return sample_sums(plan, *arguments)
 
-    monkeypatch.setattr("tempering.runs.sampling.sample_sums", and_then_stop)
+    monkeypatch.setattr("tempering.sampling.sample.sample_sums", and_then_stop)
     with pytest.warns(UserWarning, match="Stopped by Ctrl-C after"):
         sums = run(density, draws=100_000, chains=2, tuning=tp.Tuning(0), keep=tp.Sums(QUANTITIES))
     assert 0 < sums.n_draws < 100_000

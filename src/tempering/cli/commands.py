@@ -199,7 +199,7 @@ def sample(
     """Sample the target of a file of yours; write the run and a page about it."""
     from tempering.cli import user_files as files
     from tempering.path.ladder import parse_ladder
-    from tempering.runs.options import Execution, Method, Tuning
+    from tempering.sampling.options import Execution, Method, Tuning
 
     quiet = quiet or ctx.obj
     page = report if report is not None else output.with_suffix(".html")
@@ -229,8 +229,8 @@ def report(
 ) -> None:
     """Write one self-contained page about a run: the verdict, estimates and pictures."""
     from tempering.cli.user_files import check_page
-    from tempering.io.zarr_store import load
     from tempering.report.page import write_report
+    from tempering.runs.stored import load
 
     quiet = quiet or ctx.obj
     check_page(output)

@@ -21,7 +21,7 @@ from tempering.execution.workers import processes_or_none
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
-    from tempering.runs.options import Execution
+    from tempering.sampling.options import Execution
 
 KERNELS = {
     "random_walk": "RandomWalk",
@@ -59,10 +59,10 @@ def sample_file(
     **options
         The others of `tempering.sample`.
     """
-    from tempering.io.zarr_store import save
     from tempering.report.page import write_report
-    from tempering.runs.options import Execution
-    from tempering.runs.sampling import sample
+    from tempering.runs.stored import save
+    from tempering.sampling.options import Execution
+    from tempering.sampling.sample import sample
 
     target = find_target(where)
     with processes_or_none(workers) as executor:
@@ -190,7 +190,7 @@ def parse_kernel(text: str | None) -> Any:
 
 def parse_path(text: str | None) -> Any:
     """Read a path by its name, or ``MODULE:NAME`` of a reference: an object with log_density and sample."""
-    from tempering.runs.plan import PATHS
+    from tempering.execution.plan import PATHS
 
     if text is None or text in PATHS:
         return text

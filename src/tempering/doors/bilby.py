@@ -82,9 +82,9 @@ class Tempering(NestedSampler):  # type: ignore[misc]
         return self.result
 
     def _sampled(self, folder: Path) -> Any:
-        from tempering.execution.checkpoint import Checkpoint
-        from tempering.runs.options import Execution, Tuning
-        from tempering.runs.sampling import sample
+        from tempering.io.checkpoint import Checkpoint
+        from tempering.sampling.options import Execution, Tuning
+        from tempering.sampling.sample import sample
 
         options = {k: self.kwargs[k] for k in ("draws", "chains", "ladder", "method", "path", "progress")}
         if self.kwargs["check_point"]:

@@ -62,7 +62,7 @@ class EnsembleSampler:
 
     def run_mcmc(self, initial_state: ArrayLike, nsteps: int, *, progress: bool = False, **others: Any) -> Any:
         """Sample from starting points (walker, ndim), and return the last draws of equal weight."""
-        from tempering.runs.sampling import sample
+        from tempering.sampling.sample import sample
 
         x = np.asarray(initial_state, dtype=float)
         if x.ndim != 2 or x.shape[1] != self.ndim:

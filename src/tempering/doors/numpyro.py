@@ -281,7 +281,7 @@ class TemperedSampler:
 
     def run(self, rng_key: Any, *args: Any, **kwargs: Any) -> None:
         """Sample the posterior, given a key (or a whole number) and what the model is called with."""
-        from tempering.runs.sampling import sample
+        from tempering.sampling.sample import sample
 
         target = target_from_numpyro(self.model, *args, **kwargs)
         self._result = sample(target, **{"rng": _seed(rng_key), **self.options})
@@ -332,7 +332,7 @@ def sample(model: Callable[..., Any], *args: Any, options: dict[str, Any] | None
         Those of `tempering.sample`.
     """
     from tempering.doors.arviz import to_arviz
-    from tempering.runs.sampling import sample as sample_target
+    from tempering.sampling.sample import sample as sample_target
 
     target = target_from_numpyro(model, *args, **kwargs)
     return to_arviz(sample_target(target, **(options or {})), model=target.model, predictive=True)

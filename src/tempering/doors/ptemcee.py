@@ -180,8 +180,8 @@ class Sampler:
         return np.asarray(whole)
 
     def _block(self, p0: Floats, iterations: int, thin: int) -> _Block:
-        from tempering.runs.options import Tuning
-        from tempering.runs.sampling import sample
+        from tempering.sampling.options import Tuning
+        from tempering.sampling.sample import sample
 
         starts = [p0[t, w] for w in range(self.nwalkers) for t in range(self.ntemps)]
         run = sample(

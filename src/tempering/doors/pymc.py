@@ -74,7 +74,7 @@ def sample(model: Any, *, predictive: bool = True, **options: Any) -> Any:
         error are attributes.
     """
     from tempering.doors.arviz import to_arviz
-    from tempering.runs.sampling import sample as sample_target
+    from tempering.sampling.sample import sample as sample_target
 
     target = target_from_pymc(model)
     return to_arviz(sample_target(target, **options), model=target.model, predictive=predictive)

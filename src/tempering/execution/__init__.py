@@ -4,7 +4,8 @@ Everything that a run computes passes through an engine; these are engines aroun
 single bit of the draws.
 """
 
-from tempering.execution.checkpoint import Checkpoint, remove, repair
 from tempering.execution.workers import processes
+from tempering.io.checkpoint import Checkpoint, remove
+from tempering.runs.stored import repair
 
 __all__ = ["Checkpoint", "processes", "remove", "repair"]

@@ -14,22 +14,23 @@ import numpy as np
 
 from tempering.engines.scalar import ScalarEngine
 from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
-from tempering.execution.checkpoint import STORE, Folder, as_checkpoint, writing
 from tempering.execution.digest import contents
 from tempering.execution.identity import agree, classes_of, identity_of, values_at
 from tempering.execution.interruption import Interruption, listening
 from tempering.execution.journal import Journal, JournalEngine
-from tempering.execution.keeping import AsDraws, Keeper, KeptInMemory, KeptOnDisk, is_finished, load_checkpoint
+from tempering.execution.keeping import AsDraws, Keeper, KeptInMemory, KeptOnDisk
 from tempering.execution.operations import operations
 from tempering.execution.pace import BLOCK, LONGEST, Pace
+from tempering.execution.plan import Plan
 from tempering.execution.probes import check_probes
 from tempering.execution.recipe import Recipe
-from tempering.execution.sum_keeping import SumKeeper, is_of_sums, load_sums
+from tempering.execution.sum_keeping import SumKeeper
 from tempering.execution.workers import Workers
-from tempering.io.run_store import zarr_library
-from tempering.io.zarr_store import save
+from tempering.io.checkpoint import STORE, Folder, as_checkpoint, is_of_sums, writing
 from tempering.runs.draws import TemperedDraws
-from tempering.runs.plan import Plan
+from tempering.runs.store import zarr_library
+from tempering.runs.stored import is_finished, load_checkpoint, save
+from tempering.runs.stored_sums import sums_of_checkpoint
 from tempering.runs.sums import TemperedSums
 
 
@@ -116,7 +117,7 @@ class Context:
             self.folder.values_at = partial(values_at, plan, quantities=functions)
             check_probes(self.folder, agree)
         if is_of_sums(self.folder.path):
-            sums, is_whole = load_sums(self.folder.path)
+            sums, is_whole = sums_of_checkpoint(self.folder.path)
             if is_whole:
                 return sums
         else:

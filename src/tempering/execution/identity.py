@@ -13,10 +13,10 @@ import numpy as np
 
 from tempering.compiling.programs import jitted
 from tempering.execution.digest import digest
+from tempering.execution.plan import Plan
 from tempering.io.encoding import classes_around
 from tempering.randomness import stream
 from tempering.recorders.quantities import Summands
-from tempering.runs.plan import Plan
 from tempering.target import Target
 
 STEPS = (0.0, 0.03, -0.11)  # from the start, relative and absolute

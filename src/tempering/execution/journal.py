@@ -16,10 +16,10 @@ from tempering.engines.stopping import AbandonedBlock
 from tempering.engines.trace import Places, Schedule, Trace, joined
 from tempering.errors import CheckpointError, DamageError
 from tempering.execution.blocks import WholeEngine
-from tempering.execution.checkpoint import TUNING, Folder
 from tempering.execution.digest import digest
 from tempering.execution.interruption import Interruption
 from tempering.execution.pace import Pace
+from tempering.io.checkpoint import TUNING, Folder
 from tempering.io.encoding import decode, encode
 from tempering.io.records import read_record
 

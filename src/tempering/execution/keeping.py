@@ -6,7 +6,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ import numpy as np
 from tempering.engines.trace import Trace, joined, shortened
 from tempering.errors import CheckpointError, DamageError
 from tempering.execution.blocks import WholeEngine
-from tempering.execution.checkpoint import LATEST, STORE, Folder, read_identity, read_latest, write_latest, writing
 from tempering.execution.probes import write_probes
-from tempering.execution.sum_keeping import is_of_sums
-from tempering.io.encoding import decode, encode
-from tempering.io.run_store import ARRAYS, RunStore, draws_in_chunk
-from tempering.io.zarr_store import BEFORE, load, open_draws, rows_of
+from tempering.io.checkpoint import STORE, Folder, decoded, read_latest, write_latest, writing
+from tempering.io.encoding import encode
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.store import ARRAYS, RunStore, draws_in_chunk
+from tempering.runs.stored import BEFORE, load, one_after_the_other, open_draws, without_store
 
 AsDraws = Callable[[Trace], TemperedDraws]
 
@@ -168,7 +167,7 @@ class KeptOnDisk(Keeper):
         if self._n_stored == 0:
             return rest
         assert self._store is not None
-        return _one_after_the_other(open_draws(self._store, self._n_stored), rest)
+        return one_after_the_other(open_draws(self._store, self._n_stored), rest)
 
     def finish(self, states: Any) -> TemperedDraws:
         """Write the last chunk and return the whole run, to be read from the disk when asked for."""
@@ -216,7 +215,7 @@ class KeptOnDisk(Keeper):
                 else:
                     self._store = store
             elif self._n_stored:
-                raise DamageError(path, "it is missing", _without_store(self._folder.path, self._n_stored))
+                raise DamageError(path, "it is missing", without_store(self._folder.path, self._n_stored))
             if self._store is None:
                 like = joined(self._new)
                 self._store = RunStore.create(path, self._as_draws(shortened(like, 1)), self._n, self._chunk(like))
@@ -231,64 +230,6 @@ class KeptOnDisk(Keeper):
 
 def _are_bytes(states: list[Any]) -> bool:
     return bool(states) and isinstance(states[0], bytes)
-
-
-def _without_store(path: Path, n_stored: int) -> str:
-    return (
-        f"The first {n_stored} draws of each chain were in it. Put it back from a backup; or, to draw again from the "
-        f"end of tuning, delete {LATEST} and {LATEST}.before in {path} and repeat the call."
-    )
-
-
-def decoded(path: Path, section: bytes, classes: Any = None) -> Any:
-    """Return what a section of the last record holds."""
-    try:
-        return decode(section, classes)
-    except ValueError as error:
-        raise DamageError(path / LATEST, str(error)) from error
-
-
-def is_finished(path: Path, n: int | None = None, *, may_write: bool = False) -> bool:
-    """Whether all draws are in the store: those it was begun for, or ``n``."""
-    if not (path / STORE).is_dir():
-        return False
-    store = RunStore(path / STORE, mode="r+" if may_write else "r")
-    return store.is_whole and (n is None or store.n_draws >= n)
-
-
-def load_checkpoint(path: Path) -> TemperedDraws:
-    """Open the draws that a checkpoint has so far."""
-    if read_identity(path) is None:
-        raise DamageError(path / "run.json", "it is missing, and so is its copy")
-    if is_of_sums(path):
-        raise CheckpointError(
-            f"{path} is the checkpoint of a run that keeps sums, not draws. Write TemperedSums.load({str(path)!r})."
-        )
-    if is_finished(path):
-        return load(path / STORE)
-    header, sections = read_latest(path)
-    if header is None:
-        raise CheckpointError(
-            f"The run of the checkpoint {path} has not written any draws yet. Let it go on, or end it by Ctrl-C and "
-            "take what it returns."
-        )
-    if not (path / STORE).is_dir():
-        raise DamageError(path / STORE, "it is missing", _without_store(path, header["n_stored"]))
-    store = RunStore(path / STORE, mode="r")
-    store.check_chunks(header["n_stored"])
-    stored = open_draws(store, header["n_stored"])
-    rest = replace(rows_of(stored, 0, 0), **decoded(path, sections[0]))
-    return _one_after_the_other(stored, rest)
-
-
-def _one_after_the_other(first: TemperedDraws, second: TemperedDraws) -> TemperedDraws:
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(first, name), getattr(second, name)], axis=1) for name in ARRAYS
-    }
-    arrays["values"] = {name: np.concatenate([a, second.values[name]], axis=1) for name, a in first.values.items()}
-    kept = {field.name: getattr(second, field.name) for field in fields(TemperedDraws) if field.name not in arrays}
-    info = second.info and replace(second.info, n_iterations=second.info.n_iterations + first.n_draws)
-    return TemperedDraws(**(kept | arrays | {"info": info, "_kept": {}}))
 
 
 def _width(trace: Trace) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tempering.engines.trace import Trace
 from tempering.errors import CheckpointError, DamageError
-from tempering.execution.checkpoint import PROBES, Folder
+from tempering.io.checkpoint import PROBES, Folder
 from tempering.io.encoding import decode, encode
 from tempering.io.records import read_record
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
+from tempering.execution.plan import Plan
 from tempering.path import Path
 from tempering.randomness import stream
-from tempering.runs.plan import Plan
 from tempering.target.layout import Layout
 
 EXAMPLE_STREAM = 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +21,11 @@ from tempering.estimators.running.rungs import Quantities
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, Unknown, built, follow_the_parent
 from tempering.execution.workers import Workers
-from tempering.io.encoding import LENGTH, Classes, decode, encode
 from tempering.learning.rounds import check_spread
 from tempering.recorders.quantities import Summands
 from tempering.recorders.sum_runs import Course, Part, Task, advance, closed
+from tempering.runs.stored_sums import QUICK
 from tempering.target.layout import Layout
-
-QUICK = 1  # zlib's: tables are mostly zeros, and shrink to a tenth at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,21 +172,4 @@ def squeezed(part: Part) -> bytes:
 def released(part: bytes) -> Part:
     """Return a part again."""
     found: Part = unpack(zlib.decompress(part))
-    return found
-
-
-def kept(part: Part, classes: Classes) -> bytes:
-    """Return a part as it is kept in a checkpoint: data alone, a fraction of its size."""
-    data = encode(replace(part, ends=np.asarray(part.ends)), classes)
-    return LENGTH.pack(len(data)) + zlib.compress(data, QUICK)
-
-
-def from_kept(part: bytes, classes: Classes | None = None) -> Part:
-    """Return a part again; raise ValueError where the bytes are none of `kept`'s."""
-    try:
-        (length,) = LENGTH.unpack_from(part)
-        data = zlib.decompressobj().decompress(part[LENGTH.size :], length or 1)
-    except (zlib.error, struct.error, OverflowError) as error:
-        raise ValueError(f"what it holds cannot be decompressed ({error})") from error
-    found: Part = decode(data, classes)
     return found

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from tempering.errors import CheckpointError, DamageError
-from tempering.estimators.running.parts import beside, in_a_tree
-from tempering.estimators.running.rungs import Quantities, RunningRungs
-from tempering.execution.checkpoint import LATEST, Folder, read_identity, read_latest, write_latest
-from tempering.execution.sum_blocks import SumBlocks, from_kept, kept
-from tempering.io.encoding import Classes, decode, encode
-from tempering.recorders.index_sums import IndexSums
+from tempering.errors import CheckpointError
+from tempering.estimators.running.rungs import Quantities
+from tempering.execution.sum_blocks import SumBlocks
+from tempering.io.checkpoint import Folder, decoded, read_latest, write_latest
+from tempering.io.encoding import encode
 from tempering.recorders.sum_runs import Course, Part
+from tempering.runs.stored_sums import from_kept, kept, together
 from tempering.runs.sums import TemperedSums
 
 
@@ -71,8 +68,9 @@ class SumKeeper:
             return None
         assert self._folder is not None
         self._folder.seconds_before = header["seconds"]
-        _, begun, parts = _decoded(self._folder.path, sections, self._folder.classes)
-        return begun, list(parts), header["n_done"]
+        path, (_, begun, *parts) = self._folder.path, sections
+        found = [decoded(path, part, self._folder.classes, from_kept) for part in parts]
+        return decoded(path, begun), found, header["n_done"]
 
     @property
     def is_due(self) -> bool:
@@ -102,55 +100,3 @@ class SumKeeper:
                 if not isinstance(error, CheckpointError):
                     self.save(before)
             raise
-
-
-def together(parts: Iterable[Part], about: Mapping[str, Any], seconds: float) -> TemperedSums:
-    """Return the sums of all parts as those of one run."""
-
-    def add(one: Summed, other: Summed) -> Summed:
-        return beside(one[0], other[0]), one[1].added(other[1], in_time=False)
-
-    sums, index = in_a_tree((_summed(part) for part in parts), add)
-    info = replace(about["info"], n_iterations=about["info"].n_iterations + index.n_iterations, seconds=seconds)
-    return TemperedSums(sums=sums, index=index, **(dict(about) | {"info": info}))
-
-
-Summed = tuple[RunningRungs, IndexSums]
-
-
-def _summed(part: Part) -> Summed:
-    assert part.rungs is not None
-    assert part.index is not None
-    return part.rungs, part.index
-
-
-def is_of_sums(path: Path) -> bool:
-    """Whether a checkpoint is of a run in sums."""
-    identity = read_identity(path)
-    return identity is not None and identity.get("keep") == "sums"
-
-
-def load_sums(path: Path) -> tuple[TemperedSums | None, bool]:
-    """Open the sums that a checkpoint has so far, if any, and say whether they are those of the whole run."""
-    header, sections = read_latest(path)
-    if header is None:
-        return None, False
-    about, _, parts = _decoded(path, sections, None)
-    first = next(parts)
-    if first.rungs is None:  # in the middle of its first stretch
-        return None, False
-    return together(chain([first], parts), about, header["seconds"]), bool(header["is_whole"])
-
-
-def _decoded(path: Path, sections: Sequence[bytes], classes: Classes | None) -> tuple[Any, Begun, Iterator[Part]]:
-    """Return what describes the run, how it was begun, and its parts one by one."""
-
-    def guarded(read: Callable[..., Any], section: bytes, classes: Classes | None) -> Any:
-        try:
-            return read(section, classes)
-        except ValueError as error:
-            raise DamageError(path / LATEST, str(error)) from error
-
-    about, begun, *parts = sections
-    each = (guarded(from_kept, part, classes) for part in parts)
-    return guarded(decode, about, None), guarded(decode, begun, None), each

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.execution.checkpoint import Checkpoint
 from tempering.experiments import Report, Row, motorcycle
+from tempering.io.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp import TreedGP

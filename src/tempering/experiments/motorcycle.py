@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tempering.data import path_of
 from tempering.estimators import RungSums, ess_of_autocorrelation, ess_optimal
-from tempering.execution.checkpoint import Checkpoint, within
 from tempering.experiments import Report, Row
+from tempering.io.checkpoint import Checkpoint, within
 from tempering.path.ladder import Ladder
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tempering.data import SYNTHETIC_COUNTS, path_of
 from tempering.errors import InputError
 from tempering.estimators import ess_of_weights
-from tempering.execution.checkpoint import Checkpoint, within
 from tempering.experiments import Report, Row
+from tempering.io.checkpoint import Checkpoint, within
 from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.estimator import learn_pseudo_prior, without_first
@@ -29,8 +29,8 @@ from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import Structure
 from tempering.path.ladder import Ladder
 from tempering.runs.draws import TemperedDraws
-from tempering.runs.options import Execution, Tuning
-from tempering.runs.sampling import sample
+from tempering.sampling.options import Execution, Tuning
+from tempering.sampling.sample import sample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

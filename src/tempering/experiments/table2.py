@@ -19,9 +19,9 @@ from tempering.experiments import Report, Row, summarise
 from tempering.path.ladder import Ladder
 from tempering.problems import NormalMixture, mixture
 from tempering.runs.draws import TemperedDraws
-from tempering.runs.options import Execution, Method, Tuning
-from tempering.runs.progress import bar
-from tempering.runs.sampling import sample
+from tempering.sampling.options import Execution, Method, Tuning
+from tempering.sampling.progress import bar
+from tempering.sampling.sample import sample
 from tempering.target import Target
 
 RULES = ("cold_only", "pooled", "ess_optimal")

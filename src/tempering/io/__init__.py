@@ -1,1 +1,1 @@
-"""Package io."""
+"""Files: values as bytes, records with checksums, and the folder of a checkpoint."""

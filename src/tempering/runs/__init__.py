@@ -1,1 +1,1 @@
-"""From a target to a run, and the questions one asks of it."""
+"""What a run returns, in memory or on disk, and the questions one asks of it."""

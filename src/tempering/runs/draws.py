@@ -329,7 +329,7 @@ class TemperedDraws:
 
     def save(self, path: str | FilePath) -> None:
         """Write the run as a Zarr store; `tempering.load` reads it."""
-        from tempering.io.zarr_store import save
+        from tempering.runs.stored import save
 
         save(self, path)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import CheckpointError, EstimatorError
+from tempering.errors import EstimatorError
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.estimators.running import answers as answers
 from tempering.estimators.running.answers import SummedCombination
@@ -162,7 +162,7 @@ class TemperedSums:
 
     def save(self, path: str | FilePath) -> None:
         """Write the sums to a file; `TemperedSums.load` reads it."""
-        from tempering.io.sum_store import save_sums
+        from tempering.runs.stored_sums import save_sums
 
         save_sums(self, FilePath(path))
 
@@ -214,19 +214,9 @@ class TemperedSums:
     @classmethod
     def load(cls, path: str | FilePath) -> TemperedSums:
         """Read the sums that `save` has written, or those a checkpoint has so far: of the whole run when it is done."""
-        from tempering.execution.sum_keeping import is_of_sums, load_sums
-        from tempering.io.sum_store import read_sums
+        from tempering.runs.stored_sums import load_sums
 
-        place = FilePath(path)
-        if place.is_file():
-            return read_sums(place)
-        found = load_sums(place)[0] if is_of_sums(place) else None
-        if found is None:
-            raise CheckpointError(
-                f"{path} is not the checkpoint of a run with keep=Sums(...), or nothing was written to it yet. Check "
-                "the path, or let the run go on for a while."
-            )
-        return found
+        return load_sums(path)
 
     def __repr__(self) -> str:
         summed = "" if self.n_summed == self.n_chains * self.n_draws else f", {self.n_summed} of them summed"

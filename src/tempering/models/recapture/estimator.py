@@ -11,7 +11,7 @@ import numpy as np
 
 from tempering.errors import InputError
 from tempering.estimators import mbar
-from tempering.execution.checkpoint import Checkpoint, within
+from tempering.io.checkpoint import Checkpoint, within
 from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.histories import Histories
@@ -27,8 +27,8 @@ from tempering.models.recapture.times import TimeStructures, time_structures
 from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of
 from tempering.runs.draws import TemperedDraws
-from tempering.runs.options import Execution, Tuning
-from tempering.runs.sampling import sample
+from tempering.sampling.options import Execution, Tuning
+from tempering.sampling.sample import sample
 
 ANNEALING_STREAM = 7
 

@@ -14,7 +14,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tempering.estimators import Estimate
-from tempering.execution.checkpoint import Checkpoint
+from tempering.io.checkpoint import Checkpoint
 from tempering.models.treed_gp import storage
 from tempering.models.treed_gp.categories import Categories
 from tempering.models.treed_gp.combining import Posterior

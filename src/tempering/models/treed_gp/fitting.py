@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError, InputError
 from tempering.estimators.rules import check_rule
-from tempering.execution.checkpoint import Checkpoint
 from tempering.execution.context import carrying_out
+from tempering.io.checkpoint import Checkpoint
 from tempering.learning.density_of_states import Energies
 from tempering.learning.rounds import flat_schedule, n_round_trips
 from tempering.models.treed_gp import layout
@@ -33,8 +33,8 @@ from tempering.models.treed_gp.records import record_size
 from tempering.models.treed_gp.settings import Keeping, Tempering, first_ladder
 from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of, stream
-from tempering.runs import progress as progress_bars
-from tempering.runs.progress import Report
+from tempering.sampling import progress as progress_bars
+from tempering.sampling.progress import Report
 
 Floats = NDArray[np.float64]
 

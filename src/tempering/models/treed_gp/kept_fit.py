@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from tempering.engines.trace import Schedule
-from tempering.execution.checkpoint import read_latest, write_latest
 from tempering.execution.context import Context
 from tempering.execution.digest import digest
 from tempering.execution.identity import described, versions
-from tempering.execution.keeping import decoded
+from tempering.io.checkpoint import decoded, read_latest, write_latest
 from tempering.io.encoding import encode
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, TreedGPEngine

@@ -23,7 +23,7 @@ from tempering.learning.rounds import doubling_lengths, flat_schedule
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, TreedGPEngine
 from tempering.path import Ladder, Path
-from tempering.runs.progress import Report
+from tempering.sampling.progress import Report
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.fitting import Remembered

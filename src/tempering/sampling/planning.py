@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import SamplerError, TargetError
+from tempering.execution.plan import ONE_LEG, PATHS, Plan
 from tempering.kernels.composite import checked, leaves
 from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.kernel import trait
 from tempering.kernels.random_walk import RandomWalk
 from tempering.path import Ladder
 from tempering.randomness import seed_of
-from tempering.runs.options import Method
-from tempering.runs.plan import ONE_LEG, PATHS, Plan
-from tempering.runs.starts import draw_from_base, inside_or_prior, with_reference
+from tempering.sampling.options import Method
+from tempering.sampling.starts import draw_from_base, inside_or_prior, with_reference
 from tempering.target import Target
 from tempering.target.checks import check_target
 from tempering.target.gradients import gradient_of

@@ -10,7 +10,7 @@ import tempering as tp
 from statistical import seeded_rng
 from tempering.learning.rounds import n_round_trips
 from tempering.path import Path
-from tempering.runs import progress
+from tempering.sampling import progress
 
 
 class Listener:

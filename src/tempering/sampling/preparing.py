@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.context import Context
 from tempering.execution.journal import JournalEngine
+from tempering.execution.plan import Plan
 from tempering.execution.recipe import Recipe
 from tempering.learning import kernel_settings
 from tempering.learning.kernel_settings import with_fresh
@@ -23,9 +24,8 @@ from tempering.learning.two_legs import Frame
 from tempering.path import Ladder, Path
 from tempering.randomness import stream
 from tempering.runs.draws import RunInfo
-from tempering.runs.options import Tuning
-from tempering.runs.plan import Plan
-from tempering.runs.planning import first_log_pseudo_prior
+from tempering.sampling.options import Tuning
+from tempering.sampling.planning import first_log_pseudo_prior
 from tempering.target.target import cold_density
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1

@@ -196,7 +196,7 @@ class RunStore:
         return f"The {n} draws of each chain before it can still be read: they are the error's `draws`."
 
     def _opened(self, n: int) -> Any:
-        from tempering.io.zarr_store import open_draws
+        from tempering.runs.stored import open_draws
 
         return open_draws(self, n) if n else None
 

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from tempering.errors import CheckpointError, DamageError
-from tempering.execution.locks import HeldElsewhereError, lock
 from tempering.io.durable_files import PARTIAL, write_atomically
+from tempering.io.encoding import Classes, decode
+from tempering.io.locks import HeldElsewhereError, lock
 from tempering.io.records import copy_of, read_record, write_record
 
 FORMAT = 2
@@ -34,6 +35,8 @@ OURS = {RUN, f"{RUN}.copy", LATEST, BEFORE, LOCK, STORE, TUNING, PROBES}
 
 
 VALUES = "log densities"
+
+Read = Callable[[bytes, Classes | None], Any]
 
 
 @dataclass(frozen=True)
@@ -253,6 +256,17 @@ def read_identity(path: Path) -> dict[str, str] | None:
     return None if known is None else known.run
 
 
+def is_checkpoint(path: Path) -> bool:
+    """Whether a folder is a checkpoint, however damaged."""
+    return any((path / name).is_file() for name in (RUN, f"{RUN}.copy", LATEST, BEFORE))
+
+
+def is_of_sums(path: Path) -> bool:
+    """Whether a checkpoint is of a run in sums."""
+    identity = read_identity(path)
+    return identity is not None and identity.get("keep") == "sums"
+
+
 def read_known(path: Path) -> Known | None:
     """Return what is known of the run of a checkpoint, from either copy; None if it does not say so yet."""
     damages = []
@@ -303,6 +317,14 @@ def read_latest(path: Path) -> tuple[dict[str, Any] | None, list[bytes]]:
         return found
 
 
+def decoded(path: Path, section: bytes, classes: Classes | None = None, read: Read = decode) -> Any:
+    """Return what a section of the last record holds."""
+    try:
+        return read(section, classes)
+    except ValueError as error:
+        raise DamageError(path / LATEST, str(error)) from error
+
+
 def _without_latest(path: Path) -> str:
     return (
         f"There is no record before it. Nothing was changed. Whole chunks of draws are in {path / STORE}; to draw "
@@ -328,18 +350,6 @@ def remove(path: str | Path) -> None:
     if not folder.is_dir() or read_identity(folder) is None:
         raise CheckpointError(f"{folder} is not a checkpoint: nothing was deleted.")
     shutil.rmtree(folder)
-
-
-def repair(path: str | Path) -> None:
-    """Write those damaged files of a checkpoint or a saved run again whose content is known from elsewhere in it.
-
-    What cannot be mended is told as a `tempering.errors.DamageError`.
-    """
-    from tempering.io.run_store import RunStore
-
-    folder = Path(path)
-    store = folder / STORE if (folder / STORE).is_dir() else folder
-    RunStore(store, mode="r+")
 
 
 def as_checkpoint(value: str | Path | Checkpoint) -> Checkpoint:

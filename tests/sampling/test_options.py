@@ -10,7 +10,7 @@ import pytest
 
 import tempering as tp
 from tempering.errors import SamplerError
-from tempering.runs.options import MOVED
+from tempering.sampling.options import MOVED
 
 TARGET = tp.Target(lambda x: -0.5 * jnp.sum(x**2))
 

@@ -20,6 +20,7 @@ from tempering.execution.blocks import cut
 from tempering.execution.context import Context
 from tempering.execution.digest import contents, digest
 from tempering.execution.pace import LEAST
+from tempering.execution.plan import Plan
 from tempering.execution.probes import write_probes
 from tempering.execution.recipe import Recipe
 from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
@@ -27,9 +28,8 @@ from tempering.execution.sum_keeping import Begun, Standing, SumKeeper
 from tempering.learning.rounds import Tuned, check_spread
 from tempering.recorders.quantities import Summands
 from tempering.recorders.sum_runs import PILOT, Course, Part, first_part, length_on_host, units_seen
-from tempering.runs.plan import Plan
-from tempering.runs.preparing import info_of
 from tempering.runs.sums import TemperedSums
+from tempering.sampling.preparing import info_of
 
 TURN = 1.0  # seconds, about, between two looks at Ctrl-C and the clock of the checkpoint, or less if that asks for it
 GROWTH = 16  # times as long a turn may be as the one before: a turn of one iteration is measured badly

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import SamplerError
+from tempering.execution.plan import Plan
 from tempering.execution.recipe import EXAMPLE_STREAM
 from tempering.randomness import stream
 from tempering.recorders.quantities import Summands, check_value, failed
-from tempering.runs.options import Execution, Method, Sums, Tuning, check_count
-from tempering.runs.plan import Plan
-from tempering.runs.sum_sampling import Wanted
-from tempering.runs.until import Until
+from tempering.sampling.options import Execution, Method, Sums, Tuning, check_count
+from tempering.sampling.sum_sampling import Wanted
+from tempering.sampling.until import Until
 
 TUNING_CHAINS = 1024  # more would fill memory with traces and teach nothing new; the others start from copies
 

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import EstimatorError, InputError
+from tempering.errors import CheckpointError, DamageError, EstimatorError, InputError
+from tempering.io.checkpoint import LATEST, RUN, STORE, decoded, is_checkpoint, is_of_sums, read_identity, read_latest
 from tempering.io.durable_files import PARTIAL, sync_folder
-from tempering.io.run_store import ARRAYS, RunStore, check_format, is_store, zarr_library
 from tempering.recorders.quantities import apply
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.store import ARRAYS, RunStore, check_format, is_store, zarr_library
 
 BEFORE = ".before"
 LARGE = 2**31  # bytes of values, from which expectations are made piece by piece
@@ -67,8 +68,6 @@ def load(path: str | Path) -> TemperedDraws:
     zarr_library()
     folder = Path(path)
     if is_checkpoint(folder):
-        from tempering.execution.keeping import load_checkpoint
-
         return load_checkpoint(folder)
     if not is_store(folder):
         raise InputError(f"{path} must be a run written by save, but there is none.{_hint(folder)} Check the path.")
@@ -78,11 +77,6 @@ def load(path: str | Path) -> TemperedDraws:
         raise InputError(f"{path} must be a whole run, but it is still being written. Load its checkpoint's folder.")
     store.check_chunks(store.n_draws)
     return open_draws(store, store.n_draws)
-
-
-def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder is a checkpoint, however damaged."""
-    return any((folder / name).is_file() for name in ("run.json", "run.json.copy", "latest", "latest.before"))
 
 
 def _hint(folder: Path) -> str:
@@ -228,3 +222,65 @@ def rows_of(draws: TemperedDraws, first: int, last: int) -> TemperedDraws:
     """Return draws number ``first`` to ``last - 1`` of every chain."""
     arrays = {name: getattr(draws, name)[:, first:last] for name in ARRAYS}
     return replace(draws, values={n: np.asarray(v)[:, first:last] for n, v in draws.values.items()}, _kept={}, **arrays)
+
+
+def is_finished(path: Path, n: int | None = None, *, may_write: bool = False) -> bool:
+    """Whether all draws are in the store: those it was begun for, or ``n``."""
+    if not (path / STORE).is_dir():
+        return False
+    store = RunStore(path / STORE, mode="r+" if may_write else "r")
+    return store.is_whole and (n is None or store.n_draws >= n)
+
+
+def load_checkpoint(path: Path) -> TemperedDraws:
+    """Open the draws that a checkpoint has so far."""
+    if read_identity(path) is None:
+        raise DamageError(path / RUN, "it is missing, and so is its copy")
+    if is_of_sums(path):
+        raise CheckpointError(
+            f"{path} is the checkpoint of a run that keeps sums, not draws. Write TemperedSums.load({str(path)!r})."
+        )
+    if is_finished(path):
+        return load(path / STORE)
+    header, sections = read_latest(path)
+    if header is None:
+        raise CheckpointError(
+            f"The run of the checkpoint {path} has not written any draws yet. Let it go on, or end it by Ctrl-C and "
+            "take what it returns."
+        )
+    if not (path / STORE).is_dir():
+        raise DamageError(path / STORE, "it is missing", without_store(path, header["n_stored"]))
+    store = RunStore(path / STORE, mode="r")
+    store.check_chunks(header["n_stored"])
+    stored = open_draws(store, header["n_stored"])
+    rest = replace(rows_of(stored, 0, 0), **decoded(path, sections[0]))
+    return one_after_the_other(stored, rest)
+
+
+def one_after_the_other(first: TemperedDraws, second: TemperedDraws) -> TemperedDraws:
+    """Return the draws of every chain followed by later ones, in memory."""
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)], axis=1) for name in ARRAYS
+    }
+    arrays["values"] = {name: np.concatenate([a, second.values[name]], axis=1) for name, a in first.values.items()}
+    kept = {field.name: getattr(second, field.name) for field in fields(TemperedDraws) if field.name not in arrays}
+    info = second.info and replace(second.info, n_iterations=second.info.n_iterations + first.n_draws)
+    return TemperedDraws(**(kept | arrays | {"info": info, "_kept": {}}))
+
+
+def without_store(path: Path, n_stored: int) -> str:
+    """Say what to do where the store of a checkpoint is gone."""
+    return (
+        f"The first {n_stored} draws of each chain were in it. Put it back from a backup; or, to draw again from the "
+        f"end of tuning, delete {LATEST} and {LATEST}.before in {path} and repeat the call."
+    )
+
+
+def repair(path: str | Path) -> None:
+    """Write those damaged files of a checkpoint or a saved run again whose content is known from elsewhere in it.
+
+    What cannot be mended is told as a `tempering.errors.DamageError`.
+    """
+    folder = Path(path)
+    store = folder / STORE if (folder / STORE).is_dir() else folder
+    RunStore(store, mode="r+")

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import SamplerError
-from tempering.execution.checkpoint import Checkpoint, as_checkpoint
 from tempering.execution.workers import check_executor
+from tempering.io.checkpoint import Checkpoint, as_checkpoint
 from tempering.learning.ladder_choice import check_objective
 from tempering.learning.pseudo_prior import check_method
 from tempering.recorders.quantities import check_functions

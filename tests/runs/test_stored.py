@@ -11,10 +11,10 @@ import pytest
 import tempering as tp
 from exact_runs import exact_run
 from tempering.errors import InputError
-from tempering.io import run_store
 from tempering.io.records import write_twice
-from tempering.io.run_store import ARRAYS
-from tempering.io.zarr_store import load, save
+from tempering.runs import store as run_store
+from tempering.runs.store import ARRAYS
+from tempering.runs.stored import load, save
 from tempering.target.layout import Layout
 
 CONTAINERS = [np.zeros(2), {"b": 0.0, "a": 0.0}, (0.0, np.zeros(1)), {"outer": {"a": 0.0}, "b": [0.0]}]
@@ -106,9 +106,9 @@ import sys
 from pathlib import Path
 import tempering as tp
 import jax, zarr  # code does not count, only data
-import tempering.io.zarr_store, tempering.runs.sampling
+import tempering.runs.stored, tempering.sampling.sample
 
-tempering.io.run_store.CHUNK = 2**17
+tempering.runs.store.CHUNK = 2**17
 def peak():
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
@@ -158,7 +158,7 @@ def test_what_was_loaded_can_be_changed_by_replace(tmp_path):
 def test_long_arrays_are_cut_along_the_draws(tmp_path, monkeypatch):
     import zarr
 
-    monkeypatch.setattr("tempering.io.run_store.CHUNK", 1000)
+    monkeypatch.setattr("tempering.runs.store.CHUNK", 1000)
     run = exact_run("long")
     save(run, tmp_path / "run.zarr")
     assert zarr.open_group(tmp_path / "run.zarr")["terms"].chunks == (4, 125, 1)
@@ -221,11 +221,11 @@ def test_what_is_no_run_is_refused(tmp_path):
 
 def test_values_too_large_for_memory_are_asked_piece_by_piece(tmp_path, monkeypatch):
     run = exact_run("pieces", position={"a": 0.0, "b": np.zeros(1)})
-    monkeypatch.setattr("tempering.io.run_store.CHUNK", 100)
+    monkeypatch.setattr("tempering.runs.store.CHUNK", 100)
     save(run, tmp_path / "run.zarr")
     known = load(tmp_path / "run.zarr").expect(lambda a, b: a + b.sum(axis=-1))
-    monkeypatch.setattr("tempering.io.zarr_store.LARGE", 0)
-    monkeypatch.setattr("tempering.io.zarr_store.PIECE", 1000)
+    monkeypatch.setattr("tempering.runs.stored.LARGE", 0)
+    monkeypatch.setattr("tempering.runs.stored.PIECE", 1000)
     back, sizes = load(tmp_path / "run.zarr"), []
 
     def function(a, b):

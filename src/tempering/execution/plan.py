@@ -94,6 +94,6 @@ def _from_base(plan: Plan, ladder: Ladder) -> Path:
 ONE_LEG = {  # by the name that `tempering.sample` takes; a row is all that a new path of one leg needs
     "powers": OneLeg(_powers),
     "prior": OneLeg(_from_base, needs_base=True, reaches_base=True),
-    "reference": OneLeg(_from_base, reaches_base=True),  # the base is made: `tempering.runs.starts.with_reference`
+    "reference": OneLeg(_from_base, reaches_base=True),  # the base is made: `tempering.sampling.starts.with_reference`
 }
 PATHS = ("two_legs", *ONE_LEG)

@@ -17,21 +17,21 @@ from tempering.execution.context import Context, carrying_out
 from tempering.execution.drawing import draw_in_blocks
 from tempering.execution.journal import JournalEngine, Past
 from tempering.execution.keeping import Keeper, KeptInMemory
-from tempering.io.run_store import draws_in_chunk
+from tempering.execution.plan import Plan
 from tempering.learning.rounds import Tuned, check_spread
 from tempering.path import Ladder
 from tempering.path import Path as TemperingPath
-from tempering.runs import progress as progress_bars
 from tempering.runs.draws import RunInfo, TemperedDraws
-from tempering.runs.option_checks import check_devices, check_options, check_plan, wanted_sums
-from tempering.runs.options import Execution, Method, Sums, Tuning, refuse_moved
-from tempering.runs.plan import Plan
-from tempering.runs.planning import make_plan
-from tempering.runs.preparing import info_of, prepare
-from tempering.runs.starts import side_by_side
-from tempering.runs.sum_sampling import sample_sums
+from tempering.runs.store import draws_in_chunk
 from tempering.runs.sums import TemperedSums
-from tempering.runs.until import Until, next_look
+from tempering.sampling import progress as progress_bars
+from tempering.sampling.option_checks import check_devices, check_options, check_plan, wanted_sums
+from tempering.sampling.options import Execution, Method, Sums, Tuning, refuse_moved
+from tempering.sampling.planning import make_plan
+from tempering.sampling.preparing import info_of, prepare
+from tempering.sampling.starts import side_by_side
+from tempering.sampling.sum_sampling import sample_sums
+from tempering.sampling.until import Until, next_look
 
 Kept = Literal["draws", "rounds"]
 

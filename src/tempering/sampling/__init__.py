@@ -1,0 +1,1 @@
+"""`tempering.sample`: its options, the plan made of them, tuning, and the run."""
