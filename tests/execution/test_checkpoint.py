@@ -95,6 +95,34 @@ def test_a_run_that_is_done_is_continued_for_more_draws(tmp_path, small_chunks):
             run(path, draws=draws)
 
 
+def test_more_goes_on_in_the_checkpoint(tmp_path, small_chunks):
+    """As often as one likes, from the same run too; the draws are those of the longer run to the bit, and on disk."""
+    for draws, more in ((30, 40), (130, 203)):
+        path, longer = tmp_path / str(draws), run(draws=draws + more)
+        first = run(path, draws=draws)
+        assert_same(longer, first.more(more))
+        assert_same(longer, tp.load(path))
+        assert_same(run(draws=draws), first)
+        assert_same(run(draws=draws + 9), first.more(9))  # all of them are there already
+        assert_same(run(draws=draws + more + 9), first.more(more).more(9))
+        assert_same(run(draws=draws + more + 9), run(path, draws=draws + more + 9))
+
+
+def test_more_of_a_run_that_ended_before_its_draws(tmp_path, small_chunks):
+    first = run(tmp_path / "run", draws=2_000, until=tp.Until(effective_draws=1.0))
+    assert first.n_draws < 1_000
+    again = first.more(100)
+    assert again.n_draws == first.n_draws + 100
+    assert_same(run(draws=again.n_draws), again)
+    assert_same(run(draws=2_000), run(tmp_path / "run", draws=2_000))
+
+
+def test_draws_of_a_checkpoint_stay_on_disk(tmp_path, small_chunks):
+    found = run(tmp_path / "run")
+    assert found._store is not None
+    assert "terms" not in vars(found)
+
+
 def test_a_continuation_may_be_stopped_too(tmp_path, monkeypatch, small_chunks):
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
     run(kept, draws=130)

@@ -45,6 +45,10 @@ class Keeper(ABC):
     def finish(self, states: Any) -> TemperedDraws:
         """Return all draws."""
 
+    @abstractmethod
+    def longer(self, n: int, folder: Folder | None) -> Keeper:
+        """Return a keeper of ``n`` draws that has those of this one already; on disk, in its folder opened again."""
+
     def save(self, states: Any) -> None:  # noqa: B027 - there is nothing to do in memory
         """Write what there is, where it is kept on disk."""
 
@@ -81,7 +85,7 @@ class KeptInMemory(Keeper):
         self._traces.append(trace)
         self.n_done += trace.rung.shape[1]
 
-    def longer(self, n: int) -> KeptInMemory:
+    def longer(self, n: int, folder: Folder | None) -> KeptInMemory:
         """Return a keeper of ``n`` draws that has those of this one already, the last block whole."""
         keeper = KeptInMemory(self._as_draws, n)
         keeper._traces, keeper.n_done = list(self._traces), self.n_done
@@ -117,6 +121,11 @@ class KeptOnDisk(Keeper):
             self._new = [decoded(folder.path, sections[1], folder.classes)]
             self.states = engine.from_parts(decoded(folder.path, sections[2], folder.classes))
             self._open_store()
+
+    def longer(self, n: int, folder: Folder | None) -> KeptOnDisk:
+        """Return a keeper of ``n`` draws that has those of the folder already."""
+        assert folder is not None
+        return KeptOnDisk(folder, self._engine, self._as_draws, n)
 
     def add(self, trace: Trace, states: Any) -> None:
         """Keep a block of draws; write if it is time."""
@@ -180,8 +189,8 @@ class KeptOnDisk(Keeper):
         info = self._as_draws(shortened(rest, 0)).info
         assert info is not None
         with writing(self._folder.path):
-            n_iterations = info.n_iterations + self._n
-            self._store.finish(replace(info, n_iterations=n_iterations, seconds=self._folder.seconds_spent))
+            n, n_invalid = info.n_iterations + self._n, self._engine.n_invalid(states)
+            self._store.finish(replace(info, n_iterations=n, seconds=self._folder.seconds_spent, n_invalid=n_invalid))
             shutil.rmtree(self._set_aside, ignore_errors=True)
         return load(self._folder.path / STORE)
 

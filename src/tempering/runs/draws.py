@@ -262,13 +262,13 @@ class TemperedDraws:
     def more(self, draws: int) -> TemperedDraws:
         """Return the run gone on with for ``draws`` more of every chain: the longer run it would have been, to the bit.
 
-        For runs in memory that were made in this process, on an executor too as long as it is open; a checkpoint is
-        gone on with by a call with more draws.
+        For runs that were made in this process, in memory or in a checkpoint, on an executor too as long as it is open.
+        In another process a checkpoint is gone on with by a call with more draws.
         """
         if self.go_on is None:
             raise SamplerError(
-                "A run can be continued where it was made, in memory, but this one was read from a file, joined or "
-                "made elsewhere. Give sample a checkpoint, and call it again with more draws."
+                "A run can be continued by more() in the process that made it, but this one was read from a file, "
+                "joined or made elsewhere. Give sample a checkpoint, and call it again with more draws."
             )
         return self.go_on(self.n_draws + int(draws))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import MISSING, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -222,6 +223,22 @@ def rows_of(draws: TemperedDraws, first: int, last: int) -> TemperedDraws:
     """Return draws number ``first`` to ``last - 1`` of every chain."""
     arrays = {name: getattr(draws, name)[:, first:last] for name in ARRAYS}
     return replace(draws, values={n: np.asarray(v)[:, first:last] for n, v in draws.values.items()}, _kept={}, **arrays)
+
+
+def changed(draws: TemperedDraws, **fields: Any) -> TemperedDraws:
+    """Return draws with other fields than those of their arrays, none of which is read."""
+    found = copy(draws)
+    for name, value in fields.items():
+        object.__setattr__(found, name, value)
+    return found
+
+
+def first_draws(draws: TemperedDraws, n: int) -> TemperedDraws:
+    """Return the first ``n`` draws of every chain; on disk they stay there."""
+    is_stored = isinstance(draws, StoredDraws) and draws._store is not None
+    found = open_draws(draws._store, n) if is_stored else rows_of(draws, 0, n)  # type: ignore[attr-defined]
+    info = draws.info and replace(draws.info, n_iterations=draws.info.n_iterations - draws.n_draws + n)
+    return changed(found, info=info)
 
 
 def is_finished(path: Path, n: int | None = None, *, may_write: bool = False) -> bool:

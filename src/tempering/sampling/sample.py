@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, overload
@@ -16,13 +17,14 @@ from tempering.execution.blocks import WholeEngine
 from tempering.execution.context import Context, carrying_out
 from tempering.execution.drawing import draw_in_blocks
 from tempering.execution.journal import JournalEngine, Past
-from tempering.execution.keeping import Keeper, KeptInMemory
+from tempering.execution.keeping import Keeper
 from tempering.execution.plan import Plan
 from tempering.learning.rounds import Tuned, check_spread
 from tempering.path import Ladder
 from tempering.path import Path as TemperingPath
 from tempering.runs.draws import RunInfo, TemperedDraws
 from tempering.runs.store import draws_in_chunk
+from tempering.runs.stored import changed, first_draws, load_checkpoint
 from tempering.runs.sums import TemperedSums
 from tempering.sampling import progress as progress_bars
 from tempering.sampling.option_checks import check_devices, check_options, check_plan, wanted_sums
@@ -31,7 +33,7 @@ from tempering.sampling.planning import make_plan
 from tempering.sampling.preparing import info_of, prepare
 from tempering.sampling.starts import side_by_side
 from tempering.sampling.sum_sampling import sample_sums
-from tempering.sampling.until import Until, next_look
+from tempering.sampling.until import Until, UntilDraws
 
 Kept = Literal["draws", "rounds"]
 
@@ -145,11 +147,11 @@ def sample(
         plan = check_devices(plan, execution.devices, keeps_sums=wanted is not None)
         if wanted is not None and plan.method == "simulated":
             plan = replace(plan, starts=side_by_side(plan.starts, plan.n_chains))
-        identity = {} if wanted is None else wanted.identity
-        functions = None if wanted is None else wanted.functions
-        done = context.identified(
-            plan, functions, draws=draws, tune=tuning.iterations, path=path, **tuning.learnt, **identity
-        )
+        said = {"draws": draws, "tune": tuning.iterations, "path": path} | tuning.learnt
+        if wanted is None:
+            done = context.identified(plan, **said)
+        else:
+            done = context.identified(plan, wanted.functions, **said, **wanted.identity)
         if done is not None:
             return done
         with progress_bars.bar(tuning.iterations + draws, show=progress) as report:
@@ -162,10 +164,11 @@ def sample(
             if execution.devices is not None:
                 running, tuned = on_devices(running, tuned, execution.devices, context)
             keeper = context.keeper(running, partial(_package, plan, running, tuned, started), draws)
-            run = draw(context, running, keeper, tuned, draws, report, is_powered=plan.is_powered, until=until)
-            if keep == "rounds":
-                run = replace(run, rounds=_package_rounds(plan, running, tuned, started))
-            return run
+            run = draw(
+                context, running, keeper, tuned, draws, report, is_powered=plan.is_powered, until=until,
+                reopened=partial(_reopened, execution.checkpoint, plan, said),
+            )  # fmt: skip
+            return run if keep != "rounds" else changed(run, rounds=_package_rounds(plan, running, tuned, started))
 
 
 def draw(
@@ -177,9 +180,13 @@ def draw(
     report: Any,
     *,
     is_powered: bool = False,
-    until: Until | None = None,
+    until: Until | UntilDraws | None = None,
+    reopened: Reopened | None = None,
 ) -> TemperedDraws:
-    """Run with everything frozen, block by block; keep ``n`` draws of every chain, or fewer if a goal is reached."""
+    """Run with everything frozen, block by block; keep ``n`` draws of every chain, or fewer if a goal is reached.
+
+    ``reopened(n)`` is where the run goes on when it is asked for more.
+    """
     schedule, started = tuned.schedule, time.perf_counter()
     watch = progress_bars.Watch(report, engine.name, schedule.path, engine.n_chains)
     report(min(keeper.n_done, n), "")
@@ -200,29 +207,50 @@ def draw(
 
     run, states = draw_in_blocks(
         context, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough,
-        next_look=None if until is None else next_look,
+        next_look=None if until is None else until.next_look,
     )  # fmt: skip
     if states is None:  # stopped on the way
         return run
     run = _counted(run, engine, states)
-    if not isinstance(keeper, KeptInMemory):
+    if reopened is None or isinstance(states, Past):
         return run
-    return replace(run, go_on=partial(_go_on, engine, keeper, replace(tuned, states=states), is_powered))
+    return changed(run, go_on=partial(_go_on, engine, keeper, replace(tuned, states=states), is_powered, reopened))
 
 
-def _go_on(engine: Any, keeper: KeptInMemory, tuned: Tuned, is_powered: bool, n: int) -> TemperedDraws:
-    """Go on with a run in memory from copies of the states that it ended with, on the workers it had."""
+Reopened = Callable[[int], AbstractContextManager[tuple[Context, int]]]
+
+
+@contextmanager
+def _reopened(checkpoint: Any, plan: Plan, said: dict[str, Any], n: int) -> Iterator[tuple[Context, int]]:
+    """Open the checkpoint of a run again, if it has one, for ``n`` draws; return how many it has room for, too."""
+    with carrying_out(None, checkpoint) as context:
+        room = n if context.folder is None else max(n, int(context.folder.identity["draws"]))
+        context.identified(plan, **(said | {"draws": room}))
+        yield context, room
+
+
+def _go_on(engine: Any, keeper: Keeper, tuned: Tuned, is_powered: bool, reopened: Reopened, n: int) -> TemperedDraws:
+    """Go on with a run from copies of the states that it ended with, on the workers it had.
+
+    What has been drawn since, in a checkpoint, is not drawn again.
+    """
     blocks = engine.engine
     tuned = replace(tuned, states=blocks.unpacked(blocks.packed(tuned.states)))
-    with carrying_out(None, None) as context:
-        return draw(context, engine, keeper.longer(n), tuned, n, lambda done, line: None, is_powered=is_powered)
+    with reopened(n) as (context, room):
+        longer = keeper.longer(room, context.folder)
+        if longer.n_done < n or context.folder is None:
+            until = None if room == n else UntilDraws(n)
+            how: Any = {"is_powered": is_powered, "until": until, "reopened": reopened}
+            return draw(context, engine, longer, tuned, room, lambda done, line: None, **how)
+        run = first_draws(load_checkpoint(context.folder.path), n)
+        return changed(run, go_on=partial(_go_on, engine, keeper, tuned, is_powered, reopened))
 
 
 def _counted(run: TemperedDraws, engine: Any, states: Any) -> TemperedDraws:
     """Say how many evaluations gave no number."""
     if run.info is None or isinstance(states, Past):
         return run
-    return replace(run, info=replace(run.info, n_invalid=engine.engine.n_invalid(states)))
+    return changed(run, info=replace(run.info, n_invalid=engine.engine.n_invalid(states)))
 
 
 def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], context: Context) -> tuple[JournalEngine, Tuned]:

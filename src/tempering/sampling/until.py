@@ -17,20 +17,6 @@ FIRST_LOOK = 512  # iterations; each look is made after a quarter more of them, 
 GROWTH = 1.25
 
 
-def next_look(n_done: int) -> int:
-    """Return at how many iterations a run is looked at next: fixed numbers, so that no clock says how long it gets.
-
-    Examples
-    --------
-    >>> next_look(0), next_look(512), next_look(700)
-    (512, 640, 800)
-    """
-    look = FIRST_LOOK
-    while look <= n_done:
-        look = int(GROWTH * look)
-    return look
-
-
 @dataclass(frozen=True)
 class Until:
     """A goal for `tempering.sample`: drawing ends at the first of these that is reached, or at ``draws``.
@@ -70,6 +56,19 @@ class Until:
                 "Until(standard_error=0.01, quantity=lambda x: x > 0)."
             )
 
+    def next_look(self, n_done: int) -> int:
+        """Return at how many iterations a run is looked at next: fixed numbers, so that no clock says how long it gets.
+
+        Examples
+        --------
+        >>> [Until(seconds=1).next_look(n) for n in (0, 512, 700)]
+        [512, 640, 800]
+        """
+        look = FIRST_LOOK
+        while look <= n_done:
+            look = int(GROWTH * look)
+        return look
+
     def is_late(self, seconds: float) -> bool:
         """Whether a run has taken as many seconds as it was given."""
         return self.seconds is not None and seconds >= self.seconds
@@ -86,3 +85,22 @@ class Until:
             if error <= self.standard_error:
                 return True
         return self.effective_draws is not None and run.effective_draws() >= self.effective_draws
+
+
+@dataclass(frozen=True)
+class UntilDraws:
+    """The end of a run at a number of draws of each chain, where there is room for more."""
+
+    n: int
+
+    def next_look(self, n_done: int) -> int:
+        """Return at how many iterations a run is looked at next: at its end."""
+        return self.n
+
+    def is_late(self, seconds: float) -> bool:
+        """No clock counts."""
+        return False
+
+    def is_reached(self, so_far: Callable[[], TemperedDraws], seconds: float) -> bool:
+        """At the one look it is there."""
+        return True
