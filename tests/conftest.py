@@ -4,6 +4,11 @@ import os
 
 import pytest
 
+from seeds import SEED_OFFSET, shift_all
+
+if SEED_OFFSET:
+    shift_all()
+
 
 @pytest.fixture(autouse=True, scope="session")
 def leave_files_to_the_system():

@@ -3,15 +3,15 @@
 Levels 4, 5 and 7 of the testing rules in ``docs/design.md``. Red means bug: nobody loosens a cut.
 """
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from seeds import SEED_OFFSET
+
 FALSE_ALARM_RATE = 1e-6  # per assertion, divided over its quantities
-SEED_OFFSET = int(os.environ.get("TEMPERING_TEST_SEED", "0"))  # sweeps over seeds change it
 
 
 def seeded_rng(name: str) -> np.random.Generator:

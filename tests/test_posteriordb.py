@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the benchmarks are no part
 from benchmarks.posteriordb import __main__ as command
 from benchmarks.posteriordb import gibbs, models
 
+from seeds import shifted
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 
 Y = np.array([-2.0, -1.2, 0.9, 1.4, 2.1])
@@ -95,7 +96,7 @@ def test_prior_draws_have_the_priors_moments():
     form = models.FORMS["low_dim_gauss_mix_collapse"]
     model = models.Mixture(form, Y)
     with jax.enable_x64(True):
-        x = np.asarray(jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(1), 4000)))
+        x = np.asarray(jax.vmap(model.sample_prior)(jax.random.split(jax.random.key(shifted(1)), 4000)))
     draws = model.constrained(x)
     assert_mean_is([0.0, 0.5, 4.0], np.column_stack([draws["mu[1]"], draws["theta"], draws["sigma[2]"] ** 2]))
     assert_mean_is_not([0.0, 0.5, 5.0], np.column_stack([draws["mu[1]"], draws["theta"], draws["sigma[2]"] ** 2]))

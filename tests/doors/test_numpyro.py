@@ -10,6 +10,7 @@ from front_doors import COUNTS, COVARIATE, EFFECT, ERROR, GROUPED, MIXED, SETTIN
 from scipy import stats
 
 import tempering as tp
+from seeds import shifted
 from statistical import FALSE_ALARM_RATE
 from tempering.doors import numpyro as front_door
 from tempering.doors.numpyro import target_from_numpyro
@@ -97,7 +98,7 @@ def test_the_split_is_where_the_data_come_in(name):
 
 def test_prior_draws_have_the_prior_law():
     target = target_from_numpyro(constrained, 1.3)
-    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(1), 2000))
+    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(shifted(1)), 2000))
     values = {name: a[0] for name, a in target.constrain({k: v[None] for k, v in positions.items()}).items()}
     cut = FALSE_ALARM_RATE / 3
     assert stats.kstest(values["high"], stats.gamma(3.0).cdf).pvalue > cut
@@ -309,11 +310,11 @@ def test_starting_points_have_the_models_own_names():
 
 def test_a_sampler_has_the_methods_of_numpyros_nested_one():
     sampler = front_door.TemperedSampler(poisson, **{**SETTINGS, "draws": 300})
-    sampler.run(jax.random.key(1), COVARIATE, COUNTS)
+    sampler.run(jax.random.key(shifted(1)), COVARIATE, COUNTS)
     draws, log_weights = sampler.get_weighted_samples()
     assert draws["a"].shape == log_weights.shape == (8 * 300,)
     assert np.exp(log_weights).sum() == pytest.approx(1.0)
-    equal = sampler.get_samples(jax.random.key(2), 500)
+    equal = sampler.get_samples(jax.random.key(shifted(2)), 500)
     assert equal["b"].shape == (500,)
     mean = np.sum(np.exp(log_weights) * draws["b"])
     assert abs(equal["b"].mean() - mean) < 0.2
@@ -337,7 +338,7 @@ def labelled(y, marked=True):
 def test_marked_discrete_sites_are_summed_out():
     pytest.importorskip("funsor")
     target, summed = target_from_numpyro(labelled, MIXED), target_from_numpyro(mixture, MIXED)
-    positions = jax.vmap(summed.sample_base)(jax.random.split(jax.random.key(3), 5))
+    positions = jax.vmap(summed.sample_base)(jax.random.split(jax.random.key(shifted(3)), 5))
     np.testing.assert_allclose(jax.vmap(target.energy)(positions), jax.vmap(summed.energy)(positions), rtol=1e-10)
     np.testing.assert_allclose(jax.vmap(target.base)(positions), jax.vmap(summed.base)(positions), rtol=1e-10)
     values = target.constrain({name: np.asarray(a)[None] for name, a in positions.items()})

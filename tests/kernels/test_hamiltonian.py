@@ -7,6 +7,7 @@ import pytest
 from exact_paths import INVERSE, NO_REFERENCES, LogRates, coefficients_at, statistics
 
 import tempering as tp
+from seeds import shifted
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.compiling.functions import bind
 from tempering.errors import TargetError
@@ -245,7 +246,7 @@ def test_gradients_that_are_not_numbers_are_counted_on_both_engines():
         setting = Settings(jnp.array(0.3), jnp.ones((2, 1)), jnp.zeros(2))
         start = vector.at(lambda x: energy(x)[None], jnp.array([0.4, 0.0]))
         move = lockstep.hamiltonian(lambda x: energy(x)[None], 2)
-        keys = jax.random.split(jax.random.key(1), 100)
+        keys = jax.random.split(jax.random.key(shifted(1)), 100)
         after = jax.vmap(lambda key: move(key, start, COLD, setting)[0])(keys)
         after = jax.tree.map(np.asarray, after)
     assert np.all(after.position[:, 0] <= 0.5)
@@ -321,7 +322,7 @@ def test_a_place_that_is_infinite_only_where_its_gradient_is_taken_is_no_place_t
     def moved(density, x, step):
         with jax.enable_x64(True):
             setting = Settings(jnp.array(step), jnp.ones((2, 1)), jnp.zeros(2))
-            keys = jax.random.split(jax.random.key(1), 200)
+            keys = jax.random.split(jax.random.key(shifted(1)), 200)
             start = vector.at(density, jnp.asarray(x))
             move = lockstep.hamiltonian(density, 1)
             return jax.tree.map(np.asarray, jax.vmap(lambda key: move(key, start, COLD, setting)[0])(keys))

@@ -5,7 +5,8 @@ import pytest
 from scipy.special import logsumexp
 
 import tempering as tp
-from statistical import SEED_OFFSET, assert_mean_is, assert_mean_is_not, assert_variance_is_one, seeded_rng
+from seeds import shifted
+from statistical import assert_mean_is, assert_mean_is_not, assert_variance_is_one, seeded_rng
 from tempering.errors import SamplerError, TargetError
 from tempering.estimators import combine
 from tempering.kernels import BlackJAX, RandomWalk
@@ -22,7 +23,7 @@ VECTOR = Layout.of(np.zeros(3))
 
 
 def run(target=LIKELIHOOD, layout=VECTOR, starts=(), kernel=None, *, seed=0, **options):
-    return sample_sequential(target, layout, starts, kernel or RandomWalk(), seed=seed + 1000 * SEED_OFFSET, **options)
+    return sample_sequential(target, layout, starts, kernel or RandomWalk(), seed=shifted(seed), **options)
 
 
 def combined(result, values, rule="mbar"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tempering as tp
-from statistical import SEED_OFFSET, assert_mean_is, assert_mean_is_not
+from statistical import assert_mean_is, assert_mean_is_not
 
 MASS = 0.3  # of the narrow mode
 
@@ -46,9 +46,7 @@ def replicates(engine, method, n):
             size = {"tuning": tp.Tuning(640), "draws": 320, "chains": 4 if method == "simulated" else 1}
         elif method == "parallel":
             size |= {"chains": 2}
-        run = tp.sample(
-            TARGETS[engine], initial=START, method=method, rng=100 * SEED_OFFSET + i, progress=False, **size
-        )
+        run = tp.sample(TARGETS[engine], initial=START, method=method, rng=i, progress=False, **size)
         assert run.path.has_two_legs
         found.append((float(run.expect(lambda x: x[..., 0] > 0).value), run.log_evidence().value))
     return np.array(found)
@@ -117,7 +115,7 @@ def posterior(method, with_draws):
             target,
             initial=None if with_draws else np.zeros(2),
             method=method,
-            rng=100 * SEED_OFFSET + i,
+            rng=i,
             tuning=tp.Tuning(640),
             draws=320,
             chains=8 if method == "simulated" else 2,
