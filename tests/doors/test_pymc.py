@@ -11,6 +11,7 @@ from front_doors import COUNTS, COVARIATE, EFFECT, ERROR, GROUPED, MIXED, SETTIN
 from scipy import integrate, stats
 
 import tempering as tp
+from seeds import shifted
 from statistical import FALSE_ALARM_RATE
 from tempering.doors import pymc as front_door
 from tempering.doors.pymc import target_from_pymc
@@ -101,7 +102,7 @@ def test_missing_rows_leave_the_likelihood():
 
 def test_prior_draws_have_the_prior_law():
     target = target_from_pymc(constrained())
-    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(1), 2000))
+    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(shifted(1)), 2000))
     values = {name: a[0] for name, a in target.constrain({k: v[None] for k, v in positions.items()}).items()}
     cut = FALSE_ALARM_RATE / 3
     assert stats.kstest(values["high"], stats.gamma(3.0).cdf).pvalue > cut
@@ -218,12 +219,23 @@ def test_ordered_priors_are_normalised_and_drawn_in_order():
     target, own = target_from_pymc(model), model.compile_logp(vars=model.free_RVs)
     position = prior_draw(target)
     assert float(target.base(position)) == pytest.approx(float(own(position)) + np.log(2), rel=1e-10)
-    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(2), 1000))
+    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(shifted(2)), 1000))
     values = target.constrain({name: np.asarray(a)[None] for name, a in positions.items()})
     assert np.all(values["gap"] > 0)
     smaller = stats.norm(0, 3).cdf(values["mu"][0, :, 0])
     assert stats.kstest(smaller, stats.beta(1, 2).cdf).pvalue > FALSE_ALARM_RATE  # the first of two order statistics
     assert stats.kstest(smaller, stats.uniform.cdf).pvalue < FALSE_ALARM_RATE  # control: as they were drawn
+
+
+def test_every_row_of_an_ordered_prior_has_its_own_orders():
+    """Three rows of two values in order: 2! orders each, not 2! in all."""
+    with pm.Model() as model:
+        start = np.tile([-1.0, 1.0], (3, 1))
+        mu = pm.Normal("mu", 0, 3, shape=(3, 2), transform=pm.distributions.transforms.ordered, initval=start)
+        pm.Normal("y", mu.sum(), 1.0, observed=0.3)
+    target, own = target_from_pymc(model), model.compile_logp(vars=model.free_RVs)
+    position = prior_draw(target)
+    assert float(target.base(position)) == pytest.approx(float(own(position)) + 3 * np.log(2), rel=1e-10)
 
 
 @pytest.mark.long
@@ -375,7 +387,7 @@ def test_correlation_matrices_have_their_prior(compute_corr):
     target, own = target_from_pymc(model), model.compile_logp()
     position = prior_draw(target)
     assert float(target.base(position) + target.energy(position)) == pytest.approx(float(own(position)), rel=1e-8)
-    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(1), 400))
+    positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(shifted(1)), 400))
     values = target.constrain({name: np.asarray(a)[None] for name, a in positions.items()})
     first = values["chol"][0, :, 0]  # the deviation of the first coordinate: exponential
     assert stats.kstest(first, stats.expon.cdf).pvalue > FALSE_ALARM_RATE

@@ -1,0 +1,89 @@
+"""Error bars that are widened by what a run cannot have seen, and the tours that say how much that is."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from statistical import seeded_rng
+from tempering.estimators import Estimate
+from tempering.path import Ladder, Leg, Path
+from tempering.path.reference import Reference
+from tempering.runs.doubt import with_doubt
+from tempering.runs.tours import FEW_TOURS, effective_pieces, thinly_covered
+
+VALUES = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 12.0]])
+WEIGHTS = np.array([[0.3, 0.2, 0.1], [0.1, 0.2, 0.1]])
+MEAN = float(np.sum(WEIGHTS * VALUES))
+FOUND = Estimate(MEAN, 0.05)
+
+
+def test_an_event_that_no_piece_has_seen_moves_a_mean_by_its_spread():
+    spread = np.sqrt(np.sum(WEIGHTS * (VALUES - MEAN) ** 2))
+    assert with_doubt(FOUND, VALUES, WEIGHTS, 8.0).standard_error == pytest.approx(np.hypot(0.05, spread / 8))
+    assert with_doubt(FOUND, VALUES, WEIGHTS, None) == FOUND
+
+
+def test_the_spread_of_an_indicator_is_one_even_if_it_never_changed():
+    never = Estimate(0.0, 0.0)
+    assert with_doubt(never, np.zeros((2, 3)), WEIGHTS, 40.0).standard_error == pytest.approx(1 / 40)
+
+
+def test_fewer_than_two_pieces_say_nothing():
+    assert with_doubt(FOUND, VALUES, WEIGHTS, 1.9).standard_error == np.inf
+    both = Estimate(np.zeros(2), np.zeros(2))
+    np.testing.assert_array_equal(with_doubt(both, np.zeros((2, 3, 2)), WEIGHTS, 1.0).standard_error, [np.inf] * 2)
+
+
+def test_what_thinly_covered_places_add_may_be_missing_once_more():
+    is_thin = np.array([[False, False, False], [False, False, True]])
+    spread, added = np.sqrt(np.sum(WEIGHTS * (VALUES - MEAN) ** 2)), 0.1 * (12.0 - MEAN)
+    found = with_doubt(FOUND, VALUES, WEIGHTS, 8.0, is_thin)
+    assert found.standard_error == pytest.approx(np.sqrt(0.05**2 + (spread / 8) ** 2 + added**2))
+    assert found.value == MEAN
+    columns = np.stack([VALUES, -VALUES], axis=-1)
+    both = with_doubt(Estimate(np.array([MEAN, -MEAN]), np.full(2, 0.05)), columns, WEIGHTS, 8.0, is_thin)
+    np.testing.assert_allclose(both.standard_error, found.standard_error)
+
+
+SAFE = Leg("safe", np.array([0.0, 1.0, 0.0]), Ladder([1, 0.5, 0.0]), source=1)
+QUICK = Leg("quick", np.array([0.0, 0.0, 1.0]), Ladder([1, 0.0]), source=2)
+Q = Reference([1.0], [[0.0]], [np.eye(1)], [5])
+PATH = Path([1.0, 1.0, 0.0], [SAFE, QUICK], references=[Q])  # rungs: 0 mixture, 1 target, 2, 3 prior
+
+
+def run_of(rung, proposed=None, terms=None, rung_moves="neighbour"):
+    rung = np.array(rung)
+    terms = np.zeros((*rung.shape, 3)) if terms is None else terms
+    return SimpleNamespace(
+        rung=rung, proposed=rung if proposed is None else np.array(proposed), terms=terms, path=PATH,
+        n_chains=len(rung), chains_per_ensemble=1, info=SimpleNamespace(rung_moves=rung_moves),
+    )  # fmt: skip
+
+
+def test_a_tour_ends_with_a_draw_at_either_end():
+    run = run_of([[1, 0, 1, 2, 3, 1, 1], [2, 1, 1, 1, 1, 2, 2]])
+    # pieces: [1, 0], [1, 2, 3], [1, 1] of the one chain, and all of the other
+    weights = np.ones((2, 7))
+    assert effective_pieces(run, weights) == pytest.approx(14**2 / (2**2 + 3**2 + 2**2 + 7**2))
+
+
+def test_lifted_moves_end_a_tour_only_where_they_turn_at_the_end():
+    """Elsewhere the direction is remembered: at an end just reached, and at one whose way inward was refused."""
+    rung, proposed = [[1, 0, 0, 1, 0, 0, 0, 1]], [[1, 0, 0, 1, 0, 1, 0, 1]]
+    run = run_of(rung, proposed, rung_moves="lifted")  # turned at draws 2 and 6, not at 5
+    assert effective_pieces(run, np.ones((1, 8))) == pytest.approx(8**2 / (3**2 + 4**2 + 1**2))
+
+
+def test_places_that_few_tours_have_come_to_are_thin():
+    rng = seeded_rng("thin places")
+    n = 3 * FEW_TOURS
+    rung = np.tile([1, 1, 0], n)[None]  # tours of three draws
+    terms = np.zeros((1, 3 * n, 3))
+    height = rng.permutation(n).astype(float)  # of the target over the mixture, the highest of each tour
+    terms[0, 1::3, 0] = height + 3.0
+    terms[0, 1::3, 1], terms[0, 1::3, 2] = -1.0, 2.0
+    terms[0, ::3, 0] = -50.0
+    is_thin = thinly_covered(run_of(rung, terms=terms))
+    np.testing.assert_array_equal(np.flatnonzero(is_thin[0]), 3 * np.flatnonzero(height >= n - FEW_TOURS) + 1)
+    assert thinly_covered(run_of(rung[:, : 3 * FEW_TOURS - 3], terms=terms[:, : 3 * FEW_TOURS - 3])) is None
