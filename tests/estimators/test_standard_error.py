@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from tempered_draws import ar1
 
-from statistical import assert_mean_is_not, assert_variance_is_one, seeded_rng
+from statistical import assert_mean_is, assert_mean_is_not, assert_variance_is_one, seeded_rng
 from tempering.errors import EstimatorError
 from tempering.estimators import covariance_of_sum, standard_error_of_sum
+from tempering.estimators.standard_error import _batch_variance, _cumulative
 
 
 def z_scores(rng, rho, n_replicates, n_chains, n_draws, **options):
@@ -94,3 +95,29 @@ def test_the_control_of_coverage_has_power():
     with pytest.raises(AssertionError):
         assert_variance_is_one(z / 0.75)
     assert_mean_is_not(1.0, (z / 0.7) ** 2, margin=0.2)
+
+
+@pytest.mark.parametrize("length", [1, 3, 8, 20])
+def test_batches_of_independent_draws_know_their_variance_at_any_length(length):
+    """Exactly: a sum over unit vectors, less their mean, is the mean over independent draws of variance one."""
+    n_chains, n_draws = 2, 24
+    total = n_chains * n_draws
+    units = (np.eye(total) - 1 / total).reshape(total, n_chains, n_draws)
+    assert np.sum(_batch_variance(_cumulative(units), length)) == pytest.approx(total, rel=1e-12)
+
+
+def variance_by_batches(rho, length, total):
+    """Return what batches of one length find on average for a sum of AR(1) draws with mean zero, over their number."""
+    k = np.arange(1, length)
+    return (1 + 2 * np.sum((1 - k / length) * rho**k)) / (1 - length / total)
+
+
+def test_two_lengths_of_batches_take_away_what_one_leaves():
+    """Of a variance of 5.7 batches of 8 see 3.8 on average, together with those of 4 they see 5.0."""
+    rng, rho, (n_chains, n_draws) = seeded_rng("flat top"), 0.7, (4, 1000)
+    total = n_chains * n_draws
+    x = ar1(rng, rho, (300, n_chains, n_draws)) / total
+    found = [total * float(standard_error_of_sum(one, batch_length=8)) ** 2 for one in x]
+    long, short = (variance_by_batches(rho, b, total) for b in (8, 4))
+    assert_mean_is(2 * long - short, found)
+    assert_mean_is_not(long, found)
