@@ -1,4 +1,4 @@
-"""Run it: ``python -m benchmarks.variable_selection [--agreement | --prediction | --gpu] [--json FILE]``."""
+"""Run it: ``python -m benchmarks.variable_selection [--agreement | --rounding | --prediction | --gpu]``."""
 
 import argparse
 import json
@@ -26,6 +26,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--case", choices=[*CASES], action="append")
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--agreement", action="store_true", help="whether both programs have the same posterior")
+    parser.add_argument("--rounding", action="store_true", help="what rounding does to the other program's chain")
     parser.add_argument("--prediction", action="store_true", help="held-out rows, beside scikit-learn")
     parser.add_argument("--gpu", action="store_true", help="the large case, on JAX's default device")
     parser.add_argument("--rows", type=int, default=1_000, help="of the large case")
@@ -59,6 +60,12 @@ def measured(options: argparse.Namespace, report: dict[str, object]) -> dict[str
         from benchmarks.variable_selection.prediction import prediction
 
         return {"prediction": prediction()}
+    if options.rounding:
+        from benchmarks.variable_selection.rounding import rounding
+
+        found = [rounding(case) for case in cases]
+        print(json.dumps(found, indent=1))
+        return {"rounding": found}
     if options.agreement:
         from benchmarks.variable_selection.agreement import agreement
 
