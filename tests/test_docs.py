@@ -37,7 +37,7 @@ def code_of(text):
 def failure_of(text, name):
     """Run the blocks of a page; return where and how they fail, or nothing."""
     try:
-        exec(compile(code_of(text), name, "exec"), {"__name__": "page"})
+        exec(compile(code_of(text), name, "exec"), {"__name__": "__main__"})  # as a script of one's own
     except Exception as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
         return f"{name}, line {lines[-1] if lines else '?'}: {type(error).__name__}: {error}"

@@ -66,7 +66,8 @@ class FunctionError(SamplerError):
 
     def __str__(self) -> str:
         """Say what was raised, and where."""
-        where = "" if self.chain is None else f", in chain {self.chain} at {self.position}"
+        where = "" if self.chain is None else f", in chain {self.chain}"
+        where += "" if self.position is None else f" at {self.position}"
         return (
             f"A function of the target raised {self.what}{where}. The draws made before, if there are any, are the "
             "error's `draws`; with a checkpoint they are kept, and tempering.load opens them."

@@ -1,16 +1,23 @@
 """Bad input at every door: one or two sentences of ours, never a traceback from three libraries down."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
 import tempering as tp
 from tempering import prior
+from tempering.cli.commands import app
 from tempering.cli.user_files import find_target, parse_kernel, parse_path, parse_position
-from tempering.doors import emcee, foreign, ptemcee
+from tempering.doors import emcee, foreign, ptemcee, tables
+from tempering.doors.arviz import to_arviz
 from tempering.doors.bridgestan import target_of_stan
 from tempering.doors.csv_draws import combine_csv
 from tempering.doors.numpyro import TemperedSampler, target_from_numpyro
@@ -265,6 +272,128 @@ DOORS = {
 }
 
 
+def finished(names=("x",)):
+    """Return a run of exact draws, for questions asked of it."""
+    x = np.random.default_rng(1).normal(size=(2, 50))
+    values = {name: x for name in names}
+    return tp.TemperedDraws.of_energies(values, np.tile([0, 1], (2, 25)), -0.5 * x**2, tp.Ladder([1.0, 0.5]))
+
+
+def shut_down():
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    return executor
+
+
+def on_command_line(*arguments, text="def f(x):\n    return -x * x\n"):
+    """Run the command line on a file with this text, called FILE, in a folder called HERE."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "mine.py")
+        path.write_text(text)
+        told = [a.replace("FILE", str(path)).replace("HERE", folder) for a in arguments]
+        if told[0] == "sample" and "-o" not in told:
+            told += ["-o", f"{folder}/run.zarr"]
+        raise CliRunner().invoke(app, told).exception
+
+
+def on_file(text, *arguments):
+    return on_command_line("sample", "FILE:f", "--initial", "0", *arguments, text=text)
+
+
+GOOD = "def f(x):\n    return -x * x\n"
+QUESTIONS = {
+    "expect: text": lambda: finished().expect("x"),
+    "expect: None": lambda: finished().expect(None),
+    "expect: text returned": lambda: finished().expect(lambda x: "a"),
+    "expect: complex numbers": lambda: finished().expect(lambda x: 1j * x),
+    "expect: an index too far": lambda: finished().expect(lambda x: x[..., 7]),
+    "expect: another name": lambda: finished(("a", "b")).expect(lambda c: c),
+    "expect: one position": lambda: finished(("a", "b")).expect(lambda p: p["a"]),
+    "expect: a sum over draws": lambda: finished().expect(np.sum),
+    "quantile of 2": lambda: finished().quantile(2.0),
+    "hdi of 1": lambda: finished().hdi(1.0),
+    "a name that is not there": lambda: finished().quantile(0.5, "y"),
+    "rule of None": lambda: finished().weights(None),
+    "rule of a list": lambda: finished().ess(["mbar"]),
+    "more than none": lambda: replace(finished(), go_on=abs).more(0),
+    "less": lambda: replace(finished(), go_on=abs).more(-3),
+    "half a draw more": lambda: replace(finished(), go_on=abs).more(1.5),
+    "more of another run": lambda: finished().more(10),
+    "join nothing": lambda: tp.join([]),
+    "join a number": lambda: tp.join([finished(), 3]),
+    "join others": lambda: tp.join([finished(), finished(("a",))]),
+    "arviz of no draws": lambda: to_arviz(finished(), n_draws=0),
+    "arviz of half a draw": lambda: to_arviz(finished(), n_draws=2.5),
+    "arviz of a number": lambda: to_arviz(3),
+    "pandas of a number": lambda: tables.to_pandas(3),
+    "getdist of text": lambda: tables.write_getdist("run", "chain"),
+    "load None": lambda: tp.load(None),
+    "load a file": lambda: tp.load(__file__),
+    "combine text": lambda: tp.combine(["a"] * 3, np.zeros(3), np.zeros(3, int)),
+    "combine nothing": lambda: tp.combine(np.zeros(0), np.zeros(0), np.zeros(0, int)),
+    "combine half rungs": lambda: tp.combine(np.zeros(3), np.zeros(3), np.full(3, 1.5)),
+    "until text": lambda: tp.Until(seconds="ten"),
+    "until nothing": lambda: tp.Until(),
+    "until without a quantity": lambda: tp.Until(standard_error=0.1),
+    "a checkpoint of a number": lambda: tp.Execution(checkpoint=3),
+    "an executor that is shut down": lambda: sample(execution=tp.Execution(executor=shut_down())),
+    "parameters that do not fit": lambda: prior.Normal([0.0, 1.0], [1.0, 1.0, 1.0]),
+    "a cube that gives text": lambda: sample(
+        target=likelihood(prior.UnitCube(lambda c: "a", 2), lambda x: -(x**2)), initial=None
+    ),
+    "a batch of one for all": lambda: sample(target=tp.Target(lambda x: 0.0, batched=True)),
+    "a batch that fails later": lambda: sample(
+        target=tp.Target(FailsLater(), batched=True), tuning=tp.Tuning(64), draws=100
+    ),
+    "harmonic of text": lambda: tp.Ladder.harmonic("ten", 0.1),
+    "ptemcee: text for betas": lambda: ptemcee.Sampler(4, 2, normal, normal, betas="hot"),
+    "ptemcee: one argument": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2, loglargs=3),
+    "ptemcee: no pool": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2, pool=3),
+    "emcee: walkers": lambda: emcee.EnsembleSampler(0, 2, normal),
+    "emcee: one argument": lambda: emcee.EnsembleSampler(4, 2, normal, args=3),
+    "emcee: a batch of one for all": lambda: emcee.EnsembleSampler(4, 2, lambda x: 0.0, vectorize=True).run_mcmc(
+        np.ones((4, 2)), 3
+    ),
+}
+COMMANDS = {
+    "a file that exits": lambda: on_file("import sys\nsys.exit(3)\n"),
+    "a file with options of its own": lambda: on_file(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--n', required=True)\np.parse_args()\n"
+    ),
+    "a file of NULs": lambda: on_file("x = 1\x00\n"),
+    "a function without end": lambda: on_file("def f(x):\n    return f(x)\n"),
+    "a generator": lambda: on_file("def f(x):\n    yield x\n"),
+    "text for a density": lambda: on_file("f = 'normal'\n"),
+    "no name for the run": lambda: on_file(GOOD, "-o", ""),
+    "a disk that takes nothing": lambda: on_file(GOOD, "-o", "/proc/run.zarr"),
+    "true": lambda: on_command_line("sample", "FILE:f", "--initial", "true"),
+    "null": lambda: on_command_line("sample", "FILE:f", "--initial", "null"),
+    "a ladder with a gap": lambda: on_file(GOOD, "--ladder", "1,,0.5"),
+    "no worker": lambda: on_file(GOOD, "--workers", "0"),
+    "a checkpoint that is a file": lambda: on_file(GOOD, "--checkpoint", "FILE"),
+    "a checkpoint in use": lambda: on_file(GOOD, "--checkpoint", "HERE"),
+    "a kernel that is none": lambda: on_file(GOOD + "K = 3\n", "--kernel", "FILE:K"),
+    "a kernel that fails": lambda: on_file(GOOD + "def K():\n    return [][0]\n", "--kernel", "FILE:K"),
+    "a report of no run": lambda: on_command_line("report", ""),
+    "a report of a file": lambda: on_command_line("report", "FILE"),
+    "a demo into a file": lambda: on_command_line("demo", "--folder", "FILE"),
+    "a table of one run": lambda: on_command_line("reproduce", "table2", "--runs", "1"),
+}
+
+
+class FailsLater:
+    """A density of many positions that fails once it has been called some times."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        if self.calls > 40:
+            raise ArithmeticError("the emulator is out of its range")
+        return -0.5 * np.sum(x**2, axis=1)
+
+
 class Named:
     def __init__(self, names):
         self.names = names
@@ -282,13 +411,15 @@ CASES = {
         "option": OPTIONS,
         "foreign": FOREIGN,
         "door": DOORS,
+        "question": QUESTIONS,
+        "command": COMMANDS,
     }.items()
     for name, call in calls.items()
 }
 
 
 def test_the_battery_is_large():
-    assert len(CASES) >= 150
+    assert len(CASES) >= 240
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -137,7 +137,8 @@ def test_control_other_truths_are_refused(name):
     assert_mean_is_not(wrong, values)
 
 
-SCORED = ["student-modes-4", "funnel-10", "rings-4", "shells-5", "log-gamma-4", "rosenbrock-2", "many-well-8"]
+SCORED = ["student-modes-4", "funnel-10", "rings-4", "shells-5", "log-gamma-4", "rosenbrock-2", "many-well-8",
+          "correlated-10"]  # fmt: skip
 
 
 def stein(target, x):
@@ -182,6 +183,16 @@ def test_the_evidence_of_the_eggbox_is_that_of_a_grid():
     mode = target.modes.mode_of(points)
     share = np.exp(target.log_likelihood(points) + log_weight - found - 2 * np.log(600))
     np.testing.assert_allclose(np.bincount(mode.ravel(), share.ravel()), target.modes.masses, atol=1e-3)
+
+
+def test_the_evidence_of_a_needle_in_the_cube_is_that_of_a_grid():
+    target = problems.correlated(2)
+    middle = (np.arange(2000) + 0.5) / 2000
+    points = np.stack(np.meshgrid(middle, middle, indexing="ij"), axis=-1)
+    found = logsumexp(target.log_likelihood(points)) - 2 * np.log(2000)
+    assert found == pytest.approx(target.evidence.log_value, abs=1e-8 + target.evidence.accuracy)
+    unmixed = problems.correlated(2, mixing=0.0)  # control: another needle
+    assert abs(found - unmixed.evidence.log_value) > 1.0
 
 
 @pytest.mark.parametrize(

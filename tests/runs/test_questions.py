@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tempering as tp
-from statistical import assert_mean_is, assert_mean_is_not
+from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering import problems
 from tempering.errors import EstimatorError
 
@@ -132,3 +132,60 @@ def test_chains_that_never_met_are_said_to_disagree():
     diagnosis = run.diagnose()
     assert not diagnosis.is_good
     assert diagnosis.r_hat_by_quantity["x"] > 5
+
+
+def exact_draws_of_two_rungs(sd, n=40_000):
+    """Draw from the posterior and from the prior of a mean, of precision 250 and 1 / sd**2, rung by turns."""
+    rng = seeded_rng("two rungs")
+    precision = np.array([250.0 + 1 / sd**2, 1 / sd**2])
+    rung = np.tile(np.array([0, 1], np.int32), (4, n // 8))
+    x = rng.normal(size=rung.shape) / np.sqrt(precision[rung]) + np.where(rung == 0, 25.0 / precision[0], 0.0)
+    energy = -125.0 * (x - 0.1) ** 2
+    run = tp.TemperedDraws.of_energies({"x": x}, rung, energy, tp.Ladder([1.0, 0.0]), is_powered=False)
+    exact = -0.5 * np.log1p(250.0 * sd**2) - 0.005 / (1 / 250.0 + sd**2)
+    return run, exact
+
+
+def test_a_method_whose_rungs_are_too_far_apart_has_no_error_and_does_not_warn():
+    run, exact = exact_draws_of_two_rungs(10.0)
+    evidence = run.log_evidence()
+    assert abs(evidence.value - exact) < 6 * evidence.standard_error < 0.6
+    assert not evidence.disagreement
+    backwards = evidence.by_method["stepping stone, reversed"]
+    assert abs(backwards.value - exact) > 1.0
+    assert np.isnan(backwards.standard_error)
+    assert "reversed: " in str(evidence)
+    assert "± unknown" in str(evidence)
+    assert "<td>unknown</td>" in evidence._repr_html_()
+    near, exact = exact_draws_of_two_rungs(0.1)  # control: where rungs overlap every method has its error
+    for method in near.log_evidence().by_method.values():
+        assert abs(method.value - exact) < 6 * method.standard_error < np.inf
+
+
+def test_constants_have_neither_effective_draws_nor_chains_that_disagree():
+    rng = seeded_rng("constants")
+    x = rng.normal(size=(4, 200))
+    values = np.stack([x, np.full_like(x, 0.1), np.full_like(x, -7.3)], axis=-1)  # as imputed data that were seen
+    run = tp.TemperedDraws.of_energies({"x": values}, np.tile([0, 1], (4, 100)), -0.5 * x**2, tp.Ladder([1.0, 0.5]))
+    table = run.summary()
+    assert table["r_hat"].tolist()[1:] == [1.0, 1.0]
+    assert table["ess"].isna().tolist() == [False, True, True]
+    assert run.effective_draws() > 100
+    halves = (run.weights() * values[..., 1]).reshape(8, -1).sum(axis=1) / run.weights().reshape(8, -1).sum(axis=1)
+    assert np.var(halves) > 0  # control: by rounding alone the halves differ
+
+
+def test_draws_so_far_out_that_their_squares_overflow_change_nothing():
+    rng = seeded_rng("far out")
+    x = rng.normal(size=(4, 400))
+    rung = np.tile(np.array([0, 1], np.int32), (4, 200))
+    far = (rung == 1) & (rng.random(x.shape) < 0.1)
+    run = tp.TemperedDraws.of_energies(
+        {"x": np.where(far, 1e200, x)}, rung, np.where(far, -1e4, -0.5 * x**2), tp.Ladder([1.0, 0.5])
+    )
+    row = run.summary().loc["x"]
+    assert 0.8 < row["sd"] < 1.2
+    assert 0.99 < row["r_hat"] < 1.1
+    assert run.diagnose().is_good
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(np.sum(run.weights() * run.values["x"] ** 2))  # control

@@ -32,6 +32,7 @@ MODELS = {
     "recapture": ("tempering.models.recapture.cli", "Fit integrated mark-recapture-recovery models."),
     "select": ("tempering.models.variable_selection.cli", "Say which columns explain a response."),
 }
+WIDE = 100  # columns of a terminal that take every column of a summary
 NEEDS_SKLEARN = ("treed-gp", "motorcycle", "exponential")  # commands and experiments that fit treed GPs
 
 
@@ -202,8 +203,7 @@ def sample(
     from tempering.sampling.options import Execution, Method, Tuning
 
     quiet = quiet or ctx.obj
-    page = report if report is not None else output.with_suffix(".html")
-    files.check_places(output, page)
+    page = files.check_places(output, report)
     try:
         run = files.sample_file(
             target, output, page, workers=workers, initial=files.parse_position(initial),
@@ -330,13 +330,18 @@ def _waiting(text: str, quiet: bool) -> Any:
 
 def _print_run(run: "TemperedDraws", quiet: bool) -> None:
     """Print the estimates, and, unless only results are wanted, the verdict."""
+    from rich import box
     from rich.table import Table
 
-    summary = run.summary()
-    table = Table(*("quantity", *summary.columns), title=repr(run), title_justify="left")
+    summary, console = run.summary(), _console()
+    if console.width < WIDE:
+        summary = summary.drop(columns=["hdi_low", "hdi_high"])
+    heads = (name.replace("_", "\n") for name in ("quantity", *summary.columns))
+    table = Table(*heads, title=repr(run), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name, row in zip(summary.index, summary.to_numpy().tolist(), strict=True):
-        table.add_row(str(name), *(f"{value:.4g}" for value in row))
-    console = _console()
+        formats = {"ess": ",.0f", "r_hat": ".3f"}
+        cells = (f"{value:{formats.get(column, '.4g')}}" for column, value in zip(summary.columns, row, strict=True))
+        table.add_row(str(name), *cells)
     console.print(table)
     if not quiet:
         console.print(str(run.diagnose()), highlight=False)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -74,14 +75,16 @@ def sample_file(
     return draws
 
 
-def check_places(run: Path, page: Path) -> None:
-    """Refuse places that cannot be written to before anything is sampled."""
+def check_places(run: Path, page: Path | None) -> Path:
+    """Refuse places that cannot be written to before anything is sampled; return that of the page."""
     _check_folder(run)
     if run.is_file():
         raise InputError(f"{run} is a file, but a run is written as a folder. Choose another place with -o.")
     if run.is_dir() and any(run.iterdir()) and not (run / "zarr.json").is_file():
         raise InputError(f"{run} is a folder that holds something else than a run. Choose another place with -o.")
+    page = run.with_suffix(".html") if page is None else page
     check_page(page)
+    return page
 
 
 def check_page(page: Path) -> None:
@@ -95,12 +98,16 @@ def check_page(page: Path) -> None:
 
 def _check_folder(path: Path) -> None:
     """Refuse a path whose nearest existing folder cannot be written to."""
+    if not path.name:
+        raise InputError(f"A run or a page needs a name, but got {str(path)!r}. Give one, such as run.zarr.")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if folder != path.absolute().parent:
         raise InputError(f"{path} cannot be written: there is no folder {path.parent}. Make it, or choose another.")
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        why = "permission denied" if folder.is_dir() else "it is not a folder"
-        raise InputError(f"{path} cannot be written in {folder}: {why}. Choose another place.")
+    try:
+        with TemporaryDirectory(dir=folder):  # rights alone do not tell: a disk may be full, or for reading only
+            pass
+    except OSError as error:
+        raise InputError(f"{path} cannot be written in {folder}: {error.strerror}. Choose another place.") from error
 
 
 _USER_FILES: set[str] = set()  # those read by this process: an error that passes through one is the user's to mend
@@ -156,6 +163,8 @@ def parse_position(text: str | None) -> Any:
 
 
 def _position(found: Any) -> Any:
+    if isinstance(found, bool) or found is None:
+        raise ValueError("no number")
     if isinstance(found, dict):
         return {name: np.asarray(value, dtype=float) for name, value in found.items()}
     if isinstance(found, list):
@@ -240,6 +249,11 @@ def _module(name: str) -> ModuleType:
     _USER_FILES.add(str(spec.origin))
     try:
         spec.loader.exec_module(module)
+    except SystemExit as error:
+        raise InputError(
+            f"{name} ends the program when it is read (exit status {error.code}). Put what is to run under "
+            "`if __name__ == '__main__':`, and leave the functions outside it."
+        ) from error
     except Exception as error:
         theirs = error_of_user(error)
         said = theirs.partition(" The function")[0] if theirs else f"{path}: {type(error).__name__}: {error}."

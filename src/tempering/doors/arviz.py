@@ -60,7 +60,13 @@ def to_arviz(
         ``prior_predictive``.
         Attributes: the log evidence with its error, the rule, the sampler.
     """
+    from tempering.runs.draws import check_draws
+    from tempering.sampling.options import check_count
+
     xarray = imported("xarray", what="An ArviZ container", install="tempering[arviz]")
+    check_draws(draws)
+    if n_draws is not None:
+        check_count("n_draws", n_draws)
     known = model if model is not None else getattr(draws, "model", None)
     dims, coords = getattr(known, "dims", {}), getattr(known, "coords", {})
     chosen = _equal_weight(draws, rule, n_draws, rng)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tempering.doors.ptemcee import _Called
+from tempering.doors.ptemcee import Called, counted, mapping_of
 from tempering.errors import SamplerError, TargetError
 from tempering.estimators import resample
 from tempering.target import Target
@@ -52,11 +52,9 @@ class EnsembleSampler:
         blob_names: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        if not callable(log_prob_fn):
-            raise TargetError(f"log_prob_fn must be a function, but got {type(log_prob_fn).__name__}. Pass it itself.")
-        called = _Called(log_prob_fn, tuple(args or ()), dict(kwargs or {}))
-        self.nwalkers, self.ndim, self._options = nwalkers, ndim, options
-        self._many = called if vectorize else one_by_one(called, map if pool is None else pool.map)
+        called = Called("log_prob_fn", log_prob_fn, args, kwargs)
+        self.nwalkers, self.ndim, self._options = counted("nwalkers", nwalkers), counted("ndim", ndim), options
+        self._many = called if vectorize else one_by_one(called, mapping_of(pool))
         self._blob_names = None if blob_names is None else tuple(blob_names)
         self._run: Any = None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,18 +90,10 @@ class Sampler:
         adaptation_time: int = 100,
         random: Any = None,
     ) -> None:
-        for name, function in (("logl", logl), ("logp", logp)):
-            if not callable(function):
-                raise TargetError(f"{name} must be a function, but got {type(function).__name__}. Pass it itself.")
-        for name, count in (("nwalkers", nwalkers), ("dim", dim)):
-            if not isinstance(count, int | np.integer) or count < 1:
-                raise TargetError(f"{name} must be a whole number of at least 1, but got {count!r}. Pass one.")
-        self.nwalkers, self.dim = int(nwalkers), int(dim)
-        ladder = default_beta_ladder(self.dim, ntemps, Tmax) if betas is None else np.asarray(betas, dtype=float)
-        self._betas = np.sort(np.atleast_1d(ladder))[::-1]
-        mapping = map if pool is None else pool.map
-        likelihood = partial(_Called(logl, tuple(loglargs), dict(loglkwargs or {})))
-        prior = partial(_Called(logp, tuple(logpargs), dict(logpkwargs or {})))
+        self.nwalkers, self.dim = counted("nwalkers", nwalkers), counted("dim", dim)
+        self._betas = _from_1_down(default_beta_ladder(self.dim, ntemps, Tmax) if betas is None else betas)
+        mapping = mapping_of(pool)
+        likelihood, prior = Called("logl", logl, loglargs, loglkwargs), Called("logp", logp, logpargs, logpkwargs)
         self._log_prior = one_by_one(prior)
         self._target = Target.from_likelihood(
             _Inside(one_by_one(likelihood, mapping), self._log_prior), self._log_prior, batched=True
@@ -127,7 +118,7 @@ class Sampler:
         if random is not None:
             self._rng = _generator(random)
         if betas is not None:
-            self._betas = np.sort(np.asarray(betas, dtype=float))[::-1]
+            self._betas = _from_1_down(betas)
 
     def run_mcmc(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run, and return the last positions, log posteriors and log likelihoods; arguments of `sample`."""
@@ -268,15 +259,50 @@ class Sampler:
 
 
 @dataclass(frozen=True, eq=False)
-class _Called:
+class Called:
     """A function with its further arguments; a value of its own, so that a pool can be sent it."""
 
+    name: str
     function: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: Any = ()
+    kwargs: Any = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            came = type(self.function).__name__
+            raise TargetError(f"{self.name} must be a function, but got {came}. Pass it itself.")
+        try:
+            object.__setattr__(self, "args", tuple(self.args or ()))
+            object.__setattr__(self, "kwargs", dict(self.kwargs or {}))
+        except (TypeError, ValueError):
+            raise TargetError(
+                f"The further arguments of {self.name} must be a list and a dictionary, but got {self.args!r:.40} and "
+                f"{self.kwargs!r:.40}. Write args=[a, b] even for one."
+            ) from None
 
     def __call__(self, x: Any) -> Any:
         return self.function(x, *self.args, **self.kwargs)
+
+
+def counted(name: str, count: Any) -> int:
+    """Return a number of walkers or dimensions."""
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+        raise TargetError(f"{name} must be a whole number of at least 1, but got {count!r}. Pass one.")
+    return int(count)
+
+
+def mapping_of(pool: Any) -> Any:
+    """Return the map of a pool, or Python's own."""
+    if pool is not None and not callable(getattr(pool, "map", None)):
+        raise TargetError(f"pool must have a map, as multiprocessing.Pool has, but got {type(pool).__name__}.")
+    return map if pool is None else pool.map
+
+
+def _from_1_down(betas: Any) -> Floats:
+    try:
+        return np.sort(np.atleast_1d(np.asarray(betas, dtype=float)))[::-1]
+    except (TypeError, ValueError):
+        raise TargetError(f"betas must be inverse temperatures, but got {betas!r:.40}. Write [1, 0.5, 0.1].") from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tempering.errors import InputError
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.requirements import imported, require
+from tempering.runs.draws import check_draws
 from tempering.runs.summary import indices
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def to_pandas(draws: TemperedDraws, *, rule: str = DEFAULT_RULE, every: bool = F
     """
     import pandas as pd
 
+    check_draws(draws)
     chain, draw = np.indices(draws.rung.shape)
     beside: dict[str, Any] = {
         "weight": draws.weights(rule),
@@ -117,6 +119,7 @@ def _weighted(
     draws: TemperedDraws, rule: str
 ) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return names, values, weights and log densities of the draws that count."""
+    check_draws(draws)
     columns = columns_of(draws)
     weights = draws.weights(rule).ravel()
     log_density = np.ravel(draws.path.log_target(draws.terms))

@@ -34,7 +34,15 @@ def function_error(error: Exception, first_row: int, state: Any, positions: Call
     position = _argument(frames)
     if position is None:
         position = _proposal(state, replica, positions)
-    return FunctionError(f"{type(error).__name__}: {error}", chain, position)
+    return FunctionError(_last_words(error), chain, position)
+
+
+def _last_words(error: Exception) -> str:
+    """Return what was raised; of an error in a call back from JAX, which carries a whole traceback, its last line."""
+    text = str(error)
+    if "allback" in text and "\n" in text:
+        return text.split("\n----------", 1)[0].strip().splitlines()[-1]
+    return f"{type(error).__name__}: {text}"
 
 
 def _frames(error: BaseException) -> Iterator[FrameType]:

@@ -114,7 +114,7 @@ class VectorEngine:
             for done in range(0, n, rows):
                 try:
                     states, outputs = self._run_block(states, min(rows, n - done), line, moving)
-                except jax.errors.JaxRuntimeError as error:
+                except (jax.errors.JaxRuntimeError, ValueError) as error:  # as JAX comes to know of it
                     raise self._located(error, states, min(rows, n - done), line, moving) from error
                 blocks.append(outputs)
         trace = Trace(*jax.tree.map(self._to_chains, *blocks))
@@ -140,7 +140,7 @@ class VectorEngine:
         try:
             for _ in range(n):
                 states, _ = self._run_block(states, 1, line, moving)
-        except jax.errors.JaxRuntimeError:
+        except (jax.errors.JaxRuntimeError, ValueError):
             line, iteration = jax.device_put(line), states.iteration
             for i in range(self.n_units):
                 own = jax.tree.map(lambda part: part[i], states.unit)  # noqa: B023

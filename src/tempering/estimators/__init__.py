@@ -37,6 +37,7 @@ from tempering.estimators.standard_error import Estimate, covariance_of_sum, sta
 from tempering.estimators.weighted import (
     WeightedEcdf,
     ks_distance,
+    varies,
     weighted_ecdf,
     weighted_hdi,
     weighted_mean,
@@ -99,6 +100,7 @@ __all__ = [
     "screened",
     "standard_error_of_sum",
     "thermodynamic_integration",
+    "varies",
     "weighted_density",
     "weighted_ecdf",
     "weighted_estimate",

@@ -40,7 +40,7 @@ class CombinationRule(NamedTuple):
 
 def check_rule(rule: str) -> str:
     """Return the rule's name, or say which there are."""
-    if rule not in RULES:
+    if not isinstance(rule, str) or rule not in RULES:
         raise EstimatorError(f"rule must be one of {', '.join(RULES)}, but got {rule!r}.")
     return rule
 

@@ -137,7 +137,10 @@ class RungDraws:
 
     def check_values(self, values: ArrayLike) -> Floats:
         """Return values, leading axes those of the draws, in double precision."""
-        h = np.asarray(values, dtype=np.float64)
+        try:
+            h = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise EstimatorError(f"values must be numbers, but: {error}. Pass one for each draw.") from None
         if h.shape[: self.rung.ndim] != self.rung.shape:
             raise EstimatorError(
                 f"values must have the draws' leading axes, {self.rung.shape}, but their shape is {h.shape}. "

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, frozen
+
+CONSTANT = 1e-12  # variance over squared mean, below which it is rounding
 
 
 def weighted_mean(values: ArrayLike, weights: ArrayLike) -> Floats:
@@ -49,7 +51,19 @@ def weighted_variance(values: ArrayLike, weights: ArrayLike) -> Floats:
     3.0
     """
     h, w, trailing = _columns(values, weights)
-    return (w @ (h - w @ h) ** 2).reshape(trailing)
+    deviation = np.sqrt(w)[:, np.newaxis] * (h - w @ h)  # far draws, whose squares overflow, weigh nothing
+    return np.sum(deviation**2, axis=0).reshape(trailing)
+
+
+def varies(mean: ArrayLike, variance: ArrayLike) -> NDArray[np.bool_]:
+    """Return whether a quantity varies by more than rounding: what is constant has no effective draws and no R-hat.
+
+    Examples
+    --------
+    >>> varies([0.1, 0.1], [1e-34, 0.01])
+    array([False,  True])
+    """
+    return np.asarray(variance) > CONSTANT * np.maximum(np.asarray(mean) ** 2, CONSTANT)
 
 
 def weighted_quantile(values: ArrayLike, weights: ArrayLike, probabilities: ArrayLike) -> Floats:

@@ -114,6 +114,11 @@ class Workers:
                         f"{error} {_hint(error)}"
                     ) from error
                 self._renew()
+            except RuntimeError as error:  # of Python's own pools, which say nothing more
+                raise SamplerError(
+                    f"An executor must take work, but this one refuses it: {error}. Make a new one, and close it only "
+                    "after the run."
+                ) from error
         raise AssertionError("unreachable")
 
     def _renew(self) -> None:

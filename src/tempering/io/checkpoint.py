@@ -18,10 +18,11 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-from tempering.errors import CheckpointError, DamageError
+from tempering.errors import CheckpointError, DamageError, SamplerError
 from tempering.io.durable_files import PARTIAL, write_atomically
 from tempering.io.encoding import Classes, decode
 from tempering.io.locks import HeldElsewhereError, lock
@@ -354,6 +355,11 @@ def remove(path: str | Path) -> None:
 
 def as_checkpoint(value: str | Path | Checkpoint) -> Checkpoint:
     """Take a path for a checkpoint written every minute."""
+    if not isinstance(value, str | PathLike | Checkpoint):
+        raise SamplerError(
+            f"checkpoint must be a folder or a tempering.execution.Checkpoint, but got {type(value).__name__}. Pass a "
+            "name, as checkpoint='night-run'."
+        )
     return value if isinstance(value, Checkpoint) else Checkpoint(value)
 
 

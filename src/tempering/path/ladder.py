@@ -171,7 +171,7 @@ def _first(mask: NDArray[np.bool_]) -> int:
 
 
 def _check_spacing(rungs: int, hottest: float | None, rate: float | None) -> None:
-    if int(rungs) != rungs or rungs < 1:
+    if not isinstance(rungs, int | float | np.number) or int(rungs) != rungs or rungs < 1:
         raise LadderError(
             f"The number of rungs must be a whole number of at least 1, but got {rungs}. Pass for example 10."
         )

@@ -186,7 +186,8 @@ def plot_energies(draws: "TemperedDraws", n_bins: int = 60, ax: "Axes | None" = 
     ax = new_axes(ax)
     finite = np.isfinite(draws.energy)
     depth = draws.energy[finite].max() - draws.energy
-    low, high = np.quantile(depth[finite & (depth > 0)], [0.001, 1.0])
+    below = depth[finite & (depth > 0)]
+    low, high = np.quantile(below, [0.001, 1.0]) if below.size else (0.1, 1.0)  # a flat density has one energy
     edges = np.geomspace(low, high, n_bins + 1)
     m, colours = len(draws.path), rung_colours(draws.path)
     for i in range(m):

@@ -37,6 +37,10 @@ class Distribution:
             elif not isinstance(value, bool):
                 object.__setattr__(self, field.name, self._number(field.name, value))
         self._check()
+        try:
+            self.value_shape  # noqa: B018 - of all parameters together
+        except ValueError as error:
+            raise TargetError(f"{self.name}: shape and parameters must fit each other, but {error}.") from None
 
     def _number(self, parameter: str, value: Any) -> Any:
         try:

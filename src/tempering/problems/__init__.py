@@ -40,7 +40,7 @@ from tempering.problems.sensors import Sensors, sensors
 from tempering.problems.shape_toys import funnel, rings, walled_modes
 from tempering.problems.skewed import Skewed, skewed
 from tempering.problems.suite import Suite, suite
-from tempering.problems.ultranest_toys import pyramid, thin_shell, unequal_scales
+from tempering.problems.ultranest_toys import correlated, pyramid, thin_shell, unequal_scales
 from tempering.problems.variable_selection import VariableSelection, variable_selection
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "VariableSelection",
     "cauchy_modes",
     "challenging",
+    "correlated",
     "cox_process",
     "eggbox",
     "eight_gaussians",

@@ -48,7 +48,7 @@ from tempering.problems.mixture_toys import (
 from tempering.problems.nested_toys import eggbox, log_gamma, rosenbrock, shells, spike_and_slab
 from tempering.problems.physics_toys import many_well, phi4_chain, phi4_lattice
 from tempering.problems.shape_toys import funnel, rings, walled_modes
-from tempering.problems.ultranest_toys import pyramid, thin_shell, unequal_scales
+from tempering.problems.ultranest_toys import correlated, pyramid, thin_shell, unequal_scales
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +102,7 @@ MAKERS: dict[str, Callable[[], KnownTarget]] = {
     "rosenbrock-pairs-10": lambda: rosenbrock(5, 10.0, 10.0),
     "rosenbrock-pairs-30": lambda: rosenbrock(15, 10.0, 10.0),
     "unequal-scales-10": unequal_scales,
+    "correlated-10": correlated,
     "pyramid-4": pyramid,
     "thin-shell-4": thin_shell,
     # of physics

@@ -1,4 +1,4 @@
-"""Three of the problems that UltraNest evaluates its steps on, in the unit cube (Buchner 2021)."""
+"""Four of the problems that UltraNest evaluates its steps on, in the unit cube (Buchner 2021)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ from tempering.problems.problem import FloatArray, namespace_of
 SOURCE = "Buchner (2021), UltraNest"
 
 
+def unequal_sds(dimension: int) -> FloatArray:
+    """Return deviations that fall as 0.1 / (1 + 4 i)."""
+    return np.asarray(0.1 / (1 + 4 * np.arange(dimension)))
+
+
 def unequal_scales(dimension: int = 10) -> KnownTarget:
     """A normal whose deviations fall from 0.1 as 0.1 / (1 + 4 i)."""
-    sds = 0.1 / (1 + 4 * np.arange(dimension))
+    sds = unequal_sds(dimension)
     inside = 1 - 2 * ndtr(-0.5 / sds)
 
     def density(x: Any) -> Any:
@@ -40,6 +45,36 @@ def unequal_scales(dimension: int = 10) -> KnownTarget:
             Quantity("variance over its scale", lambda x: ((x - 0.5) / sds) ** 2, variance / sds**2),
         ),
         None, Evidence(float(np.sum(np.log(sds * np.sqrt(2 * np.pi) * inside))), 1e-12, "closed form"), exact, SOURCE,
+    )  # fmt: skip
+
+
+def correlated(dimension: int = 10, mixing: float = 0.95) -> KnownTarget:
+    """The normal of `unequal_scales`, each coordinate of it mixed with all others: a needle askew in the unit cube."""
+    d = dimension
+    factor = (np.full((d, d), mixing) + (1 - mixing) * np.eye(d)) * unequal_sds(d)  # of independent normals
+    inverse = np.linalg.inv(factor)
+    outside = float(np.sum(2 * ndtr(-0.5 / np.linalg.norm(factor, axis=1))))  # at the most: the sum over all faces
+
+    def axes(x: Any) -> Any:
+        return (namespace_of(x).asarray(x) - 0.5) @ inverse.T
+
+    def density(x: Any) -> Any:
+        return -0.5 * namespace_of(x).sum(axes(x) ** 2, axis=-1)
+
+    def exact(rng: np.random.Generator, n: int) -> FloatArray:
+        x = 0.5 + rng.standard_normal((n + 100, d)) @ factor.T
+        return np.asarray(x[np.all((x > 0) & (x < 1), axis=1)][:n])
+
+    log_z = np.linalg.slogdet(factor)[1] + 0.5 * d * np.log(2 * np.pi)
+    return KnownTarget(
+        f"correlated-{d}", f"a correlated normal of unequal scales in the unit cube, d = {d}", density,
+        UniformPrior.cube(0.0, 1.0, d), True, np.full(d, 0.4),
+        (
+            Quantity("mean", lambda x: x, np.full(d, 0.5)),
+            Quantity("squares along its axes", lambda x: axes(x) ** 2, np.ones(d), 30 * outside),
+        ),
+        None, Evidence(float(log_z), outside, "closed form; the mass outside the cube is left out"), exact, SOURCE,
+        (0.0, 1.0, 0.0, 1.0) if d == 2 else None,
     )  # fmt: skip
 
 

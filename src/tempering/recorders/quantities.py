@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tempering.errors import SamplerError
+from tempering.errors import EstimatorError, SamplerError, TemperingError
 from tempering.target.layout import Layout
 
 Functions = Mapping[str, Callable[..., Any]]
@@ -26,6 +26,27 @@ def apply(function: Callable[..., Any], values: Mapping[str, Any], layout: Layou
     import jax
 
     return function(jax.tree_util.tree_unflatten(layout.treedef, [values[name] for name in layout.names]))
+
+
+def evaluated(function: Any, values: Mapping[str, Any], layout: Layout | None) -> Any:
+    """Call a user's function of the position with draws, leading axes (chain, draw); refuse all but real numbers."""
+    takes = f"by the names {', '.join(values)}" if tuple(values) != ("x",) else "of draws"
+    if not callable(function):
+        raise EstimatorError(
+            f"A function of the position is needed, but got {type(function).__name__}. Pass one, as lambda x: x**2."
+        )
+    try:
+        found = np.asarray(apply(function, values, layout))
+    except TemperingError:
+        raise
+    except Exception as error:
+        raise EstimatorError(
+            f"The function is called once, with arrays {takes} that have leading axes (chain, draw), but it raised "
+            f"{type(error).__name__}: {str(error)[:200]}. Write it for such arrays, with an argument for every name."
+        ) from error
+    if found.dtype.kind not in "fiub":
+        raise EstimatorError(f"The function must return real numbers, but it returned {found.dtype}. Take a real part.")
+    return found.astype(float)
 
 
 def check_functions(quantities: Any) -> dict[str, Callable[..., Any]]:

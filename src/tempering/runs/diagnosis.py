@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.estimators import ess_of_autocorrelation, weighted_estimate
+from tempering.estimators import ess_of_autocorrelation, varies, weighted_estimate
 from tempering.estimators.mixture import finite_terms
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.path import weighted_terms
@@ -26,7 +26,6 @@ FEW_ROUND_TRIPS = 20
 FEW_EFFECTIVE_OF_A_LEG = 30.0  # draws, below which a leg has nothing to say by itself
 LEGS_DISAGREE = 4.5  # standard errors: the largest of a hundred quantities of a sound run is seldom above 4
 INVALID = 1e-2  # of the draws: the safe end reaches far out, where sums overflow
-CONSTANT = 1e-12  # variance over squared mean
 LIGHT = 0.01  # of the mass: what few draws have seen of a lighter component says nothing about a run
 UNEVEN = 3.0  # times 1 / m, or a third of it
 FEW_EFFECTIVE = 100.0
@@ -139,14 +138,22 @@ def _about_rungs(draws: TemperedDraws | TemperedSums) -> list[str]:
     table, k = draws.rungs(), path.inverse_temperatures
     said = []
     exchange = table["exchange_acceptance"].to_numpy()[:-1]
-    what = "draw more" if path.has_two_legs else "add rungs there, or leave the ladder out to have it tuned"
-    for i in np.flatnonzero(exchange < LOW_EXCHANGE).tolist():
+    what = "draw more" if path.has_two_legs else "add rungs there; if the ladder was tuned, tune for longer"
+    low = np.flatnonzero(exchange < LOW_EXCHANGE)
+    if low.size:
+        i = int(low[np.argmin(exchange[low])])
         said.append(
-            f"rungs {i} and {i + 1} (k = {k[i]:.2g} and {k[i + 1]:.2g}) exchange in {exchange[i]:.0%} of proposals: "
-            f"{what}."
+            f"rungs {i} and {i + 1} (k = {k[i]:.2g} and {k[i + 1]:.2g}) exchange in {exchange[i]:.0%} of proposals"
+            + (f", and {low.size - 1} more pairs in less than {LOW_EXCHANGE:.0%}" if low.size > 1 else "")
+            + f": {what}."
         )
-    for i in np.flatnonzero(draws.visits == 0).tolist():
-        said.append(f"rung {i} (k = {k[i]:.2g}) was never visited: tune for longer.")
+    never = np.flatnonzero(draws.visits == 0).tolist()
+    if never:
+        said.append(
+            f"rung {never[0]} (k = {k[never[0]]:.2g}) was never visited"
+            + (f", nor were {len(never) - 1} others" if len(never) > 1 else "")
+            + ": tune for longer."
+        )
     share = draws.visits / draws.visits.sum() * m
     odd = np.flatnonzero((draws.visits > 0) & ((share > UNEVEN) | (share < 1 / UNEVEN)))
     if odd.size and not path.has_two_legs:
@@ -173,10 +180,10 @@ def _about_journeys(draws: TemperedDraws | TemperedSums, barrier: float) -> list
             f"chains went from the target to the safe end and back only {draws.n_round_trips} times in all (the "
             f"barrier is {barrier:.1f}): draw more."
         ]
+    narrower = "" if draws.ladder.hottest == 0 else ", or use a smaller temperature range (raise the smallest k)"
     return [
         f"chains went from cold to hot and back only {draws.n_round_trips} times in all (the barrier is {barrier:.1f}, "
-        f"for which about {2 * barrier + 1:.0f} rungs are best): draw more, or use a smaller temperature range (raise "
-        "the smallest k)."
+        f"for which about {2 * barrier + 1:.0f} rungs are best): draw more{narrower}."
     ]
 
 
@@ -278,10 +285,8 @@ def _about_weights(draws: TemperedDraws | TemperedSums) -> list[str]:
     ess = draws.ess()
     if ess >= FEW_EFFECTIVE:
         return []
-    return [
-        f"all draws together are worth about {ess:.0f} independent cold draws: rungs near k = 1 are too few or too "
-        "seldom visited; draw more or add rungs there."
-    ]
+    what = "draw more" if draws.path.has_two_legs else "draw more, or add rungs near k = 1"
+    return [f"all draws together are worth about {ess:.0f} independent cold draws: {what}."]
 
 
 def _about_quantities(ess: dict[str, float], r_hat: dict[str, float]) -> list[str]:
@@ -303,10 +308,9 @@ def _by_quantity(draws: TemperedDraws) -> tuple[dict[str, float], dict[str, floa
     for label, flat in _quantities(draws):
         name = label.strip("'")
         mean = draws.estimate(flat)
-        variance = np.ravel(draws.mean(flat**2)) - np.ravel(mean.value) ** 2
+        variance = draws.variance(flat)
         error = np.ravel(mean.standard_error)
-        # what has no mass to speak of, or is the same everywhere but for rounding, has nothing to disagree about
-        moving = (error > 0) & (variance > CONSTANT * np.maximum(np.ravel(mean.value) ** 2, CONSTANT))
+        moving = (error > 0) & varies(np.ravel(mean.value), variance)
         ess[name] = float(np.min(variance[moving] / error[moving] ** 2)) if moving.any() else float(draws.rung.size)
         found = [weighted_r_hat(flat[..., i], draws) for i in np.flatnonzero(moving)]
         r_hat[name] = max(found, default=1.0)
@@ -337,6 +341,8 @@ def weighted_r_hat(values: Floats, draws: TemperedDraws, rule: str | None = None
         return float("inf")
     w, h, total = w[kept], h[kept], total[kept]
     mean = np.sum(w * h, axis=1) / total
-    within = np.mean(np.sum(w * (h - mean[:, None]) ** 2, axis=1) / total)
+    within = np.mean(np.sum((np.sqrt(w) * (h - mean[:, None])) ** 2, axis=1) / total)
     between = np.var(mean, ddof=1)
-    return float(np.sqrt(1.0 + between / within)) if within > 0 else (1.0 if between == 0 else float("inf"))
+    if not varies(np.mean(mean), within + between):
+        return 1.0
+    return float(np.sqrt(1.0 + between / within)) if within > 0 else float("inf")

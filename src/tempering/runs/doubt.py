@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.estimators import Estimate, weighted_mean
+from tempering.estimators import Estimate, weighted_variance
 
 FEWEST_PIECES = 2.0  # fewer say nothing of how far they could have gone apart
 
@@ -29,13 +29,8 @@ def with_doubt(
     h = np.asarray(values, dtype=float)
     flat = h.reshape(*weights.shape, -1)
     mean = np.ravel(np.asarray(found.value))
-    spread = np.empty(flat.shape[-1])
-    for i in range(flat.shape[-1]):
-        column = flat[..., i]
-        is_indicator = bool(np.all((column == 0.0) | (column == 1.0)))
-        square = 1.0 if is_indicator else float(weighted_mean((column - mean[i]) ** 2, weights))
-        spread[i] = np.sqrt(square)
-    floor = spread / n_pieces
+    is_indicator = np.all((flat == 0.0) | (flat == 1.0), axis=(0, 1))
+    floor = np.where(is_indicator, 1.0, np.sqrt(weighted_variance(flat, weights))) / n_pieces
     if is_thin is not None:
         share = weights[is_thin] / weights.sum()
         floor = np.hypot(floor, share @ (flat[is_thin] - mean))

@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import EstimatorError, SamplerError
-from tempering.estimators import Combination, Estimate, weighted_hdi, weighted_mean, weighted_quantile
+from tempering.errors import EstimatorError, InputError, SamplerError
+from tempering.estimators import (
+    Combination,
+    Estimate,
+    varies,
+    weighted_hdi,
+    weighted_mean,
+    weighted_quantile,
+    weighted_variance,
+)
 from tempering.estimators.combine import Weighting, combine_rungs, estimate_rungs, weigh_rungs
 from tempering.estimators.rules import DEFAULT_RULE, RULES, check_rule
 from tempering.estimators.rung_draws import RungDraws
 from tempering.learning.rounds import rung_draws_of
 from tempering.path import Ladder, Path
-from tempering.recorders.quantities import apply
+from tempering.recorders.quantities import evaluated
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
 from tempering.runs.doubt import with_doubt
 from tempering.runs.evidence import Evidence, evidence_of, told
@@ -180,7 +188,7 @@ class TemperedDraws:
         Estimate
             With ``.value`` and ``.standard_error``, each of the shape the function gives a draw.
         """
-        values = np.asarray(apply(function, self.values, self.layout), dtype=float)
+        values = evaluated(function, self.values, self.layout)
         if values.shape[:2] != self.rung.shape:
             raise EstimatorError(
                 f"The function must return one value (or array) per draw, leading axes {self.rung.shape}, but it "
@@ -220,6 +228,11 @@ class TemperedDraws:
         h = self._in_units(values)
         return weighted_mean(h, self._weighting(rule, h).weights)
 
+    def variance(self, values: Any, rule: str = DEFAULT_RULE) -> Floats:
+        """Return the variance of given values, with leading axes (chain, draw), under the weights."""
+        h = self._in_units(values)
+        return weighted_variance(h, self._weighting(rule, h).weights)
+
     def weights(self, rule: str = DEFAULT_RULE) -> Floats:
         """Return the weight of every draw, (chain, draw), summing to one."""
         return self._in_units(self._weighting(rule).weights)  # type: ignore[no-any-return]
@@ -252,9 +265,9 @@ class TemperedDraws:
         for array in self.values.values():
             flat = np.asarray(array, dtype=float).reshape(*self.rung.shape, -1)
             found = self.estimate(flat, rule)
-            variance = np.ravel(self.mean(flat**2, rule)) - np.ravel(found.value) ** 2
+            variance = self.variance(flat, rule)
             error = np.ravel(found.standard_error)
-            moving = (error > 0) & (variance > 0)
+            moving = (error > 0) & varies(np.ravel(found.value), variance)
             if moving.any():
                 worst = min(worst, float(np.min(variance[moving] / error[moving] ** 2)))
         return worst
@@ -270,6 +283,8 @@ class TemperedDraws:
                 "A run can be continued by more() in the process that made it, but this one was read from a file, "
                 "joined or made elsewhere. Give sample a checkpoint, and call it again with more draws."
             )
+        if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 1:
+            raise SamplerError(f"draws must be a whole number of at least 1, but got {draws!r}. Write run.more(1_000).")
         return self.go_on(self.n_draws + int(draws))
 
     def quantile(self, probability: float | Floats, name: str = "x", rule: str = DEFAULT_RULE) -> Any:
@@ -388,6 +403,15 @@ class TemperedDraws:
         names = ", ".join(f"{name}{list(shape)}" for name, shape in self._shapes().items())
         how = f", {self.info.method} on the {self.info.engine} engine" if self.info else ""
         return f"TemperedDraws({self.n_chains} chains x {self.n_draws} draws of {names}; {self.path}{how})"
+
+
+def check_draws(run: Any) -> None:
+    """Refuse what holds no draws, wherever a run is handed over."""
+    if not isinstance(run, TemperedDraws):
+        raise InputError(
+            f"The draws of a run are needed, but got {type(run).__name__}. Pass what tempering.sample returned, "
+            "without keep=Sums."
+        )
 
 
 def _mean_of_known(moves: Floats) -> Floats:

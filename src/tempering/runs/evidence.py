@@ -40,7 +40,8 @@ class Evidence:
     value, standard_error : float
         MBAR's.
     by_method : dict of str to Estimate
-        The error of thermodynamic integration has that of its rule in it: the spacing of the rungs.
+        The error of thermodynamic integration has that of its rule in it: the spacing of the rungs. That of a method
+        which cannot know its own error, for rungs too far apart, is NaN.
     is_absolute : bool
         Whether k_m = 0 and the base is a prior, so that this is the log marginal likelihood (of a normalised prior).
     disagreement : str
@@ -52,6 +53,16 @@ class Evidence:
     by_method: dict[str, Estimate]
     is_absolute: bool
     disagreement: str = ""
+
+    def __str__(self) -> str:
+        methods = (f"  {name}: {estimate}" for name, estimate in self.by_method.items())
+        best = Estimate(self.value, self.standard_error)
+        return "\n".join([f"{self.label}: {best}", *methods, *filter(None, [self.disagreement])])
+
+    @property
+    def label(self) -> str:
+        """What the value is."""
+        return "Log evidence" if self.is_absolute else "Log ratio of normalisers"
 
     def _repr_html_(self) -> str:
         from tempering.runs.notebook import evidence_html
@@ -146,30 +157,34 @@ class Methods:
     tail_of_steps: Callable[[bool], Floats] | None = None
 
     def evidence(self, *, is_powered: bool) -> Evidence:
-        """Return MBAR's estimate beside the others, and what disagrees."""
-        best, by_method = self.by_method["mbar"], dict(self.by_method)
-        if INTEGRATION in by_method:  # with few rungs the rule's own error is the larger one
-            found = by_method[INTEGRATION]
-            by_method[INTEGRATION] = Estimate(found.value, float(np.hypot(found.standard_error, self.correction)))
-        is_absolute = not is_powered and self.ladder.hottest == 0.0
-        return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, self._disagreement())
+        """Return MBAR's estimate beside the others, and what disagrees.
 
-    def _disagreement(self) -> str:
-        """Name the method furthest from MBAR, if it is too far, and the pair of rungs that overlaps least."""
-        best = self.by_method["mbar"]
-        for name, other in self.by_method.items():
-            error = float(np.hypot(float(best.standard_error), float(other.standard_error)))
-            gap = abs(float(other.value) - float(best.value))
+        A method that is off by more than its standard error tells, for a reason of its own, has none: it is NaN.
+        """
+        best, by_method, disagreement = self.by_method["mbar"], dict(self.by_method), ""
+        for name, found in self.by_method.items():
+            error = float(np.hypot(float(best.standard_error), float(found.standard_error)))
+            gap = abs(float(found.value) - float(best.value))
             beyond = gap - DISAGREEMENT * error - 1e-9
-            if beyond > 0 and beyond > self._own_error(name):
-                i = int(np.argmin(np.diag(self.overlap, 1)))
-                return (
-                    f"The evidence must not depend on the method, but {name} gives {float(other.value):.2f} and MBAR "
-                    f"{float(best.value):.2f}, {gap / max(error, 1e-300):.0f} standard errors apart. Rungs {i} and "
-                    f"{i + 1} overlap least: add rungs between k = {self.ladder[i]:.3g} and {self.ladder[i + 1]:.3g}, "
-                    "or run longer."
-                )
-        return ""
+            own = self._own_error(name) if beyond > 0 else 0.0
+            if beyond > own:
+                disagreement = disagreement or self._sentence(name, gap / max(error, 1e-300))
+            if name == INTEGRATION:  # with few rungs the rule's own error is the larger one
+                by_method[name] = Estimate(found.value, float(np.hypot(found.standard_error, self.correction)))
+            elif own == np.inf:
+                by_method[name] = Estimate(found.value, float("nan"))
+        is_absolute = not is_powered and self.ladder.hottest == 0.0
+        return Evidence(float(best.value), float(best.standard_error), by_method, is_absolute, disagreement)
+
+    def _sentence(self, name: str, n_errors: float) -> str:
+        """Say how far a method is from MBAR, and name the pair of rungs that overlaps least."""
+        i = int(np.argmin(np.diag(self.overlap, 1)))
+        return (
+            f"The evidence must not depend on the method, but {name} gives {float(self.by_method[name].value):.2f} and "
+            f"MBAR {float(self.by_method['mbar'].value):.2f}, {n_errors:.0f} standard errors apart. Rungs {i} and "
+            f"{i + 1} overlap least: add rungs between k = {self.ladder[i]:.3g} and {self.ladder[i + 1]:.3g}, or run "
+            "longer."
+        )
 
     def _own_error(self, name: str) -> float:
         """Return the error that a method has by itself, which no standard error shows.

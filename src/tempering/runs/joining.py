@@ -15,7 +15,7 @@ import numpy as np
 from tempering.errors import EstimatorError
 from tempering.learning.kernel_settings import carried_over
 from tempering.path import Ladder, Path
-from tempering.runs.draws import TemperedDraws
+from tempering.runs.draws import TemperedDraws, check_draws
 
 AXES = {"draws": 1, "chains": 0}
 
@@ -87,6 +87,8 @@ def _checked(runs: Sequence[TemperedDraws], along: str) -> int:
         raise EstimatorError(f"along must be one of {tuple(AXES)}, but got {along!r}.")
     if not runs:
         raise EstimatorError("join needs at least one run, but got none. Pass [*run.rounds, run].")
+    for run in runs:
+        check_draws(run)
     first = runs[0]
     for run in runs[1:]:
         if set(run.values) != set(first.values) or run.is_powered != first.is_powered:

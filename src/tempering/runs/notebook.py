@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tempering.estimators import Estimate
     from tempering.runs.diagnosis import Diagnosis
     from tempering.runs.draws import TemperedDraws
     from tempering.runs.evidence import Evidence
@@ -37,17 +39,20 @@ def diagnosis_html(diagnosis: Diagnosis) -> str:
 
 def evidence_html(evidence: Evidence) -> str:
     """Show an evidence: the value, and what each method says."""
-    label = "Log evidence" if evidence.is_absolute else "Log ratio of normalisers"
     rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{float(e.value):.4f}</td><td>{float(e.standard_error):.2g}</td></tr>"
+        f"<tr><td>{html.escape(name)}</td><td>{float(e.value):.4f}</td><td>{_error(e)}</td></tr>"
         for name, e in evidence.by_method.items()
     )
     warning = f"<p>{html.escape(evidence.disagreement)}</p>" if evidence.disagreement else ""
     return (
-        f"<p>{label}: <b>{evidence.value:.4f}</b> &plusmn; {evidence.standard_error:.2g}</p>{warning}"
+        f"<p>{evidence.label}: <b>{evidence.value:.4f}</b> &plusmn; {evidence.standard_error:.2g}</p>{warning}"
         f"<details><summary>by method</summary><table><tr><th>method</th><th>value</th><th>standard error</th></tr>"
         f"{rows}</table></details>"
     )
+
+
+def _error(estimate: Estimate) -> str:
+    return "unknown" if math.isnan(estimate.standard_error) else f"{float(estimate.standard_error):.2g}"
 
 
 def _table(frame: Any) -> str:

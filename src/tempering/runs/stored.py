@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import MISSING, fields, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from tempering.errors import CheckpointError, DamageError, EstimatorError, InputError
 from tempering.io.checkpoint import LATEST, RUN, STORE, decoded, is_checkpoint, is_of_sums, read_identity, read_latest
 from tempering.io.durable_files import PARTIAL, sync_folder
-from tempering.recorders.quantities import apply
+from tempering.recorders.quantities import evaluated
 from tempering.runs.draws import TemperedDraws
 from tempering.runs.store import ARRAYS, RunStore, check_format, is_store, zarr_library
 
@@ -67,6 +68,8 @@ def load(path: str | Path) -> TemperedDraws:
     it is first asked for. Reading runs no code that a file brings.
     """
     zarr_library()
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"A run is opened by its place, but got {type(path).__name__}. Pass a path, as 'run.zarr'.")
     folder = Path(path)
     if is_checkpoint(folder):
         return load_checkpoint(folder)
@@ -83,7 +86,7 @@ def load(path: str | Path) -> TemperedDraws:
 def _hint(folder: Path) -> str:
     """Say where a run is that a kill has left beside its place."""
     for end in (BEFORE, PARTIAL):
-        beside = folder.with_name(folder.name + end)
+        beside = Path(f"{folder.absolute()}{end}")
         if is_store(beside):
             return f" A run that was being replaced is in {beside}."
     return " It is a file, not a folder." if folder.is_file() else ""
@@ -140,7 +143,7 @@ class StoredDraws(TemperedDraws):
         for first in range(0, self._length, -(-step // self._store.chunk) * self._store.chunk):
             last = min(first + -(-step // self._store.chunk) * self._store.chunk, self._length)
             values = {name: self.values.piece(name, first, last) for name in self.values}  # type: ignore[attr-defined]
-            part = np.array(apply(function, values, self.layout), dtype=float)  # a copy: no piece is held
+            part = evaluated(function, values, self.layout)  # a copy: no piece is held
             if part.shape[:2] != (self.n_chains, last - first):
                 raise EstimatorError(
                     f"The function must return one value (or array) for each draw, leading axes "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.estimators import weighted_ecdf
+from tempering.estimators import varies, weighted_ecdf
 from tempering.runs.diagnosis import weighted_r_hat
 
 if TYPE_CHECKING:
@@ -41,9 +41,10 @@ def _rows(draws: TemperedDraws, flat: Floats, rule: str, hdi: float) -> list[dic
     mean = draws.estimate(flat, rule)
     weights = draws.weights(rule)
     centre, error = np.ravel(mean.value), np.ravel(mean.standard_error)
-    deviation = np.sqrt(np.maximum(np.ravel(draws.mean(flat**2, rule)) - centre**2, 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ess = np.where(error > 0, (deviation / error) ** 2, np.nan)
+    variance = draws.variance(flat, rule)
+    variance = np.where(varies(centre, variance), variance, 0.0)
+    deviation, moving = np.sqrt(variance), (error > 0) & (variance > 0)
+    ess = np.where(moving, variance / np.where(moving, error, 1.0) ** 2, np.nan)
     return [
         {
             "mean": centre[i],

@@ -48,12 +48,15 @@ def bar(total: int, *, show: bool = True, title: str = "tempering") -> Iterator[
         yield _silent
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.table import Column
 
-    text, status = TextColumn("{task.description}"), TextColumn("{task.fields[status]}")
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # a narrow terminal cuts the status, not the times
+    text, status = TextColumn("{task.description}"), TextColumn("{task.fields[status]}", table_column=rest)
     left = TimeRemainingColumn()  # 0:00:00 once it is done
     with Progress(
-        text, BarColumn(20), TimeElapsedColumn(), TextColumn("left"), left, status, console=console, transient=True
-    ) as progress:
+        text, BarColumn(20), TimeElapsedColumn(), TextColumn("left"), left, status,
+        console=console, transient=True, expand=True,
+    ) as progress:  # fmt: skip
         yield _Bar(progress, progress.add_task(title, total=total, status=""))
 
 
@@ -80,8 +83,8 @@ class Watch:
 
     @property
     def status(self) -> str:
-        """One line: the engine, rungs, round trips and ESS so far."""
-        parts = [self._engine, f"{len(self._path)} rungs", f"{self._trips.total:,} round trips", f"ESS {self.ess:,.0f}"]
+        """One line: ESS and round trips so far, rungs, the engine; a narrow terminal shows how it begins."""
+        parts = [f"ESS {self.ess:,.0f}", f"{self._trips.total:,} round trips", f"{len(self._path)} rungs", self._engine]
         return ", ".join(parts)
 
     @property

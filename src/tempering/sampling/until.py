@@ -17,6 +17,10 @@ FIRST_LOOK = 512  # iterations; each look is made after a quarter more of them, 
 GROWTH = 1.25
 
 
+def _is_above_0(goal: Any) -> bool:
+    return isinstance(goal, int | float | np.number) and not isinstance(goal, bool) and bool(goal > 0)
+
+
 @dataclass(frozen=True)
 class Until:
     """A goal for `tempering.sample`: drawing ends at the first of these that is reached, or at ``draws``.
@@ -45,7 +49,7 @@ class Until:
 
     def __post_init__(self) -> None:
         goals = (self.effective_draws, self.standard_error, self.seconds)
-        if all(goal is None for goal in goals) or any(goal is not None and not goal > 0 for goal in goals):
+        if all(goal is None for goal in goals) or not all(goal is None or _is_above_0(goal) for goal in goals):
             raise SamplerError(
                 f"Until needs effective_draws, a standard_error with its quantity, or seconds, each above 0, but got "
                 f"{goals}. Write for example Until(effective_draws=1000)."

@@ -6,9 +6,12 @@ outputs (blobs) are kept by the position they belong to, and come back beside th
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -174,6 +177,8 @@ def called_back_with_bits(function: Callable[..., Any], shape: tuple[int, ...], 
     import jax
     import jax.numpy as jnp
 
+    _quieten()
+
     def of_bits(*arrays: Any) -> Any:
         found = np.asarray(function(*arrays), dtype=float, order="C")
         return found.reshape(*found.shape, 1).view(np.uint32)
@@ -185,6 +190,17 @@ def called_back_with_bits(function: Callable[..., Any], shape: tuple[int, ...], 
         with jax.enable_x64(True):
             return jax.lax.bitcast_convert_type(bits, jnp.float64).astype(jnp.float32)
     return jax.lax.bitcast_convert_type(bits, jnp.float64)
+
+
+@cache
+def _quieten() -> None:
+    """Keep JAX from logging errors of our callbacks: they are raised again, with the place, by whoever called."""
+    logging.getLogger("jax._src.callback").addFilter(lambda record: not _is_ours(record.exc_info))
+
+
+def _is_ours(raised: Any) -> bool:
+    frames = traceback.walk_tb(raised[2]) if raised else ()
+    return any(frame.f_code.co_filename == __file__ for frame, _ in frames)
 
 
 def _in_double(array: Any) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import TargetError, TemperingError
+from tempering.target.batched import Batched
 from tempering.target.layout import Layout
 from tempering.target.target import Target
 
@@ -59,6 +60,10 @@ def check_density(function: Callable[[Any], Any], position: Any) -> None:
     try:
         with jax.enable_x64(True), np.errstate(all="ignore"):
             value = jax.eval_shape(function, position)
+        if isinstance(function, Batched):  # whose shape JAX is told, not shown
+            value = _called(function, position)
+    except TemperingError:
+        raise
     except Exception:  # whatever JAX says: a plain function is called as it is
         value = _called(function, position)
     kind = np.dtype(getattr(value, "dtype", np.asarray(value).dtype)).kind
@@ -233,8 +238,7 @@ def _many(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[np.float64]
             with jax.enable_x64(True):
                 return np.asarray(mapped(np.asarray(x, dtype=float)), dtype=float)
         except Exception:
-            with np.errstate(all="ignore"):
-                return np.array([float(function(row)) for row in x])
+            return np.array([float(_called(function, row)) for row in x])
 
     return of_many
 
