@@ -95,7 +95,7 @@ def test_named_positions_come_by_keyword():
     by_name = draws.expect(lambda a, b: np.stack([a, b], axis=-1)).value
     same = exact("names")
     np.testing.assert_allclose(by_name, same.expect(lambda x: x).value, rtol=1e-12)
-    with pytest.raises(TypeError):
+    with pytest.raises(EstimatorError, match="raised TypeError"):
         draws.expect(lambda x: x)
 
 
@@ -104,7 +104,7 @@ def test_other_containers_come_as_they_are():
     value = draws.expect(lambda p: p[0] + p[1][..., 0]).value
     assert value == pytest.approx(exact("tuple").expect(lambda x: x.sum(axis=-1)).value, rel=1e-12)
     nested = exact("tuple", position={"outer": {"a": 0.0}, "b": 0.0})
-    with pytest.raises(TypeError):
+    with pytest.raises(EstimatorError, match="raised TypeError"):
         nested.expect(lambda a, b: a)
 
 

@@ -137,16 +137,7 @@ def find_target(where: str) -> Any:
     if not module or not name:
         raise InputError(f"The target must be given as MODULE:FUNCTION, but got {where!r}. Write model.py:log_density.")
     found = _attribute(_module(module), module, name)
-    if callable(found) and not _is_model(found) and _needs_nothing(found):
-        try:
-            found = found()
-        except Exception as error:
-            if isinstance(error, TemperingError):
-                raise
-            raise InputError(
-                f"Calling {where} to make a target failed: {error_of_user(error) or repr(error)}"
-            ) from error
-    return _as_target(found, where)
+    return _as_target(found if _is_model(found) else _made(found, where), where)
 
 
 def parse_position(text: str | None) -> Any:
@@ -221,8 +212,19 @@ def parse_pseudo_prior(text: str | None) -> Any:
 def _object(where: str) -> Any:
     """Return what ``MODULE:NAME`` names; a function is called, a class too."""
     module, _, name = where.rpartition(":")
-    found = _attribute(_module(module), module, name)
-    return found() if callable(found) and _needs_nothing(found) else found
+    return _made(_attribute(_module(module), module, name), where)
+
+
+def _made(found: Any, where: str) -> Any:
+    """Return what a function without arguments makes, a class too; anything else as it is."""
+    if not callable(found) or not _needs_nothing(found):
+        return found
+    try:
+        return found()
+    except TemperingError:
+        raise
+    except Exception as error:
+        raise InputError(f"Calling {where} failed: {error_of_user(error) or repr(error)}") from error
 
 
 def _module(name: str) -> ModuleType:

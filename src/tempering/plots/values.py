@@ -12,6 +12,7 @@ from tempering.plots.style import COLOURS, as_text, colour_of, new_axes, one_num
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from tempering.path import Path
     from tempering.runs.draws import TemperedDraws
     from tempering.runs.run import Run
 
@@ -69,19 +70,23 @@ def plot_densities(draws: "TemperedDraws", name: str = "x", n_bins: int = 60, ax
     for i in shown.tolist():
         mine = x[draws.rung == i]
         height = np.histogram(mine, edges)[0] / len(mine) / np.diff(edges)
-        label = f"k = {draws.path.inverse_temperatures[i]:.2g}"
-        ax.stairs(height, edges, color=colours[i], linewidth=1.2, label=label)
+        ax.stairs(height, edges, color=colours[i], linewidth=1.2, label=_in_words(draws.path, i))
     ax.set(xlabel=as_text(name), ylabel="density of the rung", ylim=(0, None), xlim=(edges[0], edges[-1]))
     ax.legend(frameon=False)
     return ax
 
 
 def plot_traces(draws: "TemperedDraws", name: str = "x", n_draws: int = 2000, ax: "Axes | None" = None) -> "Axes":
-    """Draw the values of the first chain (or ensemble) over time, each in the colour of its rung: blue is cold."""
+    """Draw the values of the first chain (or ensemble) over time, each in the colour of its rung: blue is cold.
+
+    The picture reaches three times as far as the target: hot draws, which may be anywhere, lie on its edge beyond.
+    """
     ax = new_axes(ax)
     rows = slice(0, draws.chains_per_ensemble)
     step = max(1, draws.n_draws // n_draws)
-    values = one_number_a_draw(draws, name).reshape(draws.rung.shape)[rows, ::step]
+    whole = one_number_a_draw(draws, name)
+    low, high = _reach(whole, draws.weights().ravel())
+    values = np.clip(whole.reshape(draws.rung.shape)[rows, ::step], 2 * low - high, 2 * high - low)
     rung = draws.rung[rows, ::step]
     time = np.broadcast_to(np.arange(0, draws.n_draws, step), rung.shape)
     order = np.argsort(-abs(rung - draws.path.target), axis=None, kind="stable")  # cold ones on top
@@ -127,6 +132,14 @@ def plot_evidence(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     label = "log evidence" if found.is_absolute else "log Z(1) - log Z(hottest)"
     ax.set(xlabel=label + note, ylim=(len(near) - 0.5, -0.5))
     return ax
+
+
+def _in_words(path: "Path", rung: int) -> str:
+    """Name a rung: its k, and on which leg where there are two."""
+    k = f"k = {path.inverse_temperatures[rung]:.2g}"
+    if not path.has_two_legs:
+        return k
+    return "target" if rung == path.target else f"{'quick' if rung < path.target else 'safe'}, {k}"
 
 
 def _reach(x: Any, weights: Any) -> tuple[float, float]:

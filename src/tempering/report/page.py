@@ -113,11 +113,12 @@ def _rungs_in_words(draws: Run) -> str:
 def _evidence(draws: Run) -> str:
     if len(draws.path) == 1:
         return ""
-    picture = _figure(
-        "Evidence by method",
-        "Thermodynamic integration is rough where rungs are few.",
-        lambda ax: plots.plot_evidence(draws, ax),
+    note = (
+        "From both ends of the path, which must agree."
+        if draws.path.has_two_legs
+        else "Thermodynamic integration is rough where rungs are few."
     )
+    picture = _figure("Evidence by method", note, lambda ax: plots.plot_evidence(draws, ax))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a disagreement is part of the verdict
         found = draws.log_evidence()

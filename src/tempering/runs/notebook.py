@@ -51,11 +51,17 @@ def evidence_html(evidence: Evidence) -> str:
     )
 
 
+def _number(x: float) -> str:
+    return f"{x:,.0f}" if 1e3 <= abs(x) < 1e9 else f"{x:.4g}"
+
+
 def _error(estimate: Estimate) -> str:
     return "unknown" if math.isnan(estimate.standard_error) else f"{float(estimate.standard_error):.2g}"
 
 
 def _table(frame: Any) -> str:
-    shown = frame.head(MOST_ROWS).to_html(float_format=lambda x: f"{x:.4g}", border=0)
+    shown = frame.head(MOST_ROWS).to_html(float_format=_number, border=0, index_names=False, justify="right")
     rest = len(frame) - MOST_ROWS
-    return str(shown) + (f"<p>and {rest} more rows</p>" if rest > 0 else "")
+    return f'<div style="text-align:right;overflow-x:auto">{shown}</div>' + (
+        f"<p>and {rest} more rows</p>" if rest > 0 else ""
+    )
