@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAMES = {"scikit-learn": "sklearn", "matplotlib-base": "matplotlib"}
 OPTIONAL = {"sklearn", "numpyro", "pymc", "pytensor", "xarray", "arviz", "arviz_base", "bilby", "getdist", "anesthetic",
-            "pyarrow", "distributed", "dask", "bridgestan"}  # fmt: skip
+            "pyarrow", "distributed", "dask", "bridgestan", "IPython"}  # fmt: skip
 BROUGHT = {"llvmlite", "jaxlib"}  # by Numba and by JAX
 
 

@@ -1,6 +1,8 @@
 """Progress: what is shown while a run goes on is what the finished run says."""
 
 import io
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -67,6 +69,30 @@ def test_on_a_terminal_there_is_a_bar_with_its_status(monkeypatch):
         report(4, "")
     text = screen.getvalue()
     assert all(part in text for part in ("a title", "a line", "a status", "left"))
+
+
+def test_in_a_notebook_one_line_is_replaced_and_goes_in_the_end(monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, line):
+            shown.append(line.data)
+
+    def display(line, display_id):
+        shown.append(line.data)
+        return Handle()
+
+    HTML = type("HTML", (), {"__init__": lambda self, data: setattr(self, "data", data)})
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(HTML=HTML, display=display))
+    monkeypatch.setattr(progress, "BETWEEN", -1.0)
+    monkeypatch.setattr("rich.console.Console", lambda **_: Console(force_jupyter=True))
+    with progress.bar(10, title="a title") as report:
+        report(5, "a line & more")
+        report.show("a status")
+    assert [part in shown[1] for part in ("a title", 'value="0.500"', "s left", "a line &amp; more")] == [True] * 4
+    assert "a status" in shown[2]
+    assert shown[-1] == ""
 
 
 def test_without_a_terminal_there_is_silence(capsys):

@@ -79,21 +79,23 @@ def plot_densities(draws: "TemperedDraws", name: str = "x", n_bins: int = 60, ax
 def plot_traces(draws: "TemperedDraws", name: str = "x", n_draws: int = 2000, ax: "Axes | None" = None) -> "Axes":
     """Draw the values of the first chain (or ensemble) over time, each in the colour of its rung: blue is cold.
 
-    The picture reaches three times as far as the target: hot draws, which may be anywhere, lie on its edge beyond.
+    The picture reaches at the most three times as far as the target: hot draws may be anywhere.
     """
     ax = new_axes(ax)
     rows = slice(0, draws.chains_per_ensemble)
     step = max(1, draws.n_draws // n_draws)
     whole = one_number_a_draw(draws, name)
     low, high = _reach(whole, draws.weights().ravel())
-    values = np.clip(whole.reshape(draws.rung.shape)[rows, ::step], 2 * low - high, 2 * high - low)
+    values = whole.reshape(draws.rung.shape)[rows, ::step]
     rung = draws.rung[rows, ::step]
     time = np.broadcast_to(np.arange(0, draws.n_draws, step), rung.shape)
     order = np.argsort(-abs(rung - draws.path.target), axis=None, kind="stable")  # cold ones on top
     colours = rung_colours(draws.path)
     point = [colours[i] for i in rung.ravel()[order].tolist()]
     ax.scatter(time.ravel()[order], values.ravel()[order], s=3, c=point, linewidths=0)
-    ax.set(xlabel="iteration", ylabel=as_text(name), xlim=(0, draws.n_draws))
+    bottom, top = ax.get_ylim()
+    shown = max(bottom, 2 * low - high), min(top, 2 * high - low)
+    ax.set(xlabel="iteration", ylabel=as_text(name), xlim=(0, draws.n_draws), ylim=shown)
     return ax
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +14,8 @@ from numpy.typing import NDArray
 from tempering.estimators import RungSums, combined_ess
 from tempering.estimators.rules import MINIMUM_ESS_PER_DRAW
 from tempering.path import Path
+
+BETWEEN = 0.3  # seconds, at the least, between two looks of a notebook's bar
 
 Report = Callable[[int, str], None]
 
@@ -35,6 +39,44 @@ class _Bar:
         self._progress.update(self._task, status=status)
 
 
+class _NotebookBar:
+    """One line of a notebook's output that is replaced as the run goes on: no widgets are needed for it."""
+
+    def __init__(self, total: int, title: str) -> None:
+        from IPython.display import HTML, display
+
+        self._html, self._total, self._title = HTML, max(total, 1), title
+        self._done, self._status = 0, ""
+        self._began = self._shown = time.monotonic()
+        self._handle = display(self._line(), display_id=True)
+
+    def __call__(self, done: int, line: str) -> None:
+        self._done += done
+        self._status = line or self._status
+        self._replace()
+
+    def show(self, status: str) -> None:
+        self._status = status
+        self._replace()
+
+    def close(self) -> None:
+        """Leave nothing behind: what the run has to say, it says itself."""
+        self._handle.update(self._html(""))
+
+    def _replace(self) -> None:
+        if time.monotonic() - self._shown > BETWEEN:
+            self._shown = time.monotonic()
+            self._handle.update(self._line())
+
+    def _line(self) -> Any:
+        took, share = time.monotonic() - self._began, min(self._done / self._total, 1.0)
+        left = f", about {took / share - took:.0f} s left" if share > 0 else ""
+        return self._html(
+            f'{html.escape(self._title)} <progress value="{share:.3f}" max="1"></progress> {took:.0f} s{left} '
+            f"<small>{html.escape(self._status)}</small>"
+        )
+
+
 @contextmanager
 def bar(total: int, *, show: bool = True, title: str = "tempering") -> Iterator[Report]:
     """Yield ``report(done, line)``: advance by ``done``, and print ``line`` above the bar if there is one."""
@@ -46,6 +88,13 @@ def bar(total: int, *, show: bool = True, title: str = "tempering") -> Iterator[
     console = Console(stderr=True)
     if not (console.is_terminal or console.is_jupyter):
         yield _silent
+        return
+    if console.is_jupyter:
+        line = _NotebookBar(total, title)
+        try:
+            yield line
+        finally:
+            line.close()
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.table import Column
