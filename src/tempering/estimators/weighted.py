@@ -52,7 +52,7 @@ def weighted_variance(values: ArrayLike, weights: ArrayLike) -> Floats:
     """
     h, w, trailing = _columns(values, weights)
     deviation = np.sqrt(w)[:, np.newaxis] * (h - w @ h)  # far draws, whose squares overflow, weigh nothing
-    return np.sum(deviation**2, axis=0).reshape(trailing)
+    return np.asarray(np.sum(deviation**2, axis=0)).reshape(trailing)
 
 
 def varies(mean: ArrayLike, variance: ArrayLike) -> NDArray[np.bool_]:
@@ -63,7 +63,7 @@ def varies(mean: ArrayLike, variance: ArrayLike) -> NDArray[np.bool_]:
     >>> varies([0.1, 0.1], [1e-34, 0.01])
     array([False,  True])
     """
-    return np.asarray(variance) > CONSTANT * np.maximum(np.asarray(mean) ** 2, CONSTANT)
+    return np.asarray(np.asarray(variance) > CONSTANT * np.maximum(np.asarray(mean) ** 2, CONSTANT))
 
 
 def weighted_quantile(values: ArrayLike, weights: ArrayLike, probabilities: ArrayLike) -> Floats:
