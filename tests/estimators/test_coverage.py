@@ -6,6 +6,7 @@ from tempered_draws import UNEVEN, ar1, correlated_draws
 
 from statistical import assert_mean_is, assert_variance_is_one, seeded_rng
 from tempering.estimators import RULES, combine
+from tempering.estimators.standard_error import standard_error_of_sum
 
 TRUTH = np.array([1.0, 2.0])  # E x and E x^2 of N(1, 1)
 
@@ -72,6 +73,27 @@ def test_control_error_bars_for_independent_draws_are_seen_to_be_wrong():
     for z in z_scores(slow_rungs, seeded_rng("iid rules"), 60, ("ess_optimal", "mbar"), batch_length=1):
         with pytest.raises(AssertionError):
             assert_variance_is_one(z[:, 0])
+
+
+def rare_long_stays(rng, n_chains=32, n_draws=4000, stay=500):
+    """Draw chains whose draws are nearly independent but for a small shift that lasts for long, less its mean.
+
+    The shift adds 6/10 to the variance of the mean of independent draws: too little for the autocorrelation time of
+    single draws to show, or for the spread between the chains.
+    """
+    turns = rng.random((n_chains, n_draws)) < 1.0 / stay
+    turns[:, 0] = rng.random(n_chains) < 0.5
+    shift = np.sqrt(4 * 0.6 / stay) * (np.cumsum(turns, axis=1) % 2 - 0.5)
+    return (rng.normal(size=shift.shape) + shift) / shift.size
+
+
+def test_rare_long_stays_of_many_chains_are_in_the_error_bar():
+    rng = seeded_rng("rare long stays")
+    runs = [rare_long_stays(rng) for _ in range(400)]
+    assert_variance_is_one([run.sum() / standard_error_of_sum(run - run.mean()) for run in runs])
+    short = {"batch_length": int(np.sqrt(runs[0].shape[1]))}  # the control: as long as one chain alone would afford
+    with pytest.raises(AssertionError):
+        assert_variance_is_one([run.sum() / standard_error_of_sum(run - run.mean(), **short) for run in runs])
 
 
 @pytest.mark.long

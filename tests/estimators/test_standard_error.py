@@ -41,8 +41,8 @@ def test_replicas_of_one_ensemble_are_not_independent():
     rng = seeded_rng("ensembles")
     x = np.repeat(rng.normal(size=(6, 4000)), 3, axis=0)  # three replicas that move as one
     centred = (x - x.mean()) / x.size
-    together = float(standard_error_of_sum(centred, chains_per_ensemble=3))
-    apart = float(standard_error_of_sum(centred))
+    together = float(standard_error_of_sum(centred, chains_per_ensemble=3, batch_length=63))
+    apart = float(standard_error_of_sum(centred, batch_length=63))
     assert together == pytest.approx(1 / np.sqrt(24_000), rel=0.1)
     assert together / apart == pytest.approx(np.sqrt(3), rel=0.05)
 

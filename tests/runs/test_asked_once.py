@@ -119,7 +119,7 @@ def slow_standard_error(influences):
         batches = np.lib.stride_tricks.sliding_window_view(influences, length, axis=1).sum(axis=2)
         return np.sum(batches**2) * size / (batches.size * length * (1 - length / size))
 
-    length, longest = int(np.sqrt(n_draws)), min(n_draws, size // 10)
+    length, longest = max(int(np.sqrt(n_draws)), min(n_draws, size // 200)), min(n_draws, size // 10)
     while length < longest and length < 4 * variance(length) / variance(1):
         length *= 2
     length = min(length, longest)

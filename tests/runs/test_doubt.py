@@ -9,6 +9,7 @@ from statistical import seeded_rng
 from tempering.estimators import Estimate
 from tempering.path import Ladder, Leg, Path
 from tempering.path.reference import Reference
+from tempering.runs.diagnosis import THIN, _about_thin_places
 from tempering.runs.doubt import with_doubt
 from tempering.runs.tours import FEW_TOURS, effective_pieces, thinly_covered
 
@@ -87,3 +88,8 @@ def test_places_that_few_tours_have_come_to_are_thin():
     is_thin = thinly_covered(run_of(rung, terms=terms))
     np.testing.assert_array_equal(np.flatnonzero(is_thin[0]), 3 * np.flatnonzero(height >= n - FEW_TOURS) + 1)
     assert thinly_covered(run_of(rung[:, : 3 * FEW_TOURS - 3], terms=terms[:, : 3 * FEW_TOURS - 3])) is None
+
+
+def test_the_verdict_speaks_of_thin_places_beyond_a_trifle():
+    for mass, n_said in ((2 * THIN, 1), (THIN / 2, 0)):
+        assert len(_about_thin_places(SimpleNamespace(thin_mass=mass))) == n_said

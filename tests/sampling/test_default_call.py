@@ -139,3 +139,16 @@ def test_a_prior_and_a_likelihood_give_the_posterior_and_its_evidence(method, wi
     truth = [1.6, 1.6, -np.log(2 * np.pi * 5.0) - 4.0 / 5.0]
     assert_mean_is(truth, posterior(method, with_draws))
     assert_mean_is_not([1.6, 1.6, truth[2] + 0.3], posterior(method, with_draws))
+
+
+def test_a_run_that_asks_for_more_draws_gets_as_many_again(monkeypatch):
+    """Unless their number was given; what is mended by no draw is left alone."""
+    monkeypatch.setattr("tempering.sampling.sample.DRAWS", 32)  # too few for any verdict
+    call = {"initial": START, "tuning": tp.Tuning(640), "chains": 8, "rng": 1, "progress": False}
+    gone_on = tp.sample(TARGETS["vector"], **call)
+    as_asked = tp.sample(TARGETS["vector"], draws=32, **call)
+    assert (gone_on.n_draws, as_asked.n_draws) == (64, 32)
+    assert as_asked.diagnose().asks_for_draws
+    np.testing.assert_array_equal(gone_on.rung[:, :32], as_asked.rung)
+    monkeypatch.setattr("tempering.runs.diagnosis.Diagnosis.asks_for_draws", False)
+    assert tp.sample(TARGETS["vector"], **call).n_draws == 32

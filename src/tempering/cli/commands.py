@@ -168,7 +168,7 @@ def sample(
     kernel: Annotated[
         str | None, typer.Option(help="random_walk, slice, hamiltonian, nuts, ... or MODULE:NAME of your own.")
     ] = None,
-    draws: Annotated[int, typer.Option(help="Iterations of each chain that are kept.")] = 10_000,
+    draws: Annotated[int | None, typer.Option(help="Iterations of each chain that are kept. [default: 10,000]")] = None,
     tune: Annotated[int, typer.Option(help="Iterations spent on tuning before.", rich_help_panel="Tuning")] = 5_000,
     chains: Annotated[int | None, typer.Option(help="Number of chains, or of ensembles.")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,

@@ -26,6 +26,7 @@ FEW_ROUND_TRIPS = 20
 FEW_EFFECTIVE_OF_A_LEG = 30.0  # draws, below which a leg has nothing to say by itself
 LEGS_DISAGREE = 4.5  # standard errors: the largest of a hundred quantities of a sound run is seldom above 4
 INVALID = 1e-2  # of the draws: the safe end reaches far out, where sums overflow
+THIN = 0.005  # of the mass: more in places that few tours come to, and what lies deeper may be missed
 LIGHT = 0.01  # of the mass: what few draws have seen of a lighter component says nothing about a run
 UNEVEN = 3.0  # times 1 / m, or a third of it
 FEW_EFFECTIVE = 100.0
@@ -64,6 +65,11 @@ class Diagnosis:
     second_eigenvalue: float
     evidence_agrees: bool
 
+    @property
+    def asks_for_draws(self) -> bool:
+        """Whether more draws may mend what is wrong."""
+        return any("draw more" in sentence for sentence in self.sentences)
+
     def _repr_html_(self) -> str:
         from tempering.runs.notebook import diagnosis_html
 
@@ -81,7 +87,11 @@ def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     index_ess = ess_of_autocorrelation(draws.rung.astype(float)) if len(path) > 1 else float(draws.rung.size)
     ess, r_hat = _by_quantity(draws)
     disagreement = disagreement_of(draws)
-    sentences = [*sentences_about(draws, barrier, ess, r_hat, disagreement), *_about_legs(draws)]
+    sentences = [
+        *sentences_about(draws, barrier, ess, r_hat, disagreement),
+        *_about_legs(draws),
+        *_about_thin_places(draws),
+    ]
     return Diagnosis(
         not sentences, tuple(sentences), draws.n_round_trips, barrier, float(index_ess), ess, r_hat,
         fit.overlap, fit.second_eigenvalue, not disagreement,
@@ -219,6 +229,16 @@ def _about_legs(draws: TemperedDraws) -> list[str]:
     return [
         f"the two legs disagree about {worst} by {worst_z:.1f} standard errors: the mixture may have missed something "
         "that chains find only now and then; draw more."
+    ]
+
+
+def _about_thin_places(draws: TemperedDraws) -> list[str]:
+    """Speak of mass in places that chains enter seldom, such as the neck of a funnel."""
+    if draws.thin_mass <= THIN:
+        return []
+    return [
+        f"{draws.thin_mass:.1%} of the mass lies in narrow places that chains seldom enter, and more may lie deeper: "
+        "draw more, or write the model in other coordinates (for a hierarchy, effects in units of their scale)."
     ]
 
 

@@ -334,6 +334,10 @@ class TemperedDraws:
 
     def diagnose(self) -> Diagnosis:
         """Say in words whether the run can be trusted, and what to change."""
+        return self._diagnosis
+
+    @cached_property
+    def _diagnosis(self) -> Diagnosis:
         return diagnosis_of(self)
 
     def to_arviz(self, rule: str = DEFAULT_RULE, rng: np.random.Generator | int | None = 0) -> Any:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
 
 
-FEW_TOURS = 20  # to a place: how much mass it has is then known to a fifth at best
+FEW_TOURS = 100  # to a place: how much mass it has is then known to a tenth at best, and what lies deeper not at all
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,12 +36,13 @@ from tempering.sampling.sum_sampling import sample_sums
 from tempering.sampling.until import Until, UntilDraws
 
 Kept = Literal["draws", "rounds"]
+DRAWS = 10_000  # of each chain, unless a number is given
 
 
 @overload
 def sample(
     target: Any, *, initial: Any = ..., ladder: Ladder | Sequence[float] | None = ..., path: Any = ...,
-    method: str | Method = ..., kernel: Any = ..., draws: int = ..., until: Until | None = ...,
+    method: str | Method = ..., kernel: Any = ..., draws: int | None = ..., until: Until | None = ...,
     chains: int | None = ..., rng: np.random.Generator | int | None = ..., tuning: Tuning = ...,
     execution: Execution = ..., keep: Kept = ..., progress: bool = ...,
 ) -> TemperedDraws: ...  # fmt: skip
@@ -50,7 +51,7 @@ def sample(
 @overload
 def sample(
     target: Any, *, initial: Any = ..., ladder: Ladder | Sequence[float] | None = ..., path: Any = ...,
-    method: str | Method = ..., kernel: Any = ..., draws: int = ..., until: Until | None = ...,
+    method: str | Method = ..., kernel: Any = ..., draws: int | None = ..., until: Until | None = ...,
     chains: int | None = ..., rng: np.random.Generator | int | None = ..., tuning: Tuning = ...,
     execution: Execution = ..., keep: Sums, progress: bool = ...,
 ) -> TemperedSums: ...  # fmt: skip
@@ -64,7 +65,7 @@ def sample(
     path: Any = None,
     method: str | Method = "simulated",
     kernel: Any = None,
-    draws: int = 10_000,
+    draws: int | None = None,
     until: Until | None = None,
     chains: int | None = None,
     rng: np.random.Generator | int | None = None,
@@ -96,8 +97,9 @@ def sample(
     kernel : kernel, optional
         From `tempering.kernels`; by default a random walk whose scale and shape are tuned rung by rung, and
         Hamiltonian moves from 5 dimensions on if JAX gives gradients.
-    draws : int
-        Iterations of each chain that are kept.
+    draws : int, optional
+        Iterations of each chain that are kept. By default 10,000, and as many again if the verdict on those asks for
+        more (not with a goal, a checkpoint or sums).
     until : Until, optional
         When to end sooner: at a number of effective draws, at a standard error, or after seconds (`tempering.Until`);
         ``draws`` is then the most of each chain.
@@ -134,6 +136,8 @@ def sample(
     """
     refuse_moved(moved)
     how = method if isinstance(method, Method) else Method(method)
+    may_go_on = draws is None and until is None and execution.checkpoint is None and execution.devices is None
+    draws = DRAWS if draws is None else draws
     check_options(how, ladder, draws, until, chains, tuning, execution, keep)
     started = time.perf_counter()
     with carrying_out(execution.executor, execution.checkpoint) as context:
@@ -168,6 +172,9 @@ def sample(
                 context, running, keeper, tuned, draws, report, is_powered=plan.is_powered, until=until,
                 reopened=partial(_reopened, execution.checkpoint, plan, said),
             )  # fmt: skip
+            if may_go_on and run.go_on is not None and run.diagnose().asks_for_draws:
+                report(0, "The verdict asks for more draws: drawing as many again.")
+                run = run.more(run.n_draws)
             return run if keep != "rounds" else changed(run, rounds=_package_rounds(plan, running, tuned, started))
 
 
