@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
+from tempering.learning.reference.covariances import best_rank, with_rank
 from tempering.learning.reference.fitted import MISSED
 from tempering.learning.reference.from_draws import SIZES, Split, best_of_clusters
 from tempering.learning.reference.modes import Mode
@@ -53,8 +54,9 @@ def learnt_reference(
     except (EstimatorError, np.linalg.LinAlgError):  # draws that hardly differ: what is known stays
         return begun
     best = max(candidates, key=split.log_likelihood)
+    rank = best_rank(best, split)
     refitted = refit_reference(best, split.values, split.log_weights)
-    return with_missed(refitted, modes, log_normaliser)
+    return with_missed(with_rank(refitted, rank), modes, log_normaliser)
 
 
 def with_missed(reference: Reference, modes: Sequence[Mode], log_normaliser: float) -> Reference:
