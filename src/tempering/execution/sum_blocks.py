@@ -49,7 +49,7 @@ class SumRecipe:
         layout = None if recipe.kernel is None else Layout.of(recipe.example)
         summands = Summands(self.functions, layout, getattr(target, "constrain", None))
         traced = None
-        if recipe.engine == "vector":
+        if recipe.engine == "vector" and not self.schedule.path.has_two_legs:
             traced = summands.on_device(engine.pieces.positions, 2 if recipe.method == "parallel" else 1)
 
         def values(trace: Trace) -> dict[str, Any]:

@@ -57,8 +57,13 @@ class IndexSums:
         return np.where(known > 0, mean.sum(axis=1) / np.maximum(known, 1), np.nan)
 
 
-def sums_of_trace(trace: Trace, before: NDArray[Any], phase: NDArray[Any], m: int) -> tuple[IndexSums, NDArray[Any]]:
-    """Sum a trace that goes on from rungs ``before`` with ends seen ``phase``; return the new phase too."""
+def sums_of_trace(
+    trace: Trace, before: NDArray[Any], phase: NDArray[Any], m: int, cold: int = 0
+) -> tuple[IndexSums, NDArray[Any]]:
+    """Sum a trace that goes on from rungs ``before`` with ends seen ``phase``; return the new phase too.
+
+    Journeys are those from the rung ``cold`` to the last one and back.
+    """
     came_from = np.concatenate([before[:, np.newaxis], trace.rung[:, :-1]], axis=1)
     tried = trace.proposed != came_from
     lower = np.minimum(came_from, trace.proposed)[tried]
@@ -72,18 +77,18 @@ def sums_of_trace(trace: Trace, before: NDArray[Any], phase: NDArray[Any], m: in
         moves[:, leaf, 1] = np.bincount(came_from[known], share[known], m)
     trips, after = 0, phase.copy()
     for chain, rungs in enumerate(trace.rung):
-        n, after[chain] = _trips(rungs, int(phase[chain]), m)
+        n, after[chain] = _trips(rungs, int(phase[chain]), m, cold)
         trips += n
     return IndexSums(exchanges.astype(float), moves, trips, trace.rung.shape[1]), after
 
 
-def _trips(rungs: NDArray[Any], phase: int, m: int) -> tuple[int, int]:
-    if m == 1:
+def _trips(rungs: NDArray[Any], phase: int, m: int, cold: int) -> tuple[int, int]:
+    if cold == m - 1:
         return 0, NOWHERE
-    seen = {NOWHERE: [], FROM_COLD: [0], FROM_HOT: [0, m - 1]}[phase]
-    ends = np.concatenate([np.array(seen, int), rungs[(rungs == 0) | (rungs == m - 1)]])
+    seen = {NOWHERE: [], FROM_COLD: [cold], FROM_HOT: [cold, m - 1]}[phase]
+    ends = np.concatenate([np.array(seen, int), rungs[(rungs == cold) | (rungs == m - 1)]])
     turns = ends[np.flatnonzero(np.diff(ends, prepend=-1))]
-    from_cold = turns[1:] if turns.size and turns[0] != 0 else turns
+    from_cold = turns[1:] if turns.size and turns[0] != cold else turns
     if from_cold.size == 0:
         return 0, NOWHERE
-    return (from_cold.size - 1) // 2, FROM_COLD if from_cold[-1] == 0 else FROM_HOT
+    return (from_cold.size - 1) // 2, FROM_COLD if from_cold[-1] == cold else FROM_HOT

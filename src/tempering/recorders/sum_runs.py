@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tempering.compiling.programs import jitted
 from tempering.engines.trace import QUANTUM, Schedule, Trace, joined
 from tempering.estimators.running.bins import EnergyBins, tilts_of
-from tempering.estimators.running.regrid import regridded
-from tempering.estimators.running.rungs import Quantities, RunningRungs, Totals
+from tempering.estimators.running.mixed import MixedSums, Mixture
+from tempering.estimators.running.rungs import Quantities, RunningRungs, Totals, moved_to
 from tempering.recorders.index_sums import IndexSums, sums_of_trace
 
 PILOT = 4 * QUANTUM  # iterations, run before the rest and again with it: where energies and quantities lie
@@ -71,8 +71,8 @@ class Part:
 
     states: Any
     ends: Any  # which end of the ladder each chain has seen last
-    bins: EnergyBins
-    rungs: RunningRungs | None = None
+    bins: EnergyBins  # of no use to the sums of two legs
+    rungs: RunningRungs | MixedSums | None = None
     index: IndexSums | None = None
     open: Open | None = None
 
@@ -128,16 +128,16 @@ def closed(task: Task, part: Part) -> Part:
     return _after_stretch(task, part, part, *_of_stretch(task, part.bins, sums, part.open.n))
 
 
-def _after_stretch(task: Task, part: Part, after: Part, rungs: RunningRungs, index: IndexSums) -> Part:
-    before, bins = part.rungs, rungs.bins
-    if before is not None and before.bins != bins:  # energies rose above all that was known
-        before = regridded(before, bins, task.quantities)
+def _after_stretch(task: Task, part: Part, after: Part, rungs: Any, index: IndexSums) -> Part:
+    before: Any = part.rungs
+    if isinstance(before, RunningRungs):  # energies may have risen above all that was known
+        before = moved_to(before, rungs.bins, task.quantities)
     sums = rungs if before is None else before.followed_by(rungs, task.course.n_times)
     counted = index if part.index is None else part.index.added(index)
-    return Part(after.states, after.ends, bins, sums, counted)
+    return Part(after.states, after.ends, getattr(rungs, "bins", part.bins), sums, counted)
 
 
-Sums = tuple[RunningRungs, IndexSums]
+Sums = tuple[Any, IndexSums]
 Stretch = tuple[Part, Sums | None]  # where chains are after it, and its own sums if it has come to its end
 
 
@@ -147,8 +147,7 @@ def _on_host(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
     states, ends, opened, summed = part.states, part.ends, part.open, part.n_summed
     while summed + (0 if opened is None else opened.n) < goal:
         if opened is None:
-            rungs = np.concatenate([np.atleast_1d(state.rung) for state in states]).astype(np.int64)
-            opened = Open(rungs, ends, None, 0)
+            opened = Open(_rungs_of(states), ends, None, 0)
         length = min(course.length, course.n - summed)
         states, trace = task.engine.run(states, task.schedule, min(length, goal - summed) - opened.n)
         task.check(trace)
@@ -164,13 +163,24 @@ def _on_host(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
 
 def _summed(task: Task, opened: Open, bins: EnergyBins) -> tuple[Sums, Any]:
     """Return the sums of a trace, and which end each chain has seen last."""
-    trace, ladder = opened.so_far, task.schedule.ladder
-    rungs = RunningRungs.from_draws(
-        trace.terms[..., 0], trace.rung, task.values(trace), ladder.inverse_temperatures, bins=bins,
-        quantities=task.quantities, chains_per_ensemble=task.engine.chains_per_ensemble, n_parts=task.course.n_parts,
-    )  # fmt: skip
-    index, ends = sums_of_trace(trace, opened.states, opened.ends, len(ladder))
+    trace, schedule, path = opened.so_far, task.schedule, task.schedule.path
+    kept_in: Any = {"quantities": task.quantities, "n_parts": task.course.n_parts}
+    if path.has_two_legs:
+        mixture = Mixture(path.coefficients, schedule.log_pseudo_prior, path.target)
+        rungs: Any = MixedSums.from_draws(trace.terms, trace.rung, task.values(trace), mixture, **kept_in)
+    else:
+        rungs = RunningRungs.from_draws(
+            trace.terms[..., 0], trace.rung, task.values(trace), schedule.ladder.inverse_temperatures, bins=bins,
+            chains_per_ensemble=task.engine.chains_per_ensemble, **kept_in,
+        )  # fmt: skip
+    index, ends = sums_of_trace(trace, opened.states, opened.ends, len(path), path.target)
     return (rungs, index), ends
+
+
+def _rungs_of(states: Any) -> NDArray[np.int64]:
+    """Return the rung of every chain."""
+    found = [np.ravel(state.rung) for state in states] if isinstance(states, list) else [np.ravel(states.unit.rung)]
+    return np.concatenate(found).astype(np.int64)
 
 
 def _on_device(task: Task, part: Part, goal: int) -> Iterator[Stretch]:

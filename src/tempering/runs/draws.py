@@ -29,7 +29,7 @@ from tempering.recorders.quantities import evaluated
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
 from tempering.runs.doubt import with_doubt
 from tempering.runs.evidence import Evidence, evidence_of, told
-from tempering.runs.run import write_report
+from tempering.runs.run import leg_names, write_report
 from tempering.runs.summary import summary_of
 from tempering.runs.tours import Tours, effective_pieces, thinly_covered, tours_of
 from tempering.target.layout import Layout
@@ -369,7 +369,7 @@ class TemperedDraws:
         later = trace._replace(acceptance=self.acceptance[:, 1:])  # nobody knows on which rung the first was made
         moves, _ = acceptance_by_rung(later, self.rung[:, :-1], m)
         units = self.in_units_of_error
-        legs = {"leg": self._leg_names()} if self.path.has_two_legs else {}
+        legs = {"leg": leg_names(self.path)} if self.path.has_two_legs else {}
         return pd.DataFrame(
             {
                 **legs,
@@ -389,10 +389,6 @@ class TemperedDraws:
         from tempering.learning.rounds import n_round_trips
 
         return n_round_trips(self.rung, self.path.target, len(self.path))
-
-    def _leg_names(self) -> list[str]:
-        t = self.path.target
-        return ["quick" if r < t else "target" if r == t else "safe" for r in range(len(self.path))]
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of a draw of each value."""

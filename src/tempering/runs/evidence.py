@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from tempering.estimators import Estimate, log_evidence_stepping_stone, pareto_k
 from tempering.estimators.evidence import integration_and_correction
 from tempering.estimators.running import answers
 from tempering.estimators.running.bins import COLDER, HOTTER
-from tempering.path import Ladder
+from tempering.path import Ladder, Path
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
@@ -203,30 +203,39 @@ class Methods:
 
 
 def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
+    path, seen = draws.path, draws.in_units_of_error
+
+    def ratio(rung: int) -> Estimate:
+        return seen.fit.log_normaliser_ratio(path.target, rung, **seen.units)
+
+    is_simulated = draws.info is not None and draws.info.method == "simulated"
+    found = evidence_of_legs(path, ratio, draws.visits, draws.log_pseudo_prior if is_simulated else None)
+    return replace(found, standard_error=float(np.hypot(found.standard_error, draws.thin_mass)))
+
+
+def evidence_of_legs(path: Path, ratio: Callable[[int], Estimate], visits: Any, log_p: Floats | None) -> Evidence:
     """Estimate log Z of the target relative to both ends, which are normalised unless the prior is not.
 
-    The safe end is what the evidence is defined by; where both agree, the more precise one is taken.
+    The safe end is what the evidence is defined by; where both agree, the more precise one is taken. ``ratio(rung)``
+    estimates log Z of the target less that of a rung; ``log_p`` is the log pseudo-prior, if the run had one.
     """
-    path, seen = draws.path, draws.in_units_of_error
     last = len(path) - 1
-    safe = seen.fit.log_normaliser_ratio(path.target, last, **seen.units)
+    safe = ratio(last)
     by_method = {"mbar, safe leg": safe}
     best, name = safe, "safe"
     if path.target > 0:
-        quick = seen.fit.log_normaliser_ratio(path.target, 0, **seen.units)
+        quick = ratio(0)
         by_method["mbar, quick leg"] = quick
         gap = abs(float(quick.value) - float(safe.value))
         error = float(np.hypot(float(safe.standard_error), float(quick.standard_error)))
         if gap < DISAGREEMENT * error + 1e-9 and float(quick.standard_error) < float(safe.standard_error):
             best, name = quick, "quick"
-    if draws.info is not None and draws.info.method == "simulated" and np.all(draws.visits > 0):
+    if log_p is not None and np.all(visits > 0):
         end = last if name == "safe" else 0
-        log_p = draws.log_pseudo_prior
-        by_visits = np.log(draws.visits[path.target] / draws.visits[end]) - (log_p[path.target] - log_p[end])
+        by_visits = np.log(visits[path.target] / visits[end]) - (log_p[path.target] - log_p[end])
         by_method["visits"] = Estimate(float(by_visits), float("nan"))
     disagreement = _between_legs(path.legs[0].end.size > 0 and "log prior" in path.terms, by_method)
-    error = float(np.hypot(float(best.standard_error), draws.thin_mass))
-    return Evidence(float(best.value), error, by_method, True, disagreement)
+    return Evidence(float(best.value), float(best.standard_error), by_method, True, disagreement)
 
 
 def _between_legs(has_prior: bool, by_method: dict[str, Estimate]) -> str:

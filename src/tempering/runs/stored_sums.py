@@ -13,19 +13,20 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import CheckpointError, DamageError
-from tempering.estimators.running.parts import beside, in_a_tree
-from tempering.estimators.running.rungs import RunningRungs
+from tempering.estimators.running.mixed import MixedSums
+from tempering.estimators.running.parts import in_a_tree
 from tempering.io.checkpoint import decoded, is_of_sums, read_latest
 from tempering.io.encoding import LENGTH, Classes, decode, encode
 from tempering.io.records import read_record, write_record
 from tempering.recorders.index_sums import IndexSums
 from tempering.recorders.sum_runs import Part
 from tempering.runs.sums import TemperedSums
+from tempering.runs.two_leg_sums import TwoLegSums
 
 KIND = "tempered sums"
 QUICK = 1  # zlib's: tables are mostly zeros, and shrink to a tenth at once
 
-Summed = tuple[RunningRungs, IndexSums]
+Summed = tuple[Any, IndexSums]
 
 
 def save_sums(sums: TemperedSums, file: Path) -> None:
@@ -77,11 +78,12 @@ def together(parts: Iterable[Part], about: Mapping[str, Any], seconds: float) ->
     """Return the sums of all parts as those of one run."""
 
     def add(one: Summed, other: Summed) -> Summed:
-        return beside(one[0], other[0]), one[1].added(other[1], in_time=False)
+        return one[0].beside(other[0]), one[1].added(other[1], in_time=False)
 
     sums, index = in_a_tree((_summed(part) for part in parts), add)
     info = replace(about["info"], n_iterations=about["info"].n_iterations + index.n_iterations, seconds=seconds)
-    return TemperedSums(sums=sums, index=index, **(dict(about) | {"info": info}))
+    kind = TwoLegSums if isinstance(sums, MixedSums) else TemperedSums
+    return kind(sums=sums, index=index, **(dict(about) | {"info": info}))
 
 
 def _summed(part: Part) -> Summed:

@@ -1,11 +1,11 @@
 """The verdict on a run that kept sums: sentences as in `tempering.runs.diagnosis`, figures from batches.
 
-A run in sums has one leg and no draws: what needs single draws (two legs, components of a mixture) is not looked at.
+What needs single draws (what two legs say each by itself, components of a mixture) is not looked at.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,7 @@ PROBABILITIES = (np.arange(400) + 0.5) / 400  # quantiles whose variance is that
 
 def diagnosis_of_sums(run: TemperedSums) -> Diagnosis:
     """Look at a run in sums from every side that sums have."""
-    barrier = 0.0
-    if len(run.ladder) > 1:
-        method = "parallel" if run.chains_per_ensemble > 1 else "simulated"
-        barrier = density_of_states(run).barrier(run.ladder, method)
+    barrier = _barrier(run)
     spread = {name: _spread(run, name) for name in run.names}
     ess = {name: _effective_draws(run, name, spread[name]) for name in run.names}
     r_hat = {name: _r_hat(run, name, spread[name]) for name in run.names}
@@ -38,6 +35,16 @@ def diagnosis_of_sums(run: TemperedSums) -> Diagnosis:
         not sentences, tuple(sentences), run.n_round_trips, barrier, _index_ess(run), ess, r_hat,
         run.mbar.overlap, run.mbar.second_eigenvalue, not disagreement,
     )  # fmt: skip
+
+
+def _barrier(run: TemperedSums) -> float:
+    """Return the communication barrier; along two legs the sum of all rejections between neighbours, which is it."""
+    if run.path.has_two_legs:
+        return float(np.nansum(1.0 - run.index.exchange_acceptance))
+    if len(run.ladder) == 1:
+        return 0.0
+    method = "parallel" if run.chains_per_ensemble > 1 else "simulated"
+    return density_of_states(run).barrier(run.ladder, method)
 
 
 def density_of_states(run: TemperedSums) -> DensityOfStates:
@@ -67,13 +74,9 @@ def _r_hat(run: TemperedSums, name: str, spread: Floats) -> float:
     one group are not told apart: those that disagree within each group alike are not seen.
     """
     sums, columns = run.sums, run.sums.quantities.columns(name)
-    whole = total(sums.batches)
-    weight, weighted = relative(sums.batches, whole.log_reference)
-    shares = run.shares("screened")
-    has_weight = whole.weight[COLD] > 0
-    factor = np.where(has_weight, shares / np.where(has_weight, whole.weight[COLD], 1.0), 0.0)
+    weight, weighted, factor = _weights_of_batches(run)
     half = max(1, weight.shape[1] // 2)
-    w, h = weight[:, :, COLD] @ factor, np.einsum("r,gtrq->gtq", factor, weighted[..., columns])
+    w, h = weight @ factor, np.einsum("r,gtrq->gtq", factor, weighted[..., columns])
     amounts = np.concatenate([w[:, :half].sum(axis=1), w[:, half : 2 * half].sum(axis=1)])
     totals = np.concatenate([h[:, :half].sum(axis=1), h[:, half : 2 * half].sum(axis=1)])
     kept = amounts > 0
@@ -88,6 +91,18 @@ def _r_hat(run: TemperedSums, name: str, spread: Floats) -> float:
     between = means.var(axis=0, ddof=1) * max(per_group, 1.0)
     within = np.maximum(whole_variance - between, 1e-6 * whole_variance)  # what is not between chains is within them
     return float(np.max(np.sqrt(1.0 + between[moving] / within[moving])))
+
+
+def _weights_of_batches(run: TemperedSums) -> tuple[Floats, Floats, Floats]:
+    """Return weights and weighted quantities of every batch by rung, and what a draw of each rung counts."""
+    batches: Any = run.sums.batches
+    if run.path.has_two_legs:
+        return batches.chance[..., run.path.target], batches.weighted, run.sums.per_draw  # type: ignore[attr-defined]
+    whole = total(batches)
+    weight, weighted = relative(batches, whole.log_reference)
+    shares, has_weight = run.shares("screened"), whole.weight[COLD] > 0
+    factor = np.where(has_weight, shares / np.where(has_weight, whole.weight[COLD], 1.0), 0.0)
+    return weight[:, :, COLD], weighted, factor
 
 
 def _index_ess(run: TemperedSums) -> float:

@@ -150,6 +150,9 @@ class TemperedSums:
 
     @cached_property
     def _evidence(self) -> Evidence:
+        return self._estimate_evidence()
+
+    def _estimate_evidence(self) -> Evidence:
         return evidence_of_sums(self)
 
     def diagnose(self) -> Diagnosis:
@@ -185,17 +188,21 @@ class TemperedSums:
 
     def rungs(self) -> pd.DataFrame:
         """Tabulate the rungs: k, visits, acceptance of moves and of exchanges, ESS of weights, share, k-hat."""
+        k, ess = self.ladder.inverse_temperatures, answers.rung_sums(self.sums).ess_of_weights
+        return self._table(k, ess, answers.pareto_k(self.sums))
+
+    def _table(self, k: Floats, ess_of_weights: Floats, pareto_k: Floats) -> pd.DataFrame:
         import pandas as pd
 
         return pd.DataFrame(
             {
-                "k": self.ladder.inverse_temperatures,
+                "k": k,
                 "visits": self.visits,
                 "move_acceptance": self.index.move_acceptance,
                 "exchange_acceptance": np.append(self.index.exchange_acceptance, np.nan),
-                "ess_of_weights": answers.rung_sums(self.sums).ess_of_weights,
+                "ess_of_weights": ess_of_weights,
                 "share": self.shares(),
-                "pareto_k": answers.pareto_k(self.sums),
+                "pareto_k": pareto_k,
             }
         ).rename_axis("rung")
 
@@ -206,7 +213,7 @@ class TemperedSums:
                 f"Runs to be merged must be independent, but both have the seed {self.info.seed}. Run one of them with "
                 "another rng=..."
             )
-        merged = self.sums.merge(other.sums)
+        merged: Any = self.sums.merge(other.sums)
         index = self.index.added(other.index, in_time=False)
         info = None if self.info is None else replace(self.info, seed=-1)  # of several seeds
         return replace(self, sums=merged, index=index, n_chains=self.n_chains + other.n_chains, info=info, _kept={})
@@ -223,5 +230,5 @@ class TemperedSums:
         how = f", {self.info.method} on the {self.info.engine} engine" if self.info else ""
         return (
             f"TemperedSums({', '.join(self.names)} over {self.n_chains} chains x {self.n_draws} draws{summed}; "
-            f"{self.ladder}{how}; {self.nbytes / 1e6:.1f} MB)"
+            f"{self.path if self.path.has_two_legs else self.ladder}{how}; {self.nbytes / 1e6:.1f} MB)"
         )

@@ -170,9 +170,9 @@ class Sums:
         The functions of a position whose expectations will be asked for, called as `TemperedDraws.expect` calls them.
         On the vector engine they are compiled: write them with ``jax.numpy``.
     every : int, optional
-        On the vector engine: sum every so many iterations of a chain, an odd number. By default every one on a
-        processor, and every fifth on an accelerator, where summing a draw takes half as long again as making it.
-        Round trips are those of all iterations.
+        On the vector engine, with a ladder: sum every so many iterations of a chain, an odd number. By default every
+        one on a processor, and every fifth on an accelerator, where summing a draw takes half as long again as making
+        it. Round trips are those of all iterations.
 
     Examples
     --------

@@ -59,7 +59,8 @@ def make_plan(
     layout = Layout.of(example)
     starts = inside_or_prior(target, layout, starts)
     given = path
-    path = _path_named(path, target, has_ladder=steps is not None, keeps_sums=keeps_sums)
+    has_ladder = steps is not None or (keeps_sums and method.name == "parallel")
+    path = _path_named(path, target, has_ladder=has_ladder)
     if path == "reference":
         target, path = with_reference(target, given, layout, starts or (example,), seed)
     if steps is not None:
@@ -74,11 +75,11 @@ def make_plan(
     )
 
 
-def _path_named(path: Any, target: Target, *, has_ladder: bool, keeps_sums: bool) -> str:
+def _path_named(path: Any, target: Target, *, has_ladder: bool) -> str:
     """Return which path is meant; by default two legs where the ladder is ours to choose, else the target's own."""
     own = "powers" if target.base is None else "prior"
     if path is None:
-        return own if has_ladder or keeps_sums else "two_legs"
+        return own if has_ladder else "two_legs"
     if not isinstance(path, str):
         return "reference"
     if path not in PATHS:
@@ -88,10 +89,10 @@ def _path_named(path: Any, target: Target, *, has_ladder: bool, keeps_sums: bool
             f"path={path!r} needs a prior, but this target is one log density. Write Target.from_likelihood, or leave "
             "path out."
         )
-    if path == "two_legs" and (has_ladder or keeps_sums):
+    if path == "two_legs" and has_ladder:
         raise SamplerError(
-            "path='two_legs' chooses its own ladders and keeps draws, but a ladder or keep=Sums(...) was given. Leave "
-            "path out, or leave those out."
+            "path='two_legs' chooses its own ladders, and coupled chains keep sums along one leg only, but a ladder, "
+            "or keep=Sums(...) with method='parallel', was given. Leave path out, or leave those out."
         )
     return path
 

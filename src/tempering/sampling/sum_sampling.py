@@ -26,6 +26,7 @@ from tempering.execution.recipe import Recipe
 from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
 from tempering.execution.sum_keeping import Begun, Standing, SumKeeper
 from tempering.learning.rounds import Tuned, check_spread
+from tempering.path import Path
 from tempering.recorders.quantities import Summands
 from tempering.recorders.sum_runs import PILOT, Course, Part, first_part, length_on_host, units_seen
 from tempering.runs.sums import TemperedSums
@@ -62,8 +63,10 @@ def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: A
     whole, states = engine.engine.in_one_piece(tuned.states)
     if plan.engine == "vector" and (wanted.n_chains != plan.n_chains or wanted.devices is not None):
         whole, states = whole.widened(states, wanted.n_chains, wanted.devices)
+    path = tuned.schedule.path
     about = {
         "ladder": tuned.schedule.ladder,
+        **({"two_legs": path} if path.has_two_legs else {}),
         "log_pseudo_prior": tuned.schedule.log_pseudo_prior,
         "n_chains": whole.n_chains,
         "is_powered": plan.is_powered,
@@ -95,24 +98,24 @@ def _begin(
         write_probes(plan.context.folder, trace)
     summands = Summands(tuple(wanted.functions.items()), plan.layout, getattr(plan.target, "constrain", None))
     values = summands.on_host(lambda _: blocks.positions(trace), trace.values)
-    bins, quantities = units_seen(trace, values, schedule.ladder.inverse_temperatures[trace.rung])
+    bins, quantities = units_seen(trace, values, schedule.path.inverse_temperatures[trace.rung])
     n = wanted.n_chains
     size = plan.context.part_size(recipe, whole, n, on_devices=wanted.devices is not None)
     parts = [first_part(part, bins) for part in cut(states, n, size, is_padded=False)]
     sizes = tuple(min(size, n - first) for first in range(0, n, size))
-    return Begun(sizes, _course(plan, wanted, whole, sizes, len(schedule.ladder)), quantities), parts
+    return Begun(sizes, _course(plan, wanted, whole, sizes, schedule.path), quantities), parts
 
 
-def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], n_rungs: int) -> Course:
-    """Choose stretches that suit all parts."""
-    n, each, n_parts = wanted.draws, whole.chains_per_ensemble, len(sizes)
-    if plan.engine == "vector":
+def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], path: Path) -> Course:
+    """Choose stretches that suit all parts; along two legs all engines sum traces."""
+    n, each, n_parts, n_rungs = wanted.draws, whole.chains_per_ensemble, len(sizes), len(path)
+    if plan.engine == "vector" and not path.has_two_legs:
         from tempering.recorders.summing import groups_on_device, length_on_device
 
         length = min(length_on_device(size, n_rungs, size * each, n, wanted.sum_every, n_parts) for size in set(sizes))
         n_groups = sum(groups_on_device(size, n_rungs, n_parts) for size in sizes)
     else:
-        is_compiled = whole.name == COMPILED
+        is_compiled = plan.engine == "vector" or whole.name == COMPILED
         length = length_on_host(n, wanted.n_chains, max(sizes) * each, is_compiled=is_compiled)
         n_groups = sum(groups_of(size, n_parts) for size in sizes)
     return Course(n, length, batches_in_time(n_groups), n_parts, wanted.sum_every)

@@ -6,11 +6,14 @@ sum of influences over a batch has mean zero, and the sum of their squares is th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, Protocol, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.estimators.arrays import Floats
-from tempering.estimators.running.bins import BatchSums, added
+from tempering.estimators.arrays import Floats, Ints
+from tempering.estimators.running.bins import BatchSums
 from tempering.estimators.standard_error import widened_by_chains
 
 MAXIMUM_BATCHES = 256  # a standard error from 64 to 256 batches is good to 4 to 9 %
@@ -24,28 +27,59 @@ def batches_in_time(n_groups: int) -> int:
     return max(2, MAXIMUM_BATCHES // n_groups)
 
 
-def paired_in_time(batches: BatchSums) -> BatchSums:
-    """Merge neighbouring stretches; the last one of an odd number stays by itself."""
-    n = batches.count.shape[1]
-    even = n - n % 2
-    first = BatchSums(*(part[:, 0:even:2] for part in batches))
-    second = BatchSums(*(part[:, 1:even:2] for part in batches))
-    return appended(added(first, second), BatchSums(*(part[:, even:] for part in batches)))
+class Batches(Protocol):
+    """Sums over batches, a named tuple of arrays with leading axes (group, time)."""
+
+    @property
+    def count(self) -> Any:
+        """Draws of each rung."""
+
+    def plus(self, other: Any) -> Any:
+        """Add batches of the same shape."""
+
+    def __iter__(self) -> Iterator[Any]: ...
 
 
-def appended(early: BatchSums, late: BatchSums) -> BatchSums:
+Some = TypeVar("Some", bound=Batches)
+
+
+def followed(early: Some, lengths: Ints, late: Some, later: Ints, n_times: int | None = None) -> tuple[Some, Ints]:
+    """Put stretches of time after others, of so many iterations each; return both together.
+
+    A short one is added to the last; neighbours are joined in pairs when there are more than ``n_times``.
+    """
+    if lengths[-1] + later[0] <= lengths[0] and later.size == 1:
+        batches = appended(in_time(early, slice(None, -1)), in_time(early, slice(-1, None)).plus(late))
+        lengths = np.append(lengths[:-1], lengths[-1] + later[0])
+    else:
+        batches, lengths = appended(early, late), np.append(lengths, later)
+    most = batches_in_time(len(batches.count)) if n_times is None else n_times
+    while lengths.size > most:
+        even = lengths.size - lengths.size % 2
+        paired = in_time(batches, slice(0, even, 2)).plus(in_time(batches, slice(1, even, 2)))
+        batches = appended(paired, in_time(batches, slice(even, None)))
+        lengths = np.add.reduceat(lengths, np.arange(0, lengths.size, 2))
+    return batches, lengths
+
+
+def in_time(batches: Some, when: slice) -> Some:
+    """Return some stretches of time."""
+    return type(batches)(*(part[:, when] for part in batches))
+
+
+def appended(early: Some, late: Some) -> Some:
     """Put batches one after the other in time."""
-    return BatchSums(*(np.concatenate(parts, axis=1) for parts in zip(early, late, strict=True)))
+    return type(early)(*(np.concatenate(parts, axis=1) for parts in zip(early, late, strict=True)))
 
 
-def padded(batches: BatchSums, n_groups: int, n_times: int) -> BatchSums:
+def padded(batches: Some, n_groups: int, n_times: int) -> Some:
     """Fill up with empty batches."""
 
     def fill(part: Floats) -> Floats:
         rest = [(0, 0)] * (part.ndim - 2)
         return np.pad(part, [(0, n_groups - part.shape[0]), (0, n_times - part.shape[1]), *rest])
 
-    return BatchSums(*(fill(part) for part in batches))
+    return type(batches)(*(fill(part) for part in batches))
 
 
 def total(batches: BatchSums) -> BatchSums:

@@ -131,6 +131,23 @@ class BatchSums(NamedTuple):
     weighted: Any  # (rung, quantity): sums of h * exp((1 - k) E - log_reference)
     pooled: Any  # (bin, 1 + quantity): counts and sums of h of all rungs
 
+    def plus(self, other: BatchSums) -> BatchSums:
+        """Add batches of the same shape: sums of sums are sums."""
+        reference = np.where(
+            self.weight == 0, other.log_reference,
+            np.where(other.weight == 0, self.log_reference, np.maximum(self.log_reference, other.log_reference)),
+        )  # fmt: skip
+        by_one, by_other = (np.exp(np.minimum(b.log_reference - reference, 0.0)) for b in (self, other))
+        return BatchSums(
+            self.count + other.count,
+            self.plain + other.plain,
+            self.energy + other.energy,
+            reference,
+            self.weight * by_one + other.weight * by_other,
+            self.weighted * by_one[..., COLD, :, None] + other.weighted * by_other[..., COLD, :, None],
+            self.pooled + other.pooled,
+        )
+
 
 def tilts_of(k: Floats) -> Floats:
     """Return the powers whose weights are summed, shape (4, rung).
@@ -166,22 +183,4 @@ def batch_of(xp: Any, table: Any, bins: EnergyBins, tilts: Any, n_quantities: in
     pooled = xp.concatenate([table[..., :1], h], -1).sum(-3)
     return BatchSums(
         table[..., 0].sum(-1), h.sum(-2), energy, xp.stack(references, -2), xp.stack(weights, -2), weighted, pooled
-    )
-
-
-def added(one: BatchSums, other: BatchSums) -> BatchSums:
-    """Add two batches of the same shape: sums of sums are sums."""
-    reference = np.where(
-        one.weight == 0, other.log_reference,
-        np.where(other.weight == 0, one.log_reference, np.maximum(one.log_reference, other.log_reference)),
-    )  # fmt: skip
-    by_one, by_other = (np.exp(np.minimum(b.log_reference - reference, 0.0)) for b in (one, other))
-    return BatchSums(
-        one.count + other.count,
-        one.plain + other.plain,
-        one.energy + other.energy,
-        reference,
-        one.weight * by_one + other.weight * by_other,
-        one.weighted * by_one[..., COLD, :, None] + other.weighted * by_other[..., COLD, :, None],
-        one.pooled + other.pooled,
     )

@@ -5,13 +5,7 @@ made them, or when.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TypeVar
-
-import numpy as np
-
-from tempering.estimators.running.bins import BatchSums
-from tempering.estimators.running.rungs import RunningRungs, Totals, moved_to
 
 Sums = TypeVar("Sums")
 
@@ -36,16 +30,3 @@ def in_a_tree(parts: Iterable[Sums], add: Callable[[Sums, Sums], Sums]) -> Sums:
     while waiting:
         whole = add(waiting.pop()[1], whole)
     return whole
-
-
-def beside(one: RunningRungs, other: RunningRungs) -> RunningRungs:
-    """Add the sums of other chains that ran as long; their batches stay apart from these.
-
-    Where the energies of one rose out of the bins of the other, both are kept in the higher ones.
-    """
-    assert np.array_equal(one.lengths, other.lengths), "chains of one run are summed in step"
-    bins = max(one.bins, other.bins, key=lambda bins: (bins.centre, bins.scale))
-    first, second = (moved_to(part, bins, one.quantities) for part in (one, other))
-    totals = Totals(*(a + b for a, b in zip(first.totals, second.totals, strict=True)))
-    batches = BatchSums(*(np.concatenate(pair) for pair in zip(first.batches, second.batches, strict=True)))
-    return replace(first, totals=totals, batches=batches)

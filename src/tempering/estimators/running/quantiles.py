@@ -48,7 +48,11 @@ def sketch_quantile(counts: Floats, weight_of_bins: Floats, draws_of_bins: Float
     """
     draws = draws_of_bins.reshape(N_COARSE, COARSENING).sum(axis=1)
     amount = (weight_of_bins * draws_of_bins).reshape(N_COARSE, COARSENING).sum(axis=1)
-    mass = np.einsum("e,cev->cv", amount / np.where(draws > 0, draws, 1.0), counts)
+    return quantile_of_counts(np.einsum("e,cev->cv", amount / np.where(draws > 0, draws, 1.0), counts), probability)
+
+
+def quantile_of_counts(mass: Floats, probability: Any) -> Floats:
+    """Return quantiles in standard units, shape (probability..., component), of weights of shape (component, value)."""
     edges, p = value_edges(), np.asarray(probability, dtype=np.float64)
     columns = []
     for row in mass:

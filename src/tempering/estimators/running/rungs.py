@@ -17,14 +17,8 @@ from numpy.typing import ArrayLike
 
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, Ints, as_inverse_temperatures, as_log, as_rung, count_rungs
-from tempering.estimators.running.batches import (
-    MAXIMUM_GROUPS,
-    appended,
-    batches_in_time,
-    padded,
-    paired_in_time,
-)
-from tempering.estimators.running.bins import MOMENTS, N_BINS, BatchSums, EnergyBins, added, batch_of, tilts_of
+from tempering.estimators.running.batches import MAXIMUM_GROUPS, followed, padded
+from tempering.estimators.running.bins import MOMENTS, N_BINS, BatchSums, EnergyBins, batch_of, tilts_of
 from tempering.estimators.running.quantiles import COARSENING, N_COARSE, N_VALUES, value_bin
 
 
@@ -191,18 +185,20 @@ class RunningRungs:
         """Go on in time with the same chains: stretches are joined in pairs when there are more than ``n_times``."""
         self._check_mergeable(later)
         totals = Totals(*(a + b for a, b in zip(self.totals, later.totals, strict=True)))
-        if self.lengths[-1] + later.lengths[0] <= self.lengths[0] and later.lengths.size == 1:
-            last = added(BatchSums(*(p[:, -1:] for p in self.batches)), later.batches)
-            batches = appended(BatchSums(*(p[:, :-1] for p in self.batches)), last)
-            lengths = np.append(self.lengths[:-1], self.lengths[-1] + later.lengths[0])
-        else:
-            batches = appended(self.batches, later.batches)
-            lengths = np.append(self.lengths, later.lengths)
-        most = batches_in_time(len(batches.count)) if n_times is None else n_times
-        while lengths.size > most:
-            batches = paired_in_time(batches)
-            lengths = np.add.reduceat(lengths, np.arange(0, lengths.size, 2))
+        batches, lengths = followed(self.batches, self.lengths, later.batches, later.lengths, n_times)
         return replace(self, totals=totals, batches=batches, lengths=lengths)
+
+    def beside(self, other: RunningRungs) -> RunningRungs:
+        """Add the sums of other chains that ran as long; their batches stay apart from these.
+
+        Where the energies of one rose out of the bins of the other, both are kept in the higher ones.
+        """
+        assert np.array_equal(self.lengths, other.lengths), "chains of one run are summed in step"
+        bins = max(self.bins, other.bins, key=lambda bins: (bins.centre, bins.scale))
+        first, second = (moved_to(part, bins, self.quantities) for part in (self, other))
+        totals = Totals(*(a + b for a, b in zip(first.totals, second.totals, strict=True)))
+        batches = BatchSums(*(np.concatenate(pair) for pair in zip(first.batches, second.batches, strict=True)))
+        return replace(first, totals=totals, batches=batches)
 
     def merge(self, other: RunningRungs) -> RunningRungs:
         """Add the sums of an independent run over the same rungs and quantities.
@@ -216,7 +212,7 @@ class RunningRungs:
         one, two = (padded(part.batches, int(shape[0]), int(shape[1])) for part in (self, other))
         lengths = np.maximum(*(np.pad(p.lengths, (0, int(shape[1]) - p.lengths.size)) for p in (self, other)))
         totals = Totals(*(a + b for a, b in zip(self.totals, other.totals, strict=True)))
-        return replace(self, totals=totals, batches=added(one, two), lengths=lengths)
+        return replace(self, totals=totals, batches=one.plus(two), lengths=lengths)
 
     @cached_property
     def n_draws(self) -> Ints:

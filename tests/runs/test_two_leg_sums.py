@@ -1,0 +1,104 @@
+"""Sums along two legs, the default path: those of the very draws that a run with draws keeps, whoever runs them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+import pytest
+
+import tempering as tp
+from tempering import problems
+from tempering.errors import EstimatorError, SamplerError
+from tempering.estimators.running.mixed import MixedSums, Mixture
+from tempering.runs.two_leg_sums import TwoLegSums
+
+PROBLEM = problems.skewed(2)
+QUANTITIES = {"x": lambda x: x, "radius": lambda x: (x**2).sum(axis=-1)}
+DENSITIES = {"vector": PROBLEM.log_density, "scalar": PROBLEM.log_density_numba}
+CHAINS = {"vector": 16, "scalar": 4}
+
+
+def run(engine, draws=600, execution=None, **options):
+    common = {"initial": np.zeros(2), "tuning": tp.Tuning(640), "progress": False, "rng": 3, "chains": CHAINS[engine]}
+    how = {"execution": tp.Execution(engine=engine, **(execution or {}))}
+    return tp.sample(tp.Target(DENSITIES[engine]), draws=draws, **(common | how | options))
+
+
+@cache
+def sums_of(engine):
+    return run(engine, keep=tp.Sums(QUANTITIES))
+
+
+@cache
+def draws_of(engine):
+    return run(engine)
+
+
+@pytest.mark.parametrize("engine", list(DENSITIES))
+def test_they_are_the_sums_of_the_draws_of_the_same_run(engine):
+    draws, sums = draws_of(engine), sums_of(engine)
+    assert isinstance(sums, TwoLegSums)
+    assert sums.path.has_two_legs
+    assert np.array_equal(sums.visits, draws.visits)
+    assert sums.n_round_trips == draws.n_round_trips
+    mixture = Mixture(draws.path.coefficients, draws.log_pseudo_prior, draws.path.target)
+    values = {name: function(draws.values["x"]) for name, function in QUANTITIES.items()}
+    again = MixedSums.from_draws(draws.terms, draws.rung, values, mixture, quantities=sums.sums.quantities)
+    for name in QUANTITIES:
+        np.testing.assert_allclose(sums.expect(name).value, again.expect(name).value, rtol=1e-10)
+    np.testing.assert_allclose(sums.mbar.log_normalisers, again.log_normalisers, atol=1e-10)
+
+
+@pytest.mark.parametrize("engine", list(DENSITIES))
+def test_they_say_what_mbar_says_of_the_draws(engine):
+    """The same draws, weighed with shares fixed before the run: a fraction of a standard error apart."""
+    draws, sums = draws_of(engine), sums_of(engine)
+    for name, function in QUANTITIES.items():
+        kept, summed = draws.expect(function), sums.expect(name)
+        assert np.all(np.abs(summed.value - kept.value) < kept.standard_error), name
+        assert np.all(summed.standard_error < 3 * kept.standard_error), name
+        assert np.all(summed.standard_error > kept.standard_error / 3), name
+    one, other = draws.log_evidence(), sums.log_evidence()
+    assert abs(one.value - other.value) < 2 * (one.standard_error + other.standard_error)
+    np.testing.assert_allclose(
+        sums.quantile(0.5, "x"), draws.quantile(0.5), atol=0.1 * float(np.std(draws.values["x"]))
+    )
+    one, other = (run.rungs()["exchange_acceptance"] for run in (sums, draws))
+    np.testing.assert_allclose(one, other, atol=0.01)  # draws do not know the rung before the first of them
+
+
+def test_the_verdict_and_the_page_can_be_read(tmp_path):
+    sums = sums_of("vector")
+    assert "TemperedSums" in repr(sums)
+    assert sums.diagnose().barrier > 0
+    sums.report(tmp_path / "run.html")
+    sums.save(tmp_path / "sums")
+    again = tp.TemperedSums.load(tmp_path / "sums")
+    assert_same(sums, again)
+    assert list(sums.summary().index) == ["x[0]", "x[1]", "radius"]
+
+
+def test_other_rules_are_refused():
+    with pytest.raises(EstimatorError, match="'mbar' alone"):
+        sums_of("vector").expect("x", "ess_optimal")
+    with pytest.raises(SamplerError, match="one leg only"):
+        run("vector", keep=tp.Sums(QUANTITIES), path="two_legs", method="parallel")
+
+
+@pytest.mark.parametrize("engine", list(DENSITIES))
+def test_neither_workers_nor_a_checkpoint_change_a_bit(engine, tmp_path):
+    keep = tp.Sums(QUANTITIES)
+    with ThreadPoolExecutor(2) as executor:
+        assert_same(sums_of(engine), run(engine, keep=keep, execution={"executor": executor}))
+    kept = run(engine, keep=keep, execution={"checkpoint": tmp_path / "run"})
+    assert_same(sums_of(engine), kept)
+    assert_same(kept, tp.TemperedSums.load(tmp_path / "run"))
+    assert_same(kept, run(engine, keep=keep, execution={"checkpoint": tmp_path / "run"}))
+
+
+def assert_same(one, two):
+    for mine, other in zip(one.sums.batches, two.sums.batches, strict=True):
+        np.testing.assert_array_equal(mine, other, strict=True)
+    np.testing.assert_array_equal(one.sums.sketch, two.sums.sketch, strict=True)
+    np.testing.assert_array_equal(one.index.exchanges, two.index.exchanges)
+    assert one.index.n_round_trips == two.index.n_round_trips
