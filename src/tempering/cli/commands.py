@@ -68,6 +68,18 @@ app = typer.Typer(
     help="Importance tempering: every draw of every temperature, combined into one answer.",
 )
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print results only: no progress bars, no notes.")]
+PseudoPrior = Annotated[
+    str | None,
+    typer.Option(help="With a ladder: how the rungs' weights are learnt, or their logs.", rich_help_panel="Tuning"),
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(help="What to optimise when the ladder is tuned: hybrid, barrier or ess.", rich_help_panel="Tuning"),
+]
+Workers = Annotated[int | None, typer.Option(help="Processes that share the chains.", rich_help_panel="Where it runs")]
+Checkpoint = Annotated[
+    Path | None, typer.Option(help="A folder to resume from after a kill.", rich_help_panel="Where it runs")
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -174,27 +186,13 @@ def sample(
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,
     engine: Annotated[str, typer.Option(help="auto, vector or scalar.", rich_help_panel="Where it runs")] = "auto",
     rung_moves: Annotated[str | None, typer.Option(help="How chains move between rungs.")] = None,
-    pseudo_prior: Annotated[
-        str | None,
-        typer.Option(
-            help="With a ladder: how the weights of the rungs are learnt, or their logs.", rich_help_panel="Tuning"
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            help="What to optimise when the ladder is tuned: hybrid, barrier or ess.", rich_help_panel="Tuning"
-        ),
-    ] = None,
+    pseudo_prior: PseudoPrior = None,
+    objective: Objective = None,
     path: Annotated[
         str | None, typer.Option(help="two_legs, powers, prior, reference, or MODULE:NAME of your own reference.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes that share the chains.", rich_help_panel="Where it runs")
-    ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A folder to resume from after a kill.", rich_help_panel="Where it runs")
-    ] = None,
+    workers: Workers = None,
+    checkpoint: Checkpoint = None,
     quiet: Quiet = False,
 ) -> None:
     """Sample the target of a file of yours; write the run and a page about it."""

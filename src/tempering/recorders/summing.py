@@ -200,17 +200,10 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
         places = places_of(jnp, kept_in.bins)
         per_scale = 1.0 / jnp.asarray(kept_in.scale)
         dtype = jnp.float32 if shape.is_single else jnp.float64
+        advanced = _stepping(step, keys, path, stop, shape.n_rungs)
 
         def grouped(part: Any) -> Any:
             return part.reshape((shape.n_groups, -1, *part.shape[ends.ndim :]))
-
-        def advanced(carry: Any, iteration: Any) -> Any:
-            units, ends, trips, highest = carry
-            now = jax.vmap(lambda key: jax.random.fold_in(key, iteration))(keys)
-            units, outputs = jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, path, True)
-            ends, arrived = _ends(ends, units.rung, shape.n_rungs)
-            trips = trips + jnp.where(iteration < stop, arrived, 0)
-            return (units, ends, trips, jnp.maximum(highest, outputs[1][..., 0])), outputs
 
         def one(carry: Any, iteration: Any) -> Any:
             chains, table = carry
@@ -248,6 +241,20 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
         return units, ends, Running(table, rates, trips, highest), sums
 
     return jitted(block, static_argnums=8, level=None)
+
+
+def _stepping(step: Any, keys: Any, path: Any, stop: Any, n_rungs: int) -> Callable[[Any, Any], Any]:
+    """Return a function that moves all chains once, and counts their round trips before ``stop``."""
+
+    def advanced(carry: Any, iteration: Any) -> Any:
+        units, ends, trips, highest = carry
+        now = jax.vmap(lambda key: jax.random.fold_in(key, iteration))(keys)
+        units, outputs = jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, path, True)
+        ends, arrived = _ends(ends, units.rung, n_rungs)
+        trips = trips + jnp.where(iteration < stop, arrived, 0)
+        return (units, ends, trips, jnp.maximum(highest, outputs[1][..., 0])), outputs
+
+    return advanced
 
 
 def nothing_yet(shape: Shape, ends: Any) -> Running:
