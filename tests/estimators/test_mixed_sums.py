@@ -7,14 +7,14 @@ from scipy import stats
 from statistical import FALSE_ALARM_RATE, seeded_rng
 from tempering.errors import EstimatorError
 from tempering.estimators import mbar_from_matrix
-from tempering.estimators.running.mixed import MixedSums, Mixture
+from tempering.estimators.running.mixed import MixedSums, RungMixture
 
 # Three densities on five places as whole numbers of draws, skewed; the target is the one in the middle.
 NUMBERS = np.array([[8, 4, 2, 1, 1], [1, 2, 9, 3, 5], [1, 1, 2, 5, 7]])
 LOG_PSEUDO_PRIOR = np.array([0.4, -0.3, 1.1])  # far from -log Z, which is the same for all three but for FACTORS
 FACTORS = np.array([1.0, 2.0, 0.25])  # of the unnormalised densities
 TERMS = np.log(NUMBERS * FACTORS[:, np.newaxis]).T  # (place, term): one density a term
-MIXTURE = Mixture(np.eye(3), LOG_PSEUDO_PRIOR, 1)
+MIXTURE = RungMixture(np.eye(3), LOG_PSEUDO_PRIOR, 1)
 H = np.array([3.0, -1.0, 0.5, 2.0, 7.0])
 
 

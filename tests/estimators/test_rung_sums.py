@@ -7,7 +7,7 @@ from tempered_draws import weighted_rungs
 
 from tempering.errors import EstimatorError
 from tempering.estimators import RungSums, ess_of_weights, kish_ess
-from tempering.estimators.arrays import CHUNK
+from tempering.estimators.arrays import DRAWS_AT_ONCE
 
 
 def assert_same(a, b):
@@ -46,7 +46,7 @@ def test_merged_parts_equal_the_whole(draws, data):
 
 def test_chunks_leave_no_seam():
     rng = np.random.default_rng(3)
-    n = 2 * CHUNK + 7
+    n = 2 * DRAWS_AT_ONCE + 7
     log_weights, rung = rng.normal(0, 300, n), rng.integers(0, 5, n)
     sums = RungSums.from_log_weights(log_weights.reshape(1, -1), rung.reshape(1, -1))
     for i in range(5):

@@ -288,7 +288,7 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path):
     run(tmp_path / "run")
     identity = json.loads((tmp_path / "run/run.json").read_text())
     (tmp_path / "run/run.json.copy").unlink()
-    other = checkpoints.Known(identity["run"] | {"jax": "0.1"}).as_json()
+    other = checkpoints.Identity(identity["run"] | {"jax": "0.1"}).as_json()
     (tmp_path / "run/run.json").write_text(json.dumps(other))
     with pytest.raises(CheckpointError, match=r"jax: 0\.1 there"):
         run(tmp_path / "run")

@@ -6,7 +6,7 @@ import pytest
 from informed.graphs import ZOO, Graph, WeightedGraph, branch, stationary_law, weighted
 from tempering.informed import BALANCING, mover, rung_moves
 from tempering.informed.mover import InformedMover, Point
-from tempering.informed.rung_moves import RUNG_MOVES, Walker, step_parallel, step_simulated
+from tempering.informed.rung_moves import RUNG_MOVES, Jumper, step_parallel, step_simulated
 
 LADDER = np.array([1.0, 0.55, 0.1])
 LOG_PSEUDO_PRIOR = np.array([0.0, 0.7, -0.4])
@@ -111,7 +111,7 @@ def error_simulated(chain, move_rung, weigh=True):
 
     def step(decisions, name):
         (state, chosen), rung, way = name
-        walker = Walker(arrived(chain, state, chosen), rung, way)
+        walker = Jumper(arrived(chain, state, chosen), rung, way)
         walker = step_simulated(decisions, chain, walker, LADDER, LOG_PSEUDO_PRIOR, move_rung)
         return name_of(walker.point), walker.rung, walker.direction
 

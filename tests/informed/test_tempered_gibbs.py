@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from informed.graphs import branch, stationary_law, weighted
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.informed import TemperedGibbs, tempered_gibbs
-from tempering.informed.rung_moves import RUNG_MOVES, Walker, step_simulated
+from tempering.informed.rung_moves import RUNG_MOVES, Jumper, step_simulated
 
 LADDER = np.array([1.0, 0.4])
 LOG_PSEUDO_PRIOR = np.array([0.0, 0.9])
@@ -57,7 +57,7 @@ def error_of(model, power, share, k=LADDER):
     arrive = lambda state: chain.arrive(None, np.array(state))  # noqa: E731
 
     def step(decisions, name):
-        walker = Walker(arrive(name[0]), name[1], name[2])
+        walker = Jumper(arrive(name[0]), name[1], name[2])
         walker = step_simulated(decisions, chain, walker, k, LOG_PSEUDO_PRIOR[: len(k)], RUNG_MOVES["lifted"])
         return tuple(int(v) for v in walker.point.state), walker.rung, walker.direction
 

@@ -9,7 +9,7 @@ import pytest
 import tempering as tp
 from tempering import problems
 from tempering.errors import EstimatorError, SamplerError
-from tempering.estimators.running.mixed import MixedSums, Mixture
+from tempering.estimators.running.mixed import MixedSums, RungMixture
 from tempering.runs.two_leg_sums import TwoLegSums
 
 PROBLEM = problems.skewed(2)
@@ -41,7 +41,7 @@ def test_they_are_the_sums_of_the_draws_of_the_same_run(engine):
     assert sums.path.has_two_legs
     assert np.array_equal(sums.visits, draws.visits)
     assert sums.n_round_trips == draws.n_round_trips
-    mixture = Mixture(draws.path.coefficients, draws.log_pseudo_prior, draws.path.target)
+    mixture = RungMixture(draws.path.coefficients, draws.log_pseudo_prior, draws.path.target)
     values = {name: function(draws.values["x"]) for name, function in QUANTITIES.items()}
     again = MixedSums.from_draws(draws.terms, draws.rung, values, mixture, quantities=sums.sums.quantities)
     for name in QUANTITIES:

@@ -14,10 +14,10 @@ from tempering.errors import EstimatorError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-CHUNK = 1 << 15  # 256 KiB of doubles: a chunk and its temporaries stay in the second-level cache
+DRAWS_AT_ONCE = 1 << 15  # 256 KiB of doubles: a chunk and its temporaries stay in the second-level cache
 
 
-def slices(n: int, size: int = CHUNK) -> Iterator[slice]:
+def slices(n: int, size: int = DRAWS_AT_ONCE) -> Iterator[slice]:
     """Cut ``range(n)`` into consecutive slices of at most ``size``."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))

@@ -20,7 +20,7 @@ SPACING = 0.04
 MAXIMUM_NODES = 1 << 18
 MINIMUM_DRAWS = 1000  # below, a grid saves nothing
 FAR = 1e-3  # share of the draws that may lie below a long grid, one node each
-CHUNK = 1 << 14  # cells, places and powers of a chunk stay in the second-level cache
+DRAWS_AT_ONCE = 1 << 14  # cells, places and powers of a chunk stay in the second-level cache
 
 
 def _stencil() -> Floats:
@@ -68,7 +68,7 @@ class EnergyGrid:
     def scatter(self, energy: Floats, amounts: Floats | None = None) -> Floats:
         """Return node weights whose sums equal sums over the draws, each counted once or by its amount."""
         moments = np.zeros((OFFSETS.size, self.n_nodes))
-        for part in slices(energy.size, max(CHUNK, self.n_nodes)):
+        for part in slices(energy.size, max(DRAWS_AT_ONCE, self.n_nodes)):
             cell, place = self.locate(energy[part])
             power = np.ones(cell.size) if amounts is None else amounts[part].copy()
             for moment in moments:
@@ -83,7 +83,7 @@ class EnergyGrid:
         """Return a function at the draws, given at the nodes."""
         left, rises = table[2:-3], self._rises(table)
         out = np.empty(energy.size)
-        for part in slices(energy.size, CHUNK):
+        for part in slices(energy.size, DRAWS_AT_ONCE):
             cell, place = self.locate(energy[part])
             cell -= 2
             value = rises[-1].take(cell)

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from tempering.errors import EstimatorError
-from tempering.estimators.arrays import CHUNK, Floats, Ints, slices, temper
+from tempering.estimators.arrays import DRAWS_AT_ONCE, Floats, Ints, slices, temper
 
 NULL = 1e-13  # scaled curvature below which two groups of states share no draw that a double can see
 ROUNDING = 1e-14  # of a sum of shares, relative to the number of draws
@@ -92,7 +92,7 @@ class FlattenedDensities:
 
 def column_slices(n: int, n_states: int) -> Iterator[slice]:
     """Cut the n columns of a (state, draw) matrix so that a few parts of it stay in the cache."""
-    return slices(n, max(64, CHUNK // n_states))
+    return slices(n, max(64, DRAWS_AT_ONCE // n_states))
 
 
 def log_mixture(densities: LogDensities, log_offsets: Floats, n: int) -> Floats:

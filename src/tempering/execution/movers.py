@@ -10,7 +10,7 @@ from tempering.execution.context import Context
 from tempering.execution.digest import digest
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Unknown, built, follow_the_parent
-from tempering.populations.populations import Mover, build_mover
+from tempering.populations.populations import BatchMover, build_mover
 from tempering.target import Target
 from tempering.target.layout import Layout
 
@@ -23,7 +23,7 @@ class MoverRecipe:
     kernel: Any
     example: Any
 
-    def build(self, n_chains: int) -> Mover:
+    def build(self, n_chains: int) -> BatchMover:
         """Build the mover; batches have a size of their own."""
         return build_mover(self.path, self.kernel, Layout.of(self.example))
 
@@ -40,7 +40,7 @@ def run_batch(recipe: Packed, name: str, arguments: bytes) -> Any:
         return getattr(mover, name)(*unpack(arguments))
 
 
-def spread_mover(execution: Context, mover: Mover, path: Target, kernel: Any, *, example: Any) -> Mover:
+def spread_mover(execution: Context, mover: BatchMover, path: Target, kernel: Any, *, example: Any) -> BatchMover:
     """Return a mover whose batches are run by the workers there are, or remembered."""
     workers = execution.workers
     recipe: Packed | None = None

@@ -17,7 +17,7 @@ RungMove = Callable[..., tuple[int, int, int]]
 RUNG_MOVES: dict[str, RungMove] = {"lifted": move_lifted, "neighbour": move_to_neighbour}
 
 
-class Walker(NamedTuple):
+class Jumper(NamedTuple):
     """A chain of simulated tempering."""
 
     point: Point
@@ -26,8 +26,13 @@ class Walker(NamedTuple):
 
 
 def step_simulated(
-    rng: np.random.Generator, mover: Mover, walker: Walker, k: Floats, log_pseudo_prior: Floats, move_rung: RungMove
-) -> Walker:
+    rng: np.random.Generator,
+    mover: Mover,
+    walker: Jumper,
+    k: Floats,
+    log_pseudo_prior: Floats,
+    move_rung: RungMove,
+) -> Jumper:
     """Jump, then try to change the rung.
 
     The law of (x, rung) is p_i pi_i(x) Z_i(x): to a rung move log Z_i(x) is a part of the pseudo-prior.
@@ -38,7 +43,7 @@ def step_simulated(
     rung, direction, _ = move_rung(
         rng, walker.rung, walker.direction, terms, coefficients, log_pseudo_prior + point.log_totals
     )
-    return Walker(point, rung, direction)
+    return Jumper(point, rung, direction)
 
 
 def step_parallel(

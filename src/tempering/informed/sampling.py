@@ -12,7 +12,7 @@ from tempering.errors import SamplerError
 from tempering.informed.mover import InformedMover, Mover, Point
 from tempering.informed.neighbourhood import Neighbourhood
 from tempering.informed.run import InformedRun
-from tempering.informed.rung_moves import RUNG_MOVES, Walker, step_parallel, step_simulated
+from tempering.informed.rung_moves import RUNG_MOVES, Jumper, step_parallel, step_simulated
 from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of, stream
 
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 FIRST_STEP = 1.0
 
 
-class Draw(NamedTuple):
+class InformedDraw(NamedTuple):
     """One recorded state."""
 
     value: Any
@@ -122,9 +122,9 @@ def _informed(model: Any, ladder: Any, balancing: str, tries: int | None) -> Inf
 
 def _run_simulated(
     rng: np.random.Generator, mover: Mover, k: Floats, given: Floats | None, rung_moves: str, tune: int, draws: int
-) -> list[Draw]:
+) -> list[InformedDraw]:
     move_rung = RUNG_MOVES[rung_moves]
-    walker = Walker(mover.arrive(rng, mover.initial(rng)), 0, 1)
+    walker = Jumper(mover.arrive(rng, mover.initial(rng)), 0, 1)
     log_p = np.zeros(k.size) if given is None else np.array(given)
     for t in range(tune):
         walker = step_simulated(rng, mover, walker, k, log_p, move_rung)
@@ -137,9 +137,9 @@ def _run_simulated(
     return kept
 
 
-def _run_parallel(rng: np.random.Generator, mover: Mover, k: Floats, tune: int, draws: int) -> list[list[Draw]]:
+def _run_parallel(rng: np.random.Generator, mover: Mover, k: Floats, tune: int, draws: int) -> list[list[InformedDraw]]:
     points = [mover.arrive(rng, mover.initial(rng)) for _ in k]
-    kept: list[list[Draw]] = [[] for _ in k]
+    kept: list[list[InformedDraw]] = [[] for _ in k]
     for t in range(tune + draws):
         if t >= tune:
             for rung, point in enumerate(points):
@@ -148,11 +148,11 @@ def _run_parallel(rng: np.random.Generator, mover: Mover, k: Floats, tune: int, 
     return kept
 
 
-def _draw(mover: Mover, point: Point, rung: int) -> Draw:
-    return Draw(mover.record(point.state), rung, point.energy, point.log_totals)
+def _draw(mover: Mover, point: Point, rung: int) -> InformedDraw:
+    return InformedDraw(mover.record(point.state), rung, point.energy, point.log_totals)
 
 
-def _collect(chains: list[list[Draw]], k: Floats, chains_per_ensemble: int) -> InformedRun:
+def _collect(chains: list[list[InformedDraw]], k: Floats, chains_per_ensemble: int) -> InformedRun:
     return InformedRun(
         np.array([[draw.value for draw in chain] for chain in chains]),
         np.array([[draw.rung for draw in chain] for chain in chains], dtype=np.intp),

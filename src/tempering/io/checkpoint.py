@@ -76,11 +76,11 @@ class Folder:
         self.values_at: Callable[[Any], list[str]] | None = None  # of the target, at flat positions
         self.why_not_written = ""
         self._contents: Callable[[], dict[str, str]] = dict
-        self._known = Known({})
+        self._known = Identity({})
         check_ours(self.path)
         self._lock = self._locked()
         try:
-            self._known = read_known(self.path) or Known({})
+            self._known = read_known(self.path) or Identity({})
         except BaseException:
             self.close()
             raise
@@ -151,7 +151,7 @@ class Folder:
         ``contents()`` are digests of the lists and dicts that the user's functions refer to, by place; ``agree`` says
         whether two lists of values of the log density are the same.
         """
-        here = Known(dict(identity), contents())
+        here = Identity(dict(identity), contents())
         self._contents = contents
         if not self.identity:
             self._write_known(here)
@@ -174,7 +174,7 @@ class Folder:
                 "by, or choose another name."
             )
 
-    def _write_known(self, known: Known) -> None:
+    def _write_known(self, known: Identity) -> None:
         for name in (f"{RUN}.copy", RUN):
             self.write(name, json.dumps(known.as_json(), indent=1).encode())
         self._known = known
@@ -199,14 +199,14 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Known:
+class Identity:
     """What is known of a run: its arguments, what its functions refer to, and what of that changes as it goes on."""
 
     run: dict[str, str]
     contents: dict[str, str] = field(default_factory=dict)
     changing: tuple[str, ...] = ()
 
-    def changed_in(self, other: Known) -> list[str]:
+    def changed_in(self, other: Identity) -> list[str]:
         """Return places whose content is another one there, but for those that change anyway."""
         places = sorted({*self.contents, *other.contents} - {*self.changing, *other.changing})
         return [place for place in places if self.contents.get(place) != other.contents.get(place)]
@@ -217,7 +217,7 @@ class Known:
         return {"format": FORMAT} | found | {"checksum": _checksum(found)}
 
     @classmethod
-    def of_json(cls, found: Mapping[str, Any]) -> Known:
+    def of_json(cls, found: Mapping[str, Any]) -> Identity:
         """Return what plain data say; raise ValueError where the checksum does not match."""
         parts = {name: found[name] for name in ("run", "contents", "changing")}
         if _checksum(parts) != found["checksum"]:
@@ -268,7 +268,7 @@ def is_of_sums(path: Path) -> bool:
     return identity is not None and identity.get("keep") == "sums"
 
 
-def read_known(path: Path) -> Known | None:
+def read_known(path: Path) -> Identity | None:
     """Return what is known of the run of a checkpoint, from either copy; None if it does not say so yet."""
     damages = []
     for file in (path / RUN, copy_of(path / RUN)):
@@ -277,7 +277,7 @@ def read_known(path: Path) -> Known | None:
         try:
             found = json.loads(file.read_bytes())
             version = found["format"]
-            known = Known.of_json(found) if version == FORMAT else None
+            known = Identity.of_json(found) if version == FORMAT else None
         except (ValueError, KeyError, TypeError, AttributeError, OSError):
             damages.append(DamageError(file, "it does not say which run it belongs to"))
             continue

@@ -14,13 +14,20 @@ from tempering.kernels.settings import Settings
 from tempering.kernels.vector import Particle
 from tempering.learning import kernel_settings
 from tempering.path.ladder import Ladder
-from tempering.populations.populations import BATCH, STEPS, Mover, energy_of, next_inverse_temperature, systematic
+from tempering.populations.populations import (
+    BATCH,
+    STEPS,
+    BatchMover,
+    energy_of,
+    next_inverse_temperature,
+    systematic,
+)
 from tempering.randomness import stream
 from tempering.target.layout import Layout
 
 Floats = NDArray[np.float64]
 
-PILOT = 0  # its stream
+PILOT_STREAM = 0  # its stream
 PILOT_BLOCKS = 4  # of moves on each rung; the kernel's scale is corrected after each
 SHARE_KEPT = 0.5  # effective share of a population after a step in k (Del Moral et al. 2012: 1/2 and above)
 MAX_RUNGS = 500
@@ -29,7 +36,7 @@ ENOUGH_MOVED = 4.0  # coordinates: a random walk in d of them needs about d / 4 
 LEAST_ANCESTORS = 32  # resampled on a rung, in each replicate, before its steps grow longer
 
 
-class Pilot(NamedTuple):
+class FirstPass(NamedTuple):
     """What a pilot learns, from hot to cold: temperatures, settings and acceptance of each; and its calls."""
 
     k: list[float]
@@ -57,11 +64,11 @@ class Pilot(NamedTuple):
         )
 
 
-def run_pilot(mover: Mover, simple: Sequence[Any], seed: int, layout: Layout) -> Pilot:
+def run_pilot(mover: BatchMover, simple: Sequence[Any], seed: int, layout: Layout) -> FirstPass:
     """Choose temperatures and settings on the way of one population from the base to the target."""
-    rng, key = stream(seed, PILOT), child(seed, PILOT)
+    rng, key = stream(seed, PILOT_STREAM), child(seed, PILOT_STREAM)
     particles = mover.draw(child(key, 0), BATCH)
-    k, pilot = 0.0, Pilot([0.0], [], [], BATCH)
+    k, pilot = 0.0, FirstPass([0.0], [], [], BATCH)
     settings = kernel_settings.start(simple, Ladder([1.0]), np.zeros(layout.size))
     while k < 1.0:
         check_support(energy_of(particles))
@@ -75,7 +82,7 @@ def run_pilot(mover: Mover, simple: Sequence[Any], seed: int, layout: Layout) ->
             particles, mean = chosen(moved, -1), np.nanmean(accepted, axis=(0, 1))
             tried = np.full((1, len(simple)), BATCH)
             settings = kernel_settings.rescaled(settings, simple, mean[None], tried, 1.0 / (1 + block))
-        pilot = Pilot(
+        pilot = FirstPass(
             [*pilot.k, k],
             [*pilot.settings, settings] if pilot.settings else [settings, settings],  # k = 0 needs none
             [*pilot.acceptance, float(np.nanmin(mean))],

@@ -28,7 +28,7 @@ BATCH = 512  # particles moved together
 STEPS = 4  # moves between two returns to Python
 
 
-class Mover(NamedTuple):
+class BatchMover(NamedTuple):
     """The compiled draws and moves of one path and kernel; in batches, so that any number of particles will do.
 
     ``elsewhere(name, batches)`` returns what the method of that name returns for each batch, wherever it is run.
@@ -91,7 +91,7 @@ def energy_of(particles: vector.Particle) -> Floats:
 
 
 @lru_cache(maxsize=32)
-def build_mover(path: Target, kernel: Any, layout: Layout) -> Mover:
+def build_mover(path: Target, kernel: Any, layout: Layout) -> BatchMover:
     """Compile once per (path, kernel, layout)."""
     assert path.base is not None
     assert path.sample_base is not None
@@ -113,7 +113,7 @@ def build_mover(path: Target, kernel: Any, layout: Layout) -> Mover:
         return jax.lax.scan(body, particles, jax.random.split(key, STEPS))
 
     draw_batch = jitted(lambda key: jax.vmap(draw_one)(jax.random.split(key, BATCH)))
-    return Mover(draw_batch, jitted(move_batch), layout)
+    return BatchMover(draw_batch, jitted(move_batch), layout)
 
 
 def systematic(rng: np.random.Generator, log_weights: Floats, n: int) -> NDArray[np.intp]:

@@ -27,8 +27,8 @@ from tempering.kernels.vector import Particle
 from tempering.learning.reference import along_reference, fit_reference
 from tempering.learning.two_legs import safe_end_around
 from tempering.path.ladder import Ladder
-from tempering.populations.pilot import Pilot, check_support, chosen, row_of, run_pilot
-from tempering.populations.populations import Mover, along_longest_axis, build_mover, energy_of, systematic
+from tempering.populations.pilot import FirstPass, check_support, chosen, row_of, run_pilot
+from tempering.populations.populations import BatchMover, along_longest_axis, build_mover, energy_of, systematic
 from tempering.randomness import stream
 from tempering.target import Target
 from tempering.target.layout import Layout
@@ -94,7 +94,7 @@ def sample_sequential(
     chains: int = 16,
     seed: int = 0,
     report: Callable[[int, str], None] = lambda done, line: None,
-    carried_out: Callable[[Mover, Target, Any], Mover] = lambda mover, path, kernel: mover,
+    carried_out: Callable[[BatchMover, Target, Any], BatchMover] = lambda mover, path, kernel: mover,
 ) -> SequentialResult:
     """Run independent replicates of tempered SMC and keep every population.
 
@@ -152,7 +152,12 @@ def sample_sequential(
 
 
 def run_replicates(
-    mover: Mover, pilot: Pilot, sizes: tuple[int, int], n_replicates: int, seed: int, report: Callable[[int, str], None]
+    mover: BatchMover,
+    pilot: FirstPass,
+    sizes: tuple[int, int],
+    n_replicates: int,
+    seed: int,
+    report: Callable[[int, str], None],
 ) -> tuple[Particle, NDArray[np.float32], Floats]:
     """Run replicates along the pilot's temperatures, hot to cold, and keep every population.
 

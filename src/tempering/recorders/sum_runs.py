@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tempering.compiling.programs import jitted
 from tempering.engines.trace import QUANTUM, Schedule, Trace, joined
 from tempering.estimators.running.bins import EnergyBins, tilts_of
-from tempering.estimators.running.mixed import MixedSums, Mixture
+from tempering.estimators.running.mixed import MixedSums, RungMixture
 from tempering.estimators.running.rungs import Quantities, RunningRungs, Totals, moved_to
 from tempering.recorders.index_sums import IndexSums, sums_of_trace
 
@@ -166,7 +166,7 @@ def _summed(task: Task, opened: Open, bins: EnergyBins) -> tuple[Sums, Any]:
     trace, schedule, path = opened.so_far, task.schedule, task.schedule.path
     kept_in: Any = {"quantities": task.quantities, "n_parts": task.course.n_parts}
     if path.has_two_legs:
-        mixture = Mixture(path.coefficients, schedule.log_pseudo_prior, path.target)
+        mixture = RungMixture(path.coefficients, schedule.log_pseudo_prior, path.target)
         rungs: Any = MixedSums.from_draws(trace.terms, trace.rung, task.values(trace), mixture, **kept_in)
     else:
         rungs = RunningRungs.from_draws(

@@ -33,7 +33,7 @@ from tempering.estimators.running.rungs import Quantities, flat_values, groups_o
 from tempering.estimators.standard_error import Estimate
 
 
-class Mixture(NamedTuple):
+class RungMixture(NamedTuple):
     """What a run draws from: every rung's coefficients and log pseudo-prior, and which rung is the target."""
 
     coefficients: Floats  # (rung, term)
@@ -65,7 +65,7 @@ class MixedSums:
 
     Attributes
     ----------
-    mixture : Mixture
+    mixture : RungMixture
     quantities : Quantities
     squares : ndarray, shape (rung,)
         Of p(T | x), over the draws of each rung.
@@ -80,7 +80,7 @@ class MixedSums:
     >>> rng, k = np.random.default_rng(1), np.array([1.0, 0.5])
     >>> rung = np.tile([0, 1], (4, 500))
     >>> x = rng.normal(size=rung.shape) / np.sqrt(k[rung])
-    >>> mixture = Mixture(k[:, None], 0.5 * np.log(k) + 0.3 * np.arange(2), 0)
+    >>> mixture = RungMixture(k[:, None], 0.5 * np.log(k) + 0.3 * np.arange(2), 0)
     >>> sums = MixedSums.from_draws(-0.5 * x[..., None] ** 2, rung, {"square": x**2}, mixture)
     >>> result = sums.expect("square")
     >>> bool(abs(result.value - 1.0) < 4 * result.standard_error < 0.5)
@@ -90,7 +90,7 @@ class MixedSums:
     True
     """
 
-    mixture: Mixture
+    mixture: RungMixture
     quantities: Quantities
     squares: Floats
     sketch: Floats
@@ -103,7 +103,7 @@ class MixedSums:
         terms: Floats,
         rung: Ints,
         values: Mapping[str, Floats],
-        mixture: Mixture,
+        mixture: RungMixture,
         *,
         quantities: Quantities | None = None,
         n_parts: int = 1,
