@@ -128,8 +128,10 @@ def test_the_path_is_what_was_asked_for(target, options, legs):
     assert run.terms.shape[-1] == run.path.target_coefficients.size
 
 
-def test_sums_are_kept_along_one_leg():
-    run = tp.sample(NORMAL, **SHORT | {"keep": tp.Sums({"x": lambda x: x[..., 0]})})
+@pytest.mark.parametrize(("method", "has_two"), [("simulated", True), ("parallel", False)])
+def test_sums_are_kept_along_two_legs_by_chains_that_have_a_pseudo_prior(method, has_two):
+    run = tp.sample(NORMAL, **SHORT | {"keep": tp.Sums({"x": lambda x: x[..., 0]}), "method": method})
+    assert run.path.has_two_legs == has_two
     assert np.isfinite(run.expect("x").value)
 
 
@@ -139,7 +141,7 @@ def test_sums_are_kept_along_one_leg():
         (NORMAL, {"path": "sideways"}, "path must be one of"),
         (NORMAL, {"path": "prior"}, "path='prior' needs a prior"),
         (NORMAL, {"path": "two_legs", "ladder": [1.0, 0.5]}, "chooses its own ladders"),
-        (NORMAL, {"path": "two_legs", "keep": tp.Sums({"x": jnp.sum})}, "chooses its own ladders"),
+        (NORMAL, {"path": "two_legs", "keep": tp.Sums({"x": jnp.sum}), "method": "parallel"}, "one leg only"),
     ],
 )
 def test_a_path_that_cannot_be_is_refused(target, options, message):

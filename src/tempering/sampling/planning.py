@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from tempering.errors import SamplerError, TargetError
 from tempering.execution.plan import ONE_LEG, PATHS, Plan
+from tempering.execution.recipe import EXAMPLE_STREAM
 from tempering.kernels.composite import checked, leaves
 from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.kernel import trait
 from tempering.kernels.random_walk import RandomWalk
 from tempering.path import Ladder
-from tempering.randomness import seed_of
+from tempering.randomness import seed_of, stream
 from tempering.sampling.options import Method
 from tempering.sampling.starts import draw_from_base, inside_or_prior, with_reference
 from tempering.target import Target
@@ -51,6 +52,8 @@ def make_plan(
     if not isinstance(target, Target):
         _check_model(target)
         name = _engine_of_model(target, engine)
+        if name == "scalar":
+            _check_record(target, seed)
         n_chains = chains if chains is not None else CHAINS[name][method.name]
         return Plan(target, None, None, steps, "powers", method.name, method.rung_moves, name, n_chains, seed, ())
     starts = starting_points(initial, target)
@@ -165,6 +168,18 @@ def _engine_of_model(model: Any, engine: str) -> str:
     except Exception:  # a model in plain Python may fail in any way of its own
         return "scalar"
     return "vector"
+
+
+def _check_record(model: Any, seed: int) -> None:
+    """Refuse what the scalar engine cannot write into one row of numbers."""
+    recorded = model.record(model.initial(stream(seed, EXAMPLE_STREAM)))
+    try:
+        np.asarray(recorded, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TargetError(
+            f"On the scalar engine record(state) returns a number or a flat array, but {type(model).__name__} returned "
+            f"{type(recorded).__name__}. Return np.array([...]), and name its columns by an attribute `names`."
+        ) from error
 
 
 def _check_model(model: Any) -> None:
