@@ -163,7 +163,7 @@ def _quantity(draws: TemperedDraws, name: str) -> str:
 
 
 def _rung_pictures(draws: Run) -> list[Picture]:
-    rules = (*RULES_SHOWN, "ess_optimal")
+    rules = [rule for rule in (*RULES_SHOWN, "ess_optimal") if rule in draws.rules]
     occupancy = "The more useful a rung, the more often." if draws.path.has_two_legs else "Even is best."
     always: list[Picture] = [
         ("Ladder", "Inverse temperatures of every leg.", lambda ax: plots.plot_ladder(draws, ax)),

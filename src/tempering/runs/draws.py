@@ -114,6 +114,11 @@ class TemperedDraws:
         return cls(values, rung, np.asarray(energy, dtype=float)[..., np.newaxis], path, **(known | others))
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """By which rules its rungs can be combined."""
+        return tuple(RULES)
+
+    @property
     def ladder(self) -> Ladder:
         """The ladder of the path's first leg: the only one, or the safe one."""
         return self.path.ladder

@@ -51,6 +51,10 @@ class Run(Protocol):
         """Journeys from the target to the hottest rung and back."""
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """By which rules its rungs can be combined."""
+
+    @property
     def visits(self) -> Any:
         """Number of draws on each rung, T_i."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
-from tempering.estimators.rules import DEFAULT_RULE
+from tempering.estimators.rules import DEFAULT_RULE, RULES
 from tempering.estimators.running import answers as answers
 from tempering.estimators.running.answers import SummedCombination
 from tempering.estimators.running.mbar import RunningMbar
@@ -58,6 +58,11 @@ class TemperedSums:
     is_powered: bool = True
     info: RunInfo | None = None
     _kept: dict[tuple[str, str], SummedCombination] = field(default_factory=dict, repr=False)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """By which rules its rungs can be combined."""
+        return tuple(RULES)
 
     @property
     def names(self) -> tuple[str, ...]:

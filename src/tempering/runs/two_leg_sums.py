@@ -32,6 +32,11 @@ class TwoLegSums(TemperedSums):
     two_legs: Path | None = None
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """By which rules its rungs can be combined."""
+        return (DEFAULT_RULE,)
+
+    @property
     def path(self) -> Path:
         """The path of two legs that the chains ran along."""
         assert self.two_legs is not None
