@@ -47,7 +47,7 @@ NATIVE = {
     "hit and run": HitAndRunSlice(),
     "independence": Independence(),
     "mixture": Mixture([RandomWalk(), Independence()], [0.7, 0.3]),
-    "cycle": Cycle([RandomWalk(), HitAndRunSlice()]),
+    "cycle": Cycle([RandomWalk(), Independence()]),
 }
 VECTOR = NATIVE | {"hamiltonian": Hamiltonian(3)}  # on the scalar engine: test_hamiltonian.py
 NESTED = Cycle([Mixture([RandomWalk(), Slice(), RandomWalk(0.3)], [0.5, 0.2, 0.3]), Independence()])

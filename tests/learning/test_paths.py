@@ -94,6 +94,7 @@ def test_a_default_run_goes_along_two_legs_and_knows_a_narrow_mode_better():
     assert before.standard_error > 5 * narrow.standard_error  # control: the plain path knows far less
 
 
+@pytest.mark.long  # half a minute; test_reference_from_draws.py has a shorter run of the kind
 def test_where_no_mixture_fits_the_safe_leg_keeps_its_share():
     def funnel(x):
         return -0.5 * (x[0] / 3.0) ** 2 - 0.5 * jnp.sum(x[1:] ** 2) * jnp.exp(-x[0]) - 2.0 * x[0]
