@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact_paths import INVERSE, NO_REFERENCES, LogRates, coefficients_at, statistics
+from exact_paths import INVERSE, NO_REFERENCES, LogRates, coefficients_at, statistics, terms_of
 
 import tempering as tp
 from seeds import shifted
@@ -108,6 +108,52 @@ def test_control_a_step_whose_reverse_is_mistaken_is_seen(monkeypatch):
 
     monkeypatch.setattr(module, "log_width", wider_where_it_is_narrower)
     assert_mean_is_not(0.0, changes("one way", move, wide=4.0, scale=1.0, n_moves=6))
+
+
+class Told:
+    """A generator that says what it was told."""
+
+    def __init__(self, normals, uniform):
+        self.normals, self.uniform = list(normals), uniform
+
+    def standard_normal(self, size=None):
+        return self.normals.pop(0) if size is None else np.array([self.normals.pop(0) for _ in range(size)])
+
+    def random(self):
+        return self.uniform
+
+
+def acceptances(wide):
+    """Return how probable a move is, by the scalar engine and in lockstep, with the same momenta and steps."""
+    rng, found = seeded_rng(f"both engines {wide}"), []
+    draws, k = PATH.draw(rng, 40, 0.5), coefficients_at(PATH, 0.5)
+    factor = wide * np.linalg.cholesky(1.3 * np.cov(draws.T))
+    with jax.enable_x64(True):
+        density = terms_of(PATH.traced.energy, PATH.traced.base)
+        setting, rung = Settings(jnp.array(0.9), jnp.asarray(factor), jnp.zeros(3)), vector.Rung(jnp.asarray(k), -1)
+        move = jax.jit(lambda key, x: lockstep.hamiltonian(density, 3)(key, vector.at(density, x), rung, setting)[1])
+        for i, x in enumerate(draws):
+            key = jax.random.fold_in(jax.random.key(shifted(5)), i)
+            normals = np.asarray(vector.normal_of(jax.random.uniform(key, (5,), float)[:4]))
+            particle, acceptance = (x.copy(), x.copy(), np.zeros(3), np.zeros(3)), np.zeros(1)
+            evaluate(FUNCTIONS, x, particle[2])
+            settings = (np.full(1, 0.9), factor[None], np.zeros((1, 3)))
+            module.hamiltonian(Told(normals, 0.5), FUNCTIONS, particle, k, settings, 0, acceptance, n_steps=3)
+            found.append((acceptance[0], float(move(key, x)[0])))
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("wide", [1.0, 4.0])
+def test_moves_in_lockstep_are_as_probable_as_those_of_the_scalar_engine(wide):
+    scalar, in_lockstep = acceptances(wide)
+    np.testing.assert_allclose(in_lockstep, scalar, rtol=1e-8)
+    assert np.sum(scalar < 0.99) > 5
+
+
+def test_control_in_lockstep_too_a_step_whose_reverse_is_mistaken_is_seen(monkeypatch):
+    monkeypatch.setattr(lockstep, "log_width", lambda slope: jnp.zeros(()))
+    scalar, in_lockstep = acceptances(4.0)
+    assert np.max(np.abs(in_lockstep - scalar)) > 0.1
 
 
 class StanLike:
