@@ -62,6 +62,5 @@ def _error(estimate: Estimate) -> str:
 def _table(frame: Any) -> str:
     shown = frame.head(MOST_ROWS).to_html(float_format=_number, border=0, index_names=False, justify="right")
     rest = len(frame) - MOST_ROWS
-    return f'<div style="text-align:right;overflow-x:auto">{shown}</div>' + (
-        f"<p>and {rest} more rows</p>" if rest > 0 else ""
-    )
+    shown = shown.replace("<table", '<table style="text-align:right"', 1)  # which some pages do not hand down to it
+    return f'<div style="overflow-x:auto">{shown}</div>' + (f"<p>and {rest} more rows</p>" if rest > 0 else "")
