@@ -1,167 +1,20 @@
-"""Checkpoints and saved runs of every kind, ways of damaging them, and what may come of it."""
+"""Ways of damaging a checkpoint or a saved run, and what may come of it."""
 
+import json
+import os
 import shutil
+import struct
 import warnings
-from contextlib import contextmanager
+import zlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from execution_cases import LOGISTIC, SELECTION, WALK, WITH_PRIOR, skewed
+from damaged_kinds import KINDS
 
-import tempering as tp
-from grouped import grouped
 from tempering.errors import TemperingError
-from tempering.io import durable_files, records
-from tempering.runs import store as run_store
-from tempering.runs.store import ARRAYS
-from tempering.sampling import sum_sampling
-
-
-class StoppedShort(BaseException):
-    """Raised in place of a kill."""
-
-
-@contextmanager
-def stopping_at(path, n):
-    """Stop a run short once so many draws of each chain are written."""
-    write, chunk, turn = durable_files.write_atomically, run_store.CHUNK, sum_sampling.next_turn
-
-    def watched(target, *parts, **how):
-        latest = path / "latest"
-        if target.name == "latest" and latest.is_file() and records.read_record(latest)[0]["n_done"] >= n:
-            raise StoppedShort
-        return write(target, *parts, **how)
-
-    records.write_atomically, run_store.CHUNK, sum_sampling.next_turn = watched, 400, lambda *_: 1.0
-    try:
-        yield
-    except StoppedShort:
-        pass
-    finally:
-        records.write_atomically, run_store.CHUNK, sum_sampling.next_turn = write, chunk, turn
-
-
-def arrays_of(run):
-    return {name: getattr(run, name) for name in ARRAYS} | {f"value {name}": v for name, v in run.values.items()}
-
-
-def arrays_of_sums(run):
-    return run.sums.totals._asdict() | run.sums.batches._asdict() | {"exchanges": run.index.exchanges}
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of checkpoint or saved run: how it is made, in part or as a whole, and how it is read."""
-
-    call: Any  # of the checkpoint, or None -> arrays of the whole run
-    read: Any = None  # of the path -> arrays, some of the whole run's first draws; None where only the call reads it
-    stopped_at: int | None = None
-
-    def make(self, path):
-        if self.stopped_at is None:
-            return self.call(path)
-        with stopping_at(path, self.stopped_at):
-            self.call(tp.Checkpoint(path, seconds=0.0))
-            raise AssertionError("the run came to its end")
-        return None
-
-
-def load(path):
-    return arrays_of(tp.load(path))
-
-
-def drawn(target, **fixed):
-    def call(checkpoint):
-        settings = {"ladder": [1.0, 0.6, 0.25], "draws": 320, "tuning": tp.Tuning(64), "rng": 5, "progress": False}
-        return arrays_of(tp.sample(target, **grouped(**settings | fixed, checkpoint=checkpoint)))
-
-    return call
-
-
-def summed(checkpoint):
-    run = tp.sample(
-        tp.Target(skewed),
-        initial=np.zeros(2),
-        ladder=[1.0, 0.5],
-        draws=640,
-        tuning=tp.Tuning(64),
-        chains=2,
-        rng=3,
-        execution=tp.Execution(engine="scalar", checkpoint=checkpoint),
-        progress=False,
-        keep=tp.Sums({"x": lambda x: x}),
-    )
-    return arrays_of_sums(run)
-
-
-X = np.linspace(0.0, 1.0, 12)[:, None]
-Y = np.sin(6 * X[:, 0]) + np.where(X[:, 0] > 0.5, 2.0, 0.0)
-
-
-def fitted(**settings):
-    ladder = {"ladder": [1.0, 0.5]}
-    return tp.models.TreedGP(tempering=ladder, draws=400, tune=200, chains=2, random_state=1, **settings)
-
-
-def treed_gp(checkpoint):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = fitted().fit(X, Y, checkpoint=checkpoint)
-    return {"mean": model.predict(X), "leaves": model.leaf_probabilities_}
-
-
-def saved_treed_gp(path):
-    if path is not None and not Path(path).exists():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fitted().fit(X, Y).save(path)
-    return {"mean": tp.models.TreedGP.load(path).predict(X)} if path is not None else {}
-
-
-def recapture(checkpoint):
-    from tempering.data import SYNTHETIC_COUNTS, path_of
-    from tempering.models.recapture import read
-
-    study = tp.models.MarkRecapture(method="simulated", draws=96, tune=32, chains=2, ladder=[1.0, 0.5])
-    data = read(path_of(SYNTHETIC_COUNTS), "counts")
-    return arrays_of(study.fit(data, rng=1, checkpoint=checkpoint, progress=False).draws)
-
-
-def saved(path):
-    if not Path(path).exists():
-        drawn(tp.Target(skewed), initial=np.zeros(2), chains=2, engine="scalar")(None)
-        run = tp.sample(
-            tp.Target(skewed),
-            initial=np.zeros(2),
-            ladder=[1.0, 0.5],
-            draws=320,
-            tuning=tp.Tuning(64),
-            chains=2,
-            rng=4,
-            execution=tp.Execution(engine="scalar"),
-            progress=False,
-        )
-        run.save(path)
-    return load(path)
-
-
-PLAIN = {"initial": np.zeros(2), "chains": 2, "execution": tp.Execution(engine="scalar")}
-VECTOR = {"initial": np.zeros(3), "chains": 6, "kernel": WALK}
-KINDS = {
-    "python, unfinished": Kind(drawn(tp.Target(skewed), **PLAIN), load, 150),
-    "python, finished": Kind(drawn(tp.Target(skewed), **PLAIN), load),
-    "model, unfinished": Kind(drawn(SELECTION, chains=2, draws=96), load, 40),
-    "vector, unfinished": Kind(drawn(LOGISTIC, **VECTOR), load, 100),
-    "vector, finished": Kind(drawn(LOGISTIC, **VECTOR), load),
-    "sums": Kind(summed, lambda path: dict.fromkeys(()) if tp.TemperedSums.load(path) else {}, 320),
-    "sequential": Kind(drawn(WITH_PRIOR, chains=4, method="sequential", ladder=None, kernel=WALK, draws=2_000), load),
-    "treed GP, unfinished": Kind(treed_gp, None, 100),
-    "treed GP, saved": Kind(saved_treed_gp, saved_treed_gp),
-    "recapture": Kind(recapture, lambda path: load(path / "draws")),
-    "saved run": Kind(saved, saved),
-}
+from tempering.io import records
 
 
 def files_of(path):
@@ -185,29 +38,139 @@ def zero(rng, data):
     return data[:start] + bytes(min(512, len(data) - start)) + data[start + 512 :]
 
 
-DAMAGES = {
+def nonsense(rng, data):
+    """Put numbers that are none into a text, or whatever stands there."""
+    digits = [i for i, byte in enumerate(data) if 48 <= byte < 58] or [0]
+    where = digits[int(rng.integers(len(digits)))]
+    return data[:where] + b"NaN" + data[where + 1 :]
+
+
+def endless(rng, data):
+    """Write a record, with right checksums, of a section that no memory would hold."""
+    header = {records.LENGTHS: [1 << 60], records.CHECKSUMS: [0], "n_done": 1, "n_stored": 1, "seconds": 1.0}
+    line = json.dumps(header).encode() + b"\n"
+    return records.FIRST_LINE + line + b"%08x\n" % zlib.crc32(line) + data
+
+
+def deep(rng, data):
+    return b'{"format":' * 100_000 + b"1" + b"}" * 100_000
+
+
+CHANGES = {
     "flip": flip,
     "zero": zero,
     "truncate": lambda rng, data: data[: int(rng.integers(len(data)))],
     "empty": lambda rng, data: b"",
-    "delete": None,
-    "swap in an older one": lambda rng, data: data[::-1],
+    "reverse": lambda rng, data: data[::-1],
+    "append": lambda rng, data: data + bytes([int(rng.integers(256))]),
+    "not a number": nonsense,
+    "endless record": endless,
+    "huge length": lambda rng, data: struct.pack("<Q", 1 << 62) + data[8:],
+    "deep nesting": deep,
 }
 
 
-def damage(rng, path):
-    """Damage one file; return what was done."""
-    files = [file for file in files_of(path) if file.stat().st_size]
+def remove(path):
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def put(source, target):
+    """Put a copy of a file, or of a folder, in the place of another."""
+    if os.path.lexists(target):
+        remove(target)
+    shutil.copytree(source, target, symlinks=True) if source.is_dir() else shutil.copy(source, target)
+
+
+def folder_there(rng, file, bench):
+    file.unlink()
+    file.mkdir()
+
+
+def loop(rng, file, bench):
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+def swap(rng, file, bench):
+    """Let two files of the run change places."""
+    others = [other for other in files_of(bench.copy) if other != file and other.read_bytes() != file.read_bytes()]
+    alike = [other for other in others if other.stat().st_size == file.stat().st_size]
+    others = alike or others
+    if others:
+        other = others[int(rng.integers(len(others)))]
+        file.rename(file.with_name("aside"))
+        other.rename(file)
+        file.with_name("aside").rename(other)
+
+
+def from_elsewhere(source):
+    """Take the file, or a folder it is in, from another run, or from the same run some time ago."""
+
+    def take(rng, file, bench):
+        if bench.copy.is_file():  # then another is a run of its own
+            return
+        inside = file.relative_to(bench.copy)
+        places = [inside, *inside.parents][:-1] or [inside]
+        place = places[int(rng.integers(len(places)))]
+        there = getattr(bench, source) / place
+        if there.exists():
+            put(there, bench.copy / place)
+
+    return take
+
+
+PLACES = {
+    "delete": lambda rng, file, bench: file.unlink(),
+    "a folder in its place": folder_there,
+    "a loop of links": loop,
+    "swap two files": swap,
+    "from another run": from_elsewhere("other"),
+    "from before": from_elsewhere("older"),
+}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An intact run, another one, the same one some time ago, and the copy that is damaged."""
+
+    intact: Path
+    other: Path
+    older: Path
+    copy: Path
+
+    @classmethod
+    def of(cls, kind, folder):
+        """Make them all."""
+        intact, other, older, copy = (folder / place / kind.name for place in ("intact", "other", "older", "copy"))
+        for path in (intact, other, older, copy):
+            path.parent.mkdir()
+        kind.make(other, seed=6)
+        if kind.stopped_at is None:
+            kind.make(intact)
+            put(intact, older)
+        else:
+            kind.make(intact, stopped_at=kind.stopped_at // 2)
+            put(intact, older)
+            kind.make(intact)
+        return cls(intact, other, older, copy)
+
+
+def damage(rng, bench):
+    """Damage the copy of a run; return what was done."""
+    files = [file for file in files_of(bench.copy) if file.stat().st_size]
+    tuning = [file for file in files if file.parent.name == "tuning"]  # of which there may be dozens, all alike
+    files = [file for file in files if file not in tuning or file in (tuning[0], tuning[-1])]
     file = files[int(rng.integers(len(files)))]
-    how = list(DAMAGES)[int(rng.integers(len(DAMAGES)))]
-    if DAMAGES[how] is None:
-        file.unlink()
+    ways = [*CHANGES, *PLACES, "flip", "flip", "truncate", "from another run", "swap two files"]
+    how = ways[int(rng.integers(len(ways)))]
+    if how in CHANGES:
+        file.write_bytes(CHANGES[how](rng, file.read_bytes()))
     else:
-        file.write_bytes(DAMAGES[how](rng, file.read_bytes()))
-    return f"{how}: {file.relative_to(path.parent)}"
+        PLACES[how](rng, file, bench)
+    return f"{how}: {file.relative_to(bench.copy.parent)}"
 
 
-def outcome(use, path, whole):
+def outcome(use, path, *known):
     """Use what was damaged: "right", "told" with the name of what is damaged, or what is wrong."""
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
@@ -217,32 +180,62 @@ def outcome(use, path, whole):
             return "told" if str(path) in str(error) else f"no file is named: {error}"
         except Exception as error:
             return f"raw: {type(error).__name__}: {error}"
+    wrong = [difference(found, arrays) for arrays in known]
+    return "right" if "" in wrong else f"silent: {wrong[0]} differs"
+
+
+def difference(found, known):
+    """Return the name of an array that is not the known one, or its first draws; "" where all are."""
     for name, array in found.items():
-        known = whole[name]
-        if np.shape(array)[:2] != np.shape(known)[:2] and np.ndim(known) > 1:
-            known = known[:, : np.shape(array)[1]]
-        if not np.array_equal(array, known, equal_nan=np.asarray(known).dtype.kind == "f"):
-            return f"silent: {name} differs"
-    return "right"
+        whole = known[name]
+        if np.ndim(whole) > 1 and np.shape(array)[:2] != np.shape(whole)[:2]:
+            whole = whole[:, : np.shape(array)[1]]
+        if not np.array_equal(array, whole, equal_nan=np.asarray(whole).dtype.kind == "f"):
+            return name
+    return ""
+
+
+def answers(kind, bench):
+    """Return what the run may say of itself: all of it, or what it had at either of its last two records."""
+    whole = kind.read(bench.intact) if kind.call is None else kind.call(None)
+    if kind.read is None:
+        return [whole]
+    put(bench.intact, bench.copy)
+    found = [whole, kind.read(bench.copy)]
+    if (bench.copy / "latest.before").exists():
+        (bench.copy / "latest.before").rename(bench.copy / "latest")
+        found.append(kind.read(bench.copy))
+    return found
 
 
 def sweep(name, folder, n, rng):
     """Damage one kind in ``n`` ways; return what came of each, by the way it was used."""
     kind = KINDS[name]
-    path = folder / "intact"
-    if name == "treed GP, saved":
-        path = folder / "intact.npz"
-    kind.make(path)
-    whole = kind.call(None) if name not in ("treed GP, saved", "saved run") else kind.read(path)
+    bench = Bench.of(kind, folder)
+    known = answers(kind, bench)
     results = []
-    copy = folder / ("copy" + path.suffix)
     for _ in range(n):
-        shutil.copytree(path, copy) if path.is_dir() else shutil.copy(path, copy)
-        what = damage(rng, copy)
-        uses = [kind.read] if kind.read is not None else []
-        if name != "recapture" and not name.endswith("saved") and name != "saved run":
-            uses.append(kind.call)
-        for use in uses:
-            results.append((what, outcome(use, copy, whole)))
-        shutil.rmtree(copy) if copy.is_dir() else copy.unlink(missing_ok=True)
+        put(bench.intact, bench.copy)
+        what = damage(rng, bench)
+        for use in (kind.read, kind.call):
+            if use is not None:
+                came = outcome(use, bench.copy, *known)
+                results.append((what, came))
+        if came == "told":
+            results.append((f"put back after {what}", put_back(kind, bench, known)))
     return results
+
+
+def put_back(kind, bench, known):
+    """Put back what was damaged: nothing else may have been lost meanwhile."""
+    for file in files_of(bench.intact):
+        there = bench.copy / file.relative_to(bench.intact)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        if there.name == "latest" or not there.is_file() or there.read_bytes() != file.read_bytes():
+            put(file, there)
+    return outcome(kind.read or kind.call, bench.copy, *known)
+
+
+def counted(results):
+    """Count what came of damages."""
+    return dict(Counter(came.split(":")[0] for _, came in results))

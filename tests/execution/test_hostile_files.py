@@ -4,17 +4,26 @@ import json
 import os
 import pickle
 import shutil
+import signal
+import tempfile
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
 
 import cloudpickle
 import numpy as np
 import pytest
-from damages import KINDS, files_of
+import zarr
+from damaged_kinds import KINDS
+from damages import files_of
 from test_checkpoint import run, small_chunks, stop_with_draws  # noqa: F401
 
 import tempering as tp
 from tempering.errors import TemperingError
 from tempering.io import encoding, records
 from tempering.io.encoding import LENGTH, decode
+from tempering.runs import store as run_store
+from tempering.runs.stored_sums import from_kept
 
 
 class Payload:
@@ -58,8 +67,8 @@ def test_no_file_of_a_checkpoint_is_unpickled(name, tmp_path, recwarn):
 @pytest.mark.parametrize("name", KINDS)
 def test_nothing_of_any_kind_is_unpickled(name, tmp_path, monkeypatch, recwarn):
     """Every way of unpickling is closed while a run is read, gone on with and reported."""
-    path = tmp_path / ("run.npz" if name == "treed GP, saved" else "run")
     kind = KINDS[name]
+    path = tmp_path / kind.name
     kind.make(path)
 
     def refuse(*_, **__):
@@ -133,6 +142,151 @@ def test_a_store_that_names_files_elsewhere_writes_none_of_them(tmp_path):
             with pytest.raises(TemperingError, match="no part of a store"):
                 use(tmp_path / "run.zarr")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.zarr"]
+
+
+def test_a_store_with_codecs_of_another_kind_is_refused(tmp_path, monkeypatch):
+    """Older versions of Zarr, and of its codecs, unpickle."""
+    import numcodecs.pickles
+
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    run().save(tmp_path / "run.zarr")
+    about = tmp_path / "run.zarr" / "about" / "record"
+    header, sections = records.read_record(about)
+    records.write_twice(about, header, [sections[0], b"{}", *sections[2:]])
+    for file in (tmp_path / "run.zarr").rglob("zarr.json"):
+        file.unlink()
+    (tmp_path / "run.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "run.zarr" / ".zattrs").write_text('{"names": []}')
+    array = {"zarr_format": 2, "shape": [2, 320], "chunks": [2, 320], "dtype": "|O", "compressor": None, "order": "C"}
+    array |= {"fill_value": "", "filters": [{"id": "vlen-utf8"}, {"id": "pickle"}]}
+    for name in run_store.ARRAYS:
+        (tmp_path / "run.zarr" / name / ".zarray").write_text(json.dumps(array))
+        (tmp_path / "run.zarr" / name / "0.0").write_bytes(pickle.dumps(Payload(tmp_path / "ran")))
+    with pytest.raises(TemperingError, match=r"zarr\.json is damaged"):
+        tp.load(tmp_path / "run.zarr").rung.sum()
+    assert not (tmp_path / "ran").exists()
+    with pytest.raises(Exception, match=r".*"):
+        zarr.open_group(tmp_path / "run.zarr", mode="r")["rung"][:]
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("codec", [{"name": "gzip", "configuration": {"level": 1}}, {"name": "numcodecs.lzma"}])
+def test_an_array_of_another_kind_is_refused(codec, tmp_path):
+    run().save(tmp_path / "run.zarr")
+    path = tmp_path / "run.zarr"
+    text = json.loads((path / "rung/zarr.json").read_text())
+    text["codecs"].insert(1, codec)
+    (path / "rung/zarr.json").write_text(json.dumps(text))
+    header, sections = records.read_record(path / "about/record")
+    texts = json.loads(sections[1]) | {"rung/zarr.json": (path / "rung/zarr.json").read_text()}
+    records.write_twice(path / "about/record", header, [sections[0], json.dumps(texts).encode(), *sections[2:]])
+    with pytest.raises(TemperingError, match=r"zarr\.json is damaged"):
+        tp.load(path)
+
+
+def test_a_link_in_the_place_of_a_file_to_be_written_is_not_followed(tmp_path, monkeypatch, small_chunks):  # noqa: F811
+    """A folder that somebody else has prepared names files of the user's."""
+    mine = tmp_path / "mine"
+    (mine / "folder").mkdir(parents=True)
+    for name in ("file", "folder/letter"):
+        (mine / name).write_text("mine")
+    with monkeypatch.context() as patch:
+        stop_with_draws(patch, tmp_path / "run", 150)
+        with pytest.raises(BaseException):  # noqa: B017, PT011 - stands for a kill
+            run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
+    for name in ("run.json", "latest", "probes", "tuning/00000.record", "draws.zarr/about/record"):
+        (tmp_path / "run" / f"{name}.partial").symlink_to(mine / "file")
+    shutil.rmtree(tmp_path / "run/draws.zarr")
+    (tmp_path / "run/draws.zarr.partial").symlink_to(mine / "folder")
+    for name in ("latest", "latest.before", "probes"):
+        (tmp_path / "run" / name).unlink(missing_ok=True)
+    run(tmp_path / "run")
+    (tmp_path / "saved.zarr.partial").symlink_to(mine / "folder")
+    (tmp_path / "saved.zarr.before").symlink_to(mine / "folder")
+    for _ in range(2):
+        run().save(tmp_path / "saved.zarr")
+    assert [(mine / name).read_text() for name in ("file", "folder/letter")] == ["mine", "mine"]
+    assert len(list(mine.rglob("*"))) == 3
+    (tmp_path / "run/lock").unlink()
+    (tmp_path / "run/lock").symlink_to(mine / "made")
+    with pytest.raises(TemperingError, match="cannot be written"):
+        run(tmp_path / "run")
+    assert not (mine / "made").exists()
+
+
+@pytest.mark.parametrize("name", ["run.json", "latest", "draws.zarr/about/record", "draws.zarr/terms/c/0/0/0"])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(name, tmp_path, monkeypatch, small_chunks, recwarn):  # noqa: F811
+    with monkeypatch.context() as patch:
+        stop_with_draws(patch, tmp_path / "run", 150)
+        with pytest.raises(BaseException):  # noqa: B017, PT011 - stands for a kill
+            run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
+    file = tmp_path / "run" / name
+    file.unlink()
+    os.mkfifo(file)
+    signal.alarm(20)  # which ends the test run: a pipe that is waited for is waited for for ever
+    try:
+        tp.load(tmp_path / "run")
+    except TemperingError as error:
+        assert name in str(error)  # noqa: PT017 - a copy may have been taken instead
+    finally:
+        signal.alarm(0)
+
+
+def test_arrays_that_lie_in_the_same_place_are_not_multiplied():
+    """Ten bytes of JSON could stand for a gigabyte each."""
+    array = ["array", 0, "|u1", [1000], [0]]
+    assert len(decode(bytes_of(["list", array]) + bytes(1000))[0]) == 1000
+    with pytest.raises(ValueError, match="more than there is"):
+        decode(bytes_of(["list"] + [array] * 2) + bytes(1000))
+
+
+@pytest.mark.parametrize("lengths", [[1 << 62], [1 << 40, 1 << 40], [-1], ["a"], None])
+def test_a_record_of_impossible_lengths_is_told(lengths, tmp_path):
+    line = json.dumps({records.LENGTHS: lengths, records.CHECKSUMS: [0]}).encode() + b"\n"
+    (tmp_path / "record").write_bytes(records.FIRST_LINE + line + b"%08x\n" % zlib.crc32(line) + b"some bytes")
+    with pytest.raises(TemperingError, match="record is damaged"):
+        records.read_record(tmp_path / "record")
+
+
+def test_a_part_that_unfolds_without_end_is_told():
+    bomb = LENGTH.pack(1 << 62) + zlib.compress(bytes(1 << 20))
+    with pytest.raises(ValueError, match="cannot be de"):
+        from_kept(bomb)
+
+
+@pytest.mark.parametrize("name", [".", "draws.zarr", "draws.zarr/about", "latest", "run.json", "draws.zarr/zarr.json"])
+def test_what_may_not_be_read_is_told(name, small_chunks, recwarn):  # noqa: F811
+    folder = Path(tempfile.mkdtemp())
+    try:
+        run(folder / "run")
+        (folder / "run/draws.zarr/about/record.copy").unlink()
+        (folder / "run/run.json.copy").unlink()
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        (folder / "run" / name).chmod(0)
+        with as_nobody():
+            for use in (tp.load, run):
+                try:
+                    use(folder / "run")
+                except TemperingError as error:
+                    assert str(folder) in str(error)  # noqa: PT017
+                else:
+                    assert name == "latest"  # which a run that is done does without
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def as_nobody():
+    """Lay down the rights of the system's administrator, where the tests have them."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_states_that_are_no_data_are_refused_with_what_to_do(tmp_path):

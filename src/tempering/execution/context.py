@@ -132,7 +132,7 @@ class Context:
         """Write draws that came all at once to the checkpoint, if there is one."""
         if self.folder is not None:
             with writing(self.folder.path):
-                save(draws, self.folder.path / STORE)
+                save(draws, self.folder.path / STORE, self.folder.id)
         return draws
 
     def stopped(self, keeper: Keeper, n: int) -> TemperedDraws:

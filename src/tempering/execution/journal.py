@@ -19,9 +19,9 @@ from tempering.execution.blocks import WholeEngine
 from tempering.execution.digest import digest
 from tempering.execution.interruption import Interruption
 from tempering.execution.pace import Pace
-from tempering.io.checkpoint import TUNING, Folder
+from tempering.io.checkpoint import TUNING, Folder, read_part
 from tempering.io.encoding import decode, encode
-from tempering.io.records import read_record
+from tempering.io.records import readable
 
 ENDING, SET_ASIDE = ".record", ".damaged"
 
@@ -105,7 +105,8 @@ class Journal:
         try:
             if file.name != f"{number:05d}{ENDING}":
                 raise DamageError(file.with_name(f"{number:05d}{ENDING}"), "it is missing")
-            entries, states = _decoded(file, read_record(file)[1], self._folder)
+            sections = read_part(file, f"{TUNING}/{file.name}", self._folder.id)[1]
+            entries, states = _decoded(file, sections, self._folder)
         except DamageError as damage:
             self._set_aside(number)
             warnings.warn(f"{damage} The run goes on from what comes before it, and does the rest again.", stacklevel=2)
@@ -120,11 +121,9 @@ class Journal:
 
 
 def _decoded(file: Path, sections: list[bytes], folder: Folder) -> Any:
-    try:
+    with readable(file):
         entries, states = (decode(section, folder.classes) for section in sections)
         return [(str(call), answer) for call, answer in entries], list(states)
-    except (ValueError, TypeError) as error:
-        raise DamageError(file, str(error)) from error
 
 
 class JournalEngine:

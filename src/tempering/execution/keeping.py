@@ -16,11 +16,20 @@ from tempering.engines.trace import Trace, joined, shortened
 from tempering.errors import CheckpointError, DamageError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.probes import write_probes
-from tempering.io.checkpoint import STORE, Folder, decoded, read_latest, write_latest, writing
-from tempering.io.encoding import encode
+from tempering.io.checkpoint import LATEST, STORE, Folder, read_latest, write_latest, writing
+from tempering.io.encoding import decode, encode
+from tempering.io.records import readable
 from tempering.runs.draws import TemperedDraws
 from tempering.runs.store import ARRAYS, RunStore, draws_in_chunk
-from tempering.runs.stored import BEFORE, load, one_after_the_other, open_draws, without_store
+from tempering.runs.stored import (
+    BEFORE,
+    checksums_of,
+    load,
+    one_after_the_other,
+    open_draws,
+    open_store,
+    without_store,
+)
 
 AsDraws = Callable[[Trace], TemperedDraws]
 
@@ -116,11 +125,13 @@ class KeptOnDisk(Keeper):
         self._n_stored = 0
         header, sections = read_latest(folder.path)
         if header is not None:
-            self.n_done, self._n_stored = header["n_done"], header["n_stored"]
-            folder.seconds_before = header["seconds"]
-            self._new = [decoded(folder.path, sections[1], folder.classes)]
-            self.states = engine.from_parts(decoded(folder.path, sections[2], folder.classes))
-            self._open_store()
+            with readable(folder.path / LATEST):
+                self.n_done, self._n_stored = header["n_done"], header["n_stored"]
+                folder.seconds_before = header["seconds"]
+                self._new = [decode(sections[1], folder.classes)]
+                self.states = engine.from_parts(decode(sections[2], folder.classes))
+                checksums = checksums_of(sections)
+            self._open_store(checksums)
 
     def longer(self, n: int, folder: Folder | None) -> KeptOnDisk:
         """Return a keeper of ``n`` draws that has those of the folder already."""
@@ -161,9 +172,10 @@ class KeptOnDisk(Keeper):
             self._write_chunk(shortened(rest, chunk))
             rest = _without(rest, chunk)
             self._new = [rest]
+        assert self._store is not None
         tail = self._as_draws(self._wanted(rest))
         named = {name: getattr(tail, name) for name in ARRAYS} | {"values": dict(tail.values)}
-        sections = [encode(named), encode(rest), states]
+        sections = [encode(named), encode(rest), states, encode(self._store.checksums[: self._n_stored // chunk])]
         write_probes(self._folder, rest)
         write_latest(self._folder, {"n_done": self.n_done, "n_stored": self._n_stored}, sections)
         self._new = [rest]
@@ -208,13 +220,13 @@ class KeptOnDisk(Keeper):
     def _set_aside(self) -> Path:
         return self._folder.path / (STORE + BEFORE)
 
-    def _open_store(self) -> None:
+    def _open_store(self, checksums: Any = None) -> None:
         """Open the store, or make it where no draw has been stored yet; one with too little room is given more."""
         path = self._folder.path / STORE
         with writing(self._folder.path):
             if path.is_dir():
-                store = RunStore(path)
-                store.check_chunks(self._n_stored)
+                store = open_store(self._folder.path, "r+")
+                store.check_chunks(self._n_stored, checksums)
                 if store.n_draws < self._n and self._n_stored == 0:  # its few draws are all in the last record
                     shutil.rmtree(self._set_aside, ignore_errors=True)
                     path.rename(self._set_aside)
@@ -227,7 +239,9 @@ class KeptOnDisk(Keeper):
                 raise DamageError(path, "it is missing", without_store(self._folder.path, self._n_stored))
             if self._store is None:
                 like = joined(self._new)
-                self._store = RunStore.create(path, self._as_draws(shortened(like, 1)), self._n, self._chunk(like))
+                self._store = RunStore.create(
+                    path, self._as_draws(shortened(like, 1)), self._n, self._chunk(like), self._folder.id
+                )
 
     def _write_chunk(self, trace: Trace) -> None:
         assert self._store is not None

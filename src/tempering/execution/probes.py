@@ -13,9 +13,9 @@ import numpy as np
 
 from tempering.engines.trace import Trace
 from tempering.errors import CheckpointError, DamageError
-from tempering.io.checkpoint import PROBES, Folder
+from tempering.io.checkpoint import PROBES, Folder, read_part
 from tempering.io.encoding import decode, encode
-from tempering.io.records import read_record
+from tempering.io.records import readable
 
 MOST = 32
 
@@ -39,12 +39,13 @@ def check_probes(folder: Folder, agree: Callable[[str, str], bool]) -> None:
     if folder.values_at is None or not (folder.path / PROBES).is_file():
         return
     try:
-        header, (section,) = read_record(folder.path / PROBES)
-        points = decode(section)
-    except (DamageError, ValueError) as error:
+        with readable(folder.path / PROBES):
+            header, (section,) = read_part(folder.path / PROBES, PROBES, folder.id)
+            known, points = list(header["values"]), decode(section)
+    except DamageError as error:
         warnings.warn(f"{error} The values of the target at stored draws are not compared.", stacklevel=4)
         return
-    for there, here in zip(header["values"], folder.values_at(points), strict=False):
+    for there, here in zip(known, folder.values_at(points), strict=False):
         if not agree(there, here):
             raise CheckpointError(
                 f"The checkpoint {folder.path} belongs to another run: the log density, or a quantity, is {there} "

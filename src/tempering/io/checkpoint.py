@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import time
 import warnings
@@ -21,12 +22,13 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from tempering.errors import CheckpointError, DamageError, SamplerError
 from tempering.io.durable_files import PARTIAL, write_atomically
 from tempering.io.encoding import Classes, decode
 from tempering.io.locks import HeldElsewhereError, lock
-from tempering.io.records import copy_of, read_record, write_record
+from tempering.io.records import copy_of, opened, read_record, readable, write_record
 
 FORMAT = 2
 SECONDS = 60.0
@@ -80,10 +82,16 @@ class Folder:
         check_ours(self.path)
         self._lock = self._locked()
         try:
-            self._known = read_known(self.path) or Identity({})
+            with readable(self.path / RUN):
+                self._known = read_known(self.path) or Identity({})
         except BaseException:
             self.close()
             raise
+
+    @property
+    def id(self) -> str:
+        """A mark that all files of this run bear, and no other's."""
+        return self._known.id
 
     @property
     def identity(self) -> dict[str, str]:
@@ -151,7 +159,7 @@ class Folder:
         ``contents()`` are digests of the lists and dicts that the user's functions refer to, by place; ``agree`` says
         whether two lists of values of the log density are the same.
         """
-        here = Identity(dict(identity), contents())
+        here = Identity(dict(identity), contents(), id=uuid4().hex)
         self._contents = contents
         if not self.identity:
             self._write_known(here)
@@ -194,7 +202,8 @@ class Folder:
         target = self.path / name
         with writing(self.path):
             target.parent.mkdir(exist_ok=True)
-            write_record(target, header, sections, None if before is None else self.path / before)
+            marked = dict(header) | {"run": self.id, "name": name}
+            write_record(target, marked, sections, None if before is None else self.path / before)
         self._written = time.monotonic()
 
 
@@ -205,6 +214,7 @@ class Identity:
     run: dict[str, str]
     contents: dict[str, str] = field(default_factory=dict)
     changing: tuple[str, ...] = ()
+    id: str = ""
 
     def changed_in(self, other: Identity) -> list[str]:
         """Return places whose content is another one there, but for those that change anyway."""
@@ -213,16 +223,16 @@ class Identity:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain data, with a checksum."""
-        found = {"run": self.run, "contents": self.contents, "changing": list(self.changing)}
+        found = {"run": self.run, "contents": self.contents, "changing": list(self.changing), "id": self.id}
         return {"format": FORMAT} | found | {"checksum": _checksum(found)}
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Identity:
         """Return what plain data say; raise ValueError where the checksum does not match."""
-        parts = {name: found[name] for name in ("run", "contents", "changing")}
+        parts = {name: found[name] for name in ("run", "contents", "changing", "id") if name in found}
         if _checksum(parts) != found["checksum"]:
             raise ValueError("checksum")
-        return cls(dict(parts["run"]), dict(parts["contents"]), tuple(parts["changing"]))
+        return cls(dict(parts["run"]), dict(parts["contents"]), tuple(parts["changing"]), parts.get("id", ""))
 
 
 def _is_more(there: str, here: str) -> bool:
@@ -272,13 +282,14 @@ def read_known(path: Path) -> Identity | None:
     """Return what is known of the run of a checkpoint, from either copy; None if it does not say so yet."""
     damages = []
     for file in (path / RUN, copy_of(path / RUN)):
-        if not file.is_file():
+        if not os.path.lexists(file):
             continue
         try:
-            found = json.loads(file.read_bytes())
+            with opened(file) as source:
+                found = json.load(source)
             version = found["format"]
             known = Identity.of_json(found) if version == FORMAT else None
-        except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        except Exception:  # bytes may be wrong in any way
             damages.append(DamageError(file, "it does not say which run it belongs to"))
             continue
         if known is None:
@@ -305,13 +316,14 @@ def read_latest(path: Path) -> tuple[dict[str, Any] | None, list[bytes]]:
     None if nothing was written.
     """
     latest, before = path / LATEST, path / BEFORE
-    if not latest.is_file() and not before.is_file():
+    if not os.path.lexists(latest) and not os.path.lexists(before):
         return None, []
+    run = id_of(path)
     try:
-        return read_record(latest)
+        return read_part(latest, LATEST, run)
     except DamageError as damage:
         try:
-            found = read_record(before)
+            found = read_part(before, LATEST, run)
         except DamageError:
             raise DamageError(damage.file, damage.why, _without_latest(path)) from damage
         warnings.warn(f"{damage} The run goes on from the record before it, {before.name}.", stacklevel=3)
@@ -320,10 +332,24 @@ def read_latest(path: Path) -> tuple[dict[str, Any] | None, list[bytes]]:
 
 def decoded(path: Path, section: bytes, classes: Classes | None = None, read: Read = decode) -> Any:
     """Return what a section of the last record holds."""
-    try:
+    with readable(path / LATEST):
         return read(section, classes)
-    except ValueError as error:
-        raise DamageError(path / LATEST, str(error)) from error
+
+
+def read_part(file: Path, name: str, run: str) -> tuple[dict[str, Any], list[bytes]]:
+    """Read a record of a run's checkpoint; raise `DamageError` where it is another run's, or of another name there."""
+    header, sections = read_record(file)
+    if header.pop("run", "") != run:
+        raise DamageError(file, "it belongs to another run")
+    if header.pop("name", name) != name:
+        raise DamageError(file, "it is another file of this run")
+    return header, sections
+
+
+def id_of(path: Path) -> str:
+    """Return the mark that all files of a checkpoint's run bear."""
+    known = read_known(path)
+    return "" if known is None else known.id
 
 
 def _without_latest(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,8 @@ def write_atomically(target: Path, *parts: bytes, before: Path | None = None) ->
     """Write a file beside, see it to the disk, and rename it; the file it replaces is kept as ``before``, if named."""
     partial = target.with_name(target.name + PARTIAL)
     try:
-        with partial.open("wb") as file:
+        partial.unlink(missing_ok=True)  # a link there would be followed
+        with partial.open("xb") as file:
             for part in parts:
                 file.write(part)
             file.flush()
@@ -26,6 +28,14 @@ def write_atomically(target: Path, *parts: bytes, before: Path | None = None) ->
         partial.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
+
+
+def clear(path: Path) -> None:
+    """Remove what is left in a place, whatever it is; of a link the link alone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sync_handle(handle: int) -> None:

@@ -27,7 +27,7 @@ OWN_PARTS = (
     "execution", "models", "problems",
 )  # fmt: skip
 BIT_GENERATORS = ("SFC64", "PCG64", "PCG64DXSM", "Philox", "MT19937")
-NUMBERS = re.compile(r"[<>|=][biufcSU]\d{1,9}")
+NUMBERS = re.compile(r"[<>|=][biufcSU][1-9]\d{0,8}")
 
 Classes = Mapping[str, type]
 
@@ -179,6 +179,7 @@ class _Decoder:
 
     def __init__(self, data: memoryview, classes: Classes) -> None:
         self._data, self._classes = data, classes
+        self._left = len(data)  # bytes of arrays to come: each was written once
 
     def decoded(self, tree: Any) -> Any:
         if not isinstance(tree, list):
@@ -222,8 +223,9 @@ class _Decoder:
             raise ValueError("an array is described wrongly")
         dtype = np.dtype(kind)
         size = int(np.prod(lengths, dtype=object)) * dtype.itemsize
-        if start + size > len(self._data):
-            raise ValueError("an array ends beyond the data")
+        self._left -= size
+        if start + size > len(self._data) or self._left < 0:
+            raise ValueError("arrays hold more than there is")
         flat = np.frombuffer(self._data[start : start + size], np.uint8).copy()
         lying = flat.view(dtype).reshape(lengths) if size else np.zeros(lengths, dtype)
         array = lying.transpose(np.argsort(order)) if order else lying

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +16,7 @@ class HeldElsewhereError(Exception):
 
 def lock(file: Path) -> IO[Any]:
     """Open a file and lock it; close it to let it go. OSError where it cannot be opened for writing."""
-    opened = file.open("a+b")
+    opened = open(file, "a+b", opener=_open)
     try:
         _take(opened)
     except OSError as error:
@@ -24,6 +25,11 @@ def lock(file: Path) -> IO[Any]:
             raise HeldElsewhereError from error
         raise
     return opened
+
+
+def _open(file: str, flags: int) -> int:
+    """Follow no link: a folder that came from elsewhere must not name files elsewhere."""
+    return os.open(file, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _take(file: IO[Any]) -> None:

@@ -6,14 +6,18 @@ the sections, whose lengths and checksums are in the header.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from tempering.errors import DamageError
+from tempering.errors import DamageError, TemperingError
 from tempering.io.durable_files import write_atomically
 
 FIRST_LINE = b"tempering record 1\n"
@@ -30,22 +34,47 @@ def write_record(file: Path, header: Mapping[str, Any], sections: Sequence[bytes
 
 def read_record(file: Path) -> tuple[dict[str, Any], list[bytes]]:
     """Return the header and the sections of a record; raise `DamageError` where they are not what was written."""
-    try:
-        with file.open("rb") as source:
+    with readable(file):
+        with opened(file) as source:
             if source.readline(len(FIRST_LINE)) != FIRST_LINE:
                 raise DamageError(file, "it does not begin as a record does")
             line = source.readline(LONGEST_HEADER)
             if source.readline(16) != _checksum_line(line):
                 raise DamageError(file, "the checksum of its header does not match")
             header = json.loads(line)
-            return header, [
-                _section(file, source.read(length), length, checksum)
-                for length, checksum in zip(header.pop(LENGTHS), header.pop(CHECKSUMS), strict=True)
-            ]
-    except FileNotFoundError as error:
-        raise DamageError(file, "it is missing") from error
-    except OSError as error:
-        raise DamageError(file, f"it cannot be read ({error.strerror or error})") from error
+            lengths, checksums = header.pop(LENGTHS), header.pop(CHECKSUMS)
+            surplus = os.fstat(source.fileno()).st_size - source.tell() - sum(lengths)
+            if surplus:  # before anything is read: a length may be any number
+                raise DamageError(file, "it ends too early" if surplus < 0 else "it goes on after its end")
+            return header, [_section(file, source.read(n), c) for n, c in zip(lengths, checksums, strict=True)]
+
+
+@contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Turn whatever goes wrong while a file is read into one error that names it: bytes may be wrong in any way."""
+    try:
+        yield
+    except TemperingError:
+        raise
+    except Exception as error:
+        raise DamageError(file, why(error)) from error
+
+
+def why(error: BaseException) -> str:
+    """Say what is wrong with a file, as part of a sentence."""
+    if isinstance(error, FileNotFoundError):
+        return "it is missing"
+    if isinstance(error, OSError):
+        return f"it cannot be read ({error.strerror or error})"
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def opened(file: Path) -> BinaryIO:
+    """Open a file for reading, and nothing else: a pipe would wait for ever, a device never end."""
+    if not stat.S_ISREG(os.stat(file).st_mode):
+        raise OSError(errno.EINVAL, "it is not a file")
+    return file.open("rb")
 
 
 def copy_of(file: Path) -> Path:
@@ -72,9 +101,7 @@ def read_either(file: Path) -> tuple[dict[str, Any], list[bytes]]:
         return found
 
 
-def _section(file: Path, data: bytes, length: int, checksum: int) -> bytes:
-    if len(data) < length:
-        raise DamageError(file, "it ends too early")
+def _section(file: Path, data: bytes, checksum: int) -> bytes:
     if zlib.crc32(data) != checksum:
         raise DamageError(file, "the checksum of a section does not match")
     return data

@@ -2,8 +2,9 @@
 
 Arrays have their full length from the start: adding a chunk writes new files and changes none, so that whatever
 happens while it is written, what was there before stays as it was. Every chunk carries a checksum. All else that
-describes the run is in the record ``about/record``, with the text of Zarr's own files, so that damage to them is found
-and mended. xarray can open the store too.
+describes the run is in the record ``about/record``: the text of Zarr's own files, so that damage to them is found and
+mended, and once the run is whole the checksums of all chunks, so that none can take the place of another. xarray can
+open the store too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import CheckpointError, DamageError, InputError
-from tempering.io.durable_files import PARTIAL, sync_files, sync_folder, sync_tree, write_atomically
+from tempering.io.durable_files import PARTIAL, clear, sync_files, sync_folder, sync_tree, write_atomically
 from tempering.io.encoding import decode, encode
-from tempering.io.records import copy_of, read_either, write_twice
+from tempering.io.records import copy_of, opened, read_either, readable, why, write_twice
 
 if TYPE_CHECKING:
     from tempering.runs.draws import RunInfo, TemperedDraws
@@ -37,6 +37,8 @@ ABOUT = "about/record"  # in the folder of an empty array: Zarr looks at no othe
 CHUNK = 2**20  # numbers in the largest chunk, about: 8 MB
 ARRAYS = ("rung", "terms", "proposed", "acceptance")
 TEXT = re.compile(r"(\w+/)*zarr\.json")
+CODECS = {"bytes", "zstd", "crc32c"}
+CHECKSUM = 4  # bytes: crc32c's, the last of a chunk
 NOT_ABOUT = {*ARRAYS, "values", "rounds", "go_on", "_kept"}
 
 
@@ -56,23 +58,24 @@ class RunStore:
 
     def __init__(self, path: Path, *, mode: str = "r+") -> None:
         self.path = path
-        self._header, self._sections = _read_about(path)
-        _check_texts(path, self._sections[1], may_write=mode != "r")
+        with readable(path / ABOUT):
+            self._header, self._sections = _read_about(path)
+            self._take_header()
+            texts = dict(json.loads(self._sections[1]))
+            known = decode(self._sections[2]) if self.is_whole and len(self._sections) > 2 else None
+        _check_texts(path, texts, may_write=mode != "r")
         with readable(path / "zarr.json"):
-            self.root = zarr_library().open_group(path, mode=mode)
-            self.chunk = int(self.root["rung"].chunks[1])
-            self.n_chains = int(self.root["rung"].shape[0])
+            self.root = zarr_library().open_group(path, mode=mode, zarr_format=3)
             self.names: tuple[str, ...] = tuple(self.root.attrs["names"])
+            self.n_chains, self.chunk = (int(self.root["rung"].shape[0]), int(self.root["rung"].chunks[1]))
+            for array in self.arrays:
+                _check_array(self.root[array], self.n_chains, self.n_draws, self.chunk)
+        self.checksums = np.zeros((0, len(self.arrays)), np.uint32) if known is None else known  # a row a chunk
 
-    @property
-    def n_draws(self) -> int:
-        """Draws of each chain that the store has room for."""
-        return int(self._header["n_draws"])
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all draws are there."""
-        return bool(self._header["is_whole"])
+    def _take_header(self) -> None:
+        self.n_draws = int(self._header["n_draws"])  # of each chain, for which there is room
+        self.is_whole = bool(self._header["is_whole"])  # whether all of them are there
+        self.run = str(self._header.get("run", ""))  # the checkpoint's whose draws they are
 
     @property
     def arrays(self) -> list[str]:
@@ -81,18 +84,16 @@ class RunStore:
 
     def about(self) -> dict[str, Any]:
         """Return the fields of the run that are no arrays of draws."""
-        try:
+        with readable(self.path / ABOUT):
             return _with_layout(decode(self._sections[0]))
-        except ValueError as error:
-            raise DamageError(self.path / ABOUT, str(error)) from error
 
     @classmethod
-    def create(cls, path: Path, like: TemperedDraws, n_draws: int, chunk: int | None = None) -> RunStore:
+    def create(cls, path: Path, like: TemperedDraws, n_draws: int, chunk: int | None = None, run: str = "") -> RunStore:
         """Make the store of a run of ``n_draws`` draws, with names, types and settings as in ``like``."""
         if path.exists():
             raise CheckpointError(f"{path} is there already, and a store is never made anew over another one.")
         partial = path.with_name(path.name + PARTIAL)
-        shutil.rmtree(partial, ignore_errors=True)
+        clear(partial)
         root = zarr_library().open_group(partial, mode="w")
         if chunk is None:
             sizes = [int(np.prod(np.shape(like.values[name])[2:])) for name in like.values]
@@ -108,7 +109,7 @@ class RunStore:
         root.attrs.update({MARK: FORMAT, "names": list(like.values)})
         write_twice(
             partial / ABOUT,
-            {"format": FORMAT, "n_draws": n_draws, "is_whole": False},
+            {"format": FORMAT, "n_draws": n_draws, "is_whole": False, "run": run},
             [encode(_described(like)), json.dumps(_texts(partial)).encode()],
         )
         sync_tree(partial)
@@ -127,6 +128,13 @@ class RunStore:
                 self.root[name][:, rows] = getattr(draws, name)
         numbers = range(first // self.chunk, -(-rows.stop // self.chunk))
         sync_files(self.chunk_file(array, number) for number in numbers for array in self.arrays)
+        for number in numbers:
+            self.seal(number)
+
+    def seal(self, number: int) -> None:
+        """Take note of the checksums of a chunk that has been written: from now on no other may take its place."""
+        row = [_checksum_of(self.chunk_file(array, number)) for array in self.arrays]
+        self.checksums = np.vstack([self.checksums[:number], np.array([row], np.uint32)])
 
     def finish(self, info: RunInfo | None = None) -> None:
         """Say that all draws are there."""
@@ -147,7 +155,8 @@ class RunStore:
         self._write_about({"n_draws": n_draws}, self._sections[0])
 
     def _write_about(self, header: dict[str, Any], described: bytes) -> None:
-        self._header, self._sections = self._header | header, [described, self._sections[1]]
+        self._header, self._sections = self._header | header, [described, self._sections[1], encode(self.checksums)]
+        self._take_header()
         write_twice(self.path / ABOUT, self._header, self._sections)
 
     def chunk_file(self, array: str, number: int) -> Path:
@@ -155,14 +164,24 @@ class RunStore:
         others = ("0",) * (self.root[array].ndim - 2)
         return self.path.joinpath(array, "c", "0", str(number), *others)
 
-    def check_chunks(self, n_draws: int) -> None:
-        """Refuse a store that lacks chunks of its first ``n_draws`` draws."""
+    def check_chunks(self, n_draws: int, checksums: Any = None) -> None:
+        """Refuse a store that lacks chunks of its first ``n_draws`` draws, or has others than those, where known."""
+        if checksums is not None:
+            self.checksums = checksums
         for number in range(-(-n_draws // self.chunk)):
             for array in self.arrays:
                 self._check_chunk(array, number)
 
     def read(self, array: str, first: int, last: int) -> NDArray[Any]:
         """Read draws ``first`` to ``last - 1`` of every chain; raise `DamageError` where they are not as written."""
+        try:
+            return self._read(array, first, last)
+        except DamageError:
+            if not self._has_caught_up():
+                raise
+            return self._read(array, first, last)
+
+    def _read(self, array: str, first: int, last: int) -> NDArray[Any]:
         numbers = range(first // self.chunk, -(-last // self.chunk)) if last > first else range(0)
         for number in numbers:
             self._check_chunk(array, number)
@@ -176,8 +195,17 @@ class RunStore:
 
     def _check_chunk(self, array: str, number: int) -> None:
         with self._looking_at(array, number):
-            if os.stat(self.chunk_file(array, number)).st_size == 0:
-                raise ValueError("it is empty")
+            found = _checksum_of(self.chunk_file(array, number))
+            if number < len(self.checksums) and found != self.checksums[number, self.arrays.index(array)]:
+                raise ValueError("it is not what was written in this place")
+
+    def _has_caught_up(self) -> bool:
+        """Open the store again where its run has gone on since: then its last chunk, which was not full, is another."""
+        now = RunStore(self.path, mode="r")
+        is_longer = now.n_draws > self.n_draws
+        if is_longer:
+            vars(self).update(vars(now))
+        return is_longer
 
     @contextmanager
     def _looking_at(self, array: str, number: int) -> Iterator[None]:
@@ -185,8 +213,8 @@ class RunStore:
         try:
             yield
         except Exception as error:
-            why = "it is missing" if isinstance(error, FileNotFoundError) else _first_line(error)
-            damage = DamageError(self.chunk_file(array, number), why, self._what_is_left(number * self.chunk))
+            left = self._what_is_left(number * self.chunk)
+            damage = DamageError(self.chunk_file(array, number), why(error), left)
             damage.draws = self._opened(number * self.chunk)
             raise damage from error
 
@@ -212,11 +240,11 @@ def _read_about(path: Path) -> tuple[dict[str, Any], list[bytes]]:
     return header, sections
 
 
-def _check_texts(path: Path, section: bytes, *, may_write: bool) -> None:
+def _check_texts(path: Path, texts: dict[str, str], *, may_write: bool) -> None:
     """Compare Zarr's own files with what they were; put them right, where files may be written."""
-    for name, text in json.loads(section).items():
+    for name, text in texts.items():
         file = path / name
-        if not TEXT.fullmatch(name) or not file.resolve().is_relative_to(path.resolve()):
+        if not TEXT.fullmatch(name) or not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(path)):
             raise DamageError(path / ABOUT, f"it names a file, {name}, that is no part of a store")
         if file.is_file() and file.read_bytes() == text.encode():
             continue
@@ -249,13 +277,25 @@ def _with_layout(found: dict[str, Any]) -> dict[str, Any]:
     return found | {"layout": None if layout is None else Layout.of(_example(layout["container"], layout["shapes"]))}
 
 
-@contextmanager
-def readable(file: Path) -> Iterator[None]:
-    """Turn whatever Zarr says about a store it cannot open into one error."""
-    try:
-        yield
-    except Exception as error:
-        raise DamageError(file, _first_line(error)) from error
+def _check_array(array: Any, n_chains: int, n_draws: int, chunk: int) -> None:
+    """Refuse arrays that no run is made of: Zarr knows many more, and codecs that run what they read."""
+    codecs = {codec.to_dict()["name"] for codec in array.metadata.codecs}
+    if (
+        not codecs <= CODECS
+        or array.dtype.kind not in "fiub"
+        or array.shape[:2] != (n_chains, n_draws)
+        or array.chunks != tuple(max(1, size) for size in (n_chains, chunk, *array.shape[2:]))
+    ):
+        raise ValueError(f"the array {array.path} is none of a run's")
+
+
+def _checksum_of(file: Path) -> int:
+    """Return the checksum that a chunk ends with; whether its bytes agree with it is seen when they are read."""
+    with opened(file) as source:
+        if source.seek(0, os.SEEK_END) < CHECKSUM:
+            raise ValueError("it ends too early")
+        source.seek(-CHECKSUM, os.SEEK_END)
+        return int.from_bytes(source.read(CHECKSUM), "little")
 
 
 def is_store(path: Path) -> bool:
@@ -275,8 +315,9 @@ def check_format(path: Path) -> None:
 
 def _mark_of(path: Path) -> Any:
     try:
-        return json.loads((path / "zarr.json").read_text())["attributes"][MARK]
-    except (OSError, ValueError, KeyError, TypeError):
+        with opened(path / "zarr.json") as file:
+            return json.load(file)["attributes"][MARK]
+    except Exception:  # any file may have this name
         return None
 
 
@@ -314,11 +355,6 @@ def _create(group: Any, name: str, like: NDArray[Any], names: tuple[str, ...], n
     group.create_array(
         name, shape=shape, dtype=like.dtype, chunks=whole, dimension_names=names, compressors=[*squeezed, Crc32cCodec()]
     )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def _describe(layout: Layout) -> dict[str, Any] | None:

@@ -6,8 +6,7 @@ its checksums looked at, when it is first asked for.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, fields, replace
 from functools import cached_property
@@ -19,18 +18,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import CheckpointError, DamageError, EstimatorError, InputError
-from tempering.io.checkpoint import LATEST, RUN, STORE, decoded, is_checkpoint, is_of_sums, read_identity, read_latest
-from tempering.io.durable_files import PARTIAL, sync_folder
+from tempering.io.checkpoint import (
+    LATEST,
+    RUN,
+    STORE,
+    id_of,
+    is_checkpoint,
+    is_of_sums,
+    read_identity,
+    read_latest,
+    writing,
+)
+from tempering.io.durable_files import PARTIAL, clear, sync_folder
+from tempering.io.encoding import decode
+from tempering.io.records import readable
 from tempering.recorders.quantities import evaluated
 from tempering.runs.draws import TemperedDraws
-from tempering.runs.store import ARRAYS, RunStore, check_format, is_store, zarr_library
+from tempering.runs.store import ABOUT, ARRAYS, RunStore, check_format, is_store, zarr_library
 
 BEFORE = ".before"
 LARGE = 2**31  # bytes of values, from which expectations are made piece by piece
 PIECE = 2**27  # bytes of values, about, in memory at a time
 
 
-def save(draws: TemperedDraws, path: str | Path) -> None:
+def save(draws: TemperedDraws, path: str | Path, run: str = "") -> None:
     """Write a run; a run that is there already is replaced, anything else is not.
 
     Parameters
@@ -39,6 +50,8 @@ def save(draws: TemperedDraws, path: str | Path) -> None:
         One that was loaded is copied chunk by chunk, and never in memory as a whole.
     path : path
         A folder, by custom named ``*.zarr``.
+    run : str
+        The checkpoint's whose draws they are, if it is one's.
     """
     zarr_library()
     target = Path(path)
@@ -48,17 +61,17 @@ def save(draws: TemperedDraws, path: str | Path) -> None:
         )
     partial, before = (target.with_name(target.name + end) for end in (PARTIAL, BEFORE))
     for leftover in (partial, partial.with_name(partial.name + PARTIAL)):
-        shutil.rmtree(leftover, ignore_errors=True)
-    store = RunStore.create(partial, _piece(draws, 0, 1), draws.n_draws)
+        clear(leftover)
+    store = RunStore.create(partial, _piece(draws, 0, 1), draws.n_draws, run=run)
     for first in range(0, draws.n_draws, store.chunk):
         store.write(first, _piece(draws, first, first + store.chunk))
     store.finish()
     if target.exists():  # at no moment is neither of them there, whole
-        shutil.rmtree(before, ignore_errors=True)
+        clear(before)
         target.rename(before)
     partial.rename(target)
     sync_folder(target.parent)
-    shutil.rmtree(before, ignore_errors=True)
+    clear(before)
 
 
 def load(path: str | Path) -> TemperedDraws:
@@ -71,14 +84,17 @@ def load(path: str | Path) -> TemperedDraws:
     if not isinstance(path, str | PathLike):
         raise InputError(f"A run is opened by its place, but got {type(path).__name__}. Pass a path, as 'run.zarr'.")
     folder = Path(path)
-    if is_checkpoint(folder):
-        return load_checkpoint(folder)
+    with readable(folder):
+        return load_checkpoint(folder) if is_checkpoint(folder) else _load_saved(folder)
+
+
+def _load_saved(folder: Path) -> TemperedDraws:
     if not is_store(folder):
-        raise InputError(f"{path} must be a run written by save, but there is none.{_hint(folder)} Check the path.")
+        raise InputError(f"{folder} must be a run written by save, but there is none.{_hint(folder)} Check the path.")
     check_format(folder)
     store = RunStore(folder, mode="r")
     if not store.is_whole:
-        raise InputError(f"{path} must be a whole run, but it is still being written. Load its checkpoint's folder.")
+        raise InputError(f"{folder} must be a whole run, but it is still being written. Load its checkpoint's folder.")
     store.check_chunks(store.n_draws)
     return open_draws(store, store.n_draws)
 
@@ -248,8 +264,22 @@ def is_finished(path: Path, n: int | None = None, *, may_write: bool = False) ->
     """Whether all draws are in the store: those it was begun for, or ``n``."""
     if not (path / STORE).is_dir():
         return False
-    store = RunStore(path / STORE, mode="r+" if may_write else "r")
+    with writing(path):
+        store = open_store(path, "r+" if may_write else "r")
     return store.is_whole and (n is None or store.n_draws >= n)
+
+
+def open_store(path: Path, mode: str = "r") -> RunStore:
+    """Open the draws of a checkpoint; refuse those of another run."""
+    store = RunStore(path / STORE, mode=mode)
+    if store.run != id_of(path):
+        raise DamageError(path / STORE / ABOUT, "it belongs to another run", "Nothing was changed.")
+    return store
+
+
+def checksums_of(sections: Sequence[bytes]) -> Any:
+    """Return the checksums of whole chunks that the last record lists."""
+    return decode(sections[3]) if len(sections) > 3 else None
 
 
 def load_checkpoint(path: Path) -> TemperedDraws:
@@ -270,11 +300,12 @@ def load_checkpoint(path: Path) -> TemperedDraws:
         )
     if not (path / STORE).is_dir():
         raise DamageError(path / STORE, "it is missing", without_store(path, header["n_stored"]))
-    store = RunStore(path / STORE, mode="r")
-    store.check_chunks(header["n_stored"])
-    stored = open_draws(store, header["n_stored"])
-    rest = replace(rows_of(stored, 0, 0), **decoded(path, sections[0]))
-    return one_after_the_other(stored, rest)
+    store = open_store(path)
+    with readable(path / LATEST):
+        store.check_chunks(header["n_stored"], checksums_of(sections))
+        stored = open_draws(store, header["n_stored"])
+        rest = replace(rows_of(stored, 0, 0), **decode(sections[0]))
+        return one_after_the_other(stored, rest)
 
 
 def one_after_the_other(first: TemperedDraws, second: TemperedDraws) -> TemperedDraws:
@@ -302,5 +333,5 @@ def repair(path: str | Path) -> None:
     What cannot be mended is told as a `tempering.errors.DamageError`.
     """
     folder = Path(path)
-    store = folder / STORE if (folder / STORE).is_dir() else folder
-    RunStore(store, mode="r+")
+    with writing(folder):
+        RunStore(folder / STORE if (folder / STORE).is_dir() else folder, mode="r+")

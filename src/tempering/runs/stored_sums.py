@@ -17,7 +17,7 @@ from tempering.estimators.running.mixed import MixedSums
 from tempering.estimators.running.parts import in_a_tree
 from tempering.io.checkpoint import decoded, is_of_sums, read_latest
 from tempering.io.encoding import LENGTH, Classes, decode, encode
-from tempering.io.records import read_record, write_record
+from tempering.io.records import read_record, readable, write_record
 from tempering.recorders.index_sums import IndexSums
 from tempering.recorders.sum_runs import Part
 from tempering.runs.sums import TemperedSums
@@ -37,9 +37,10 @@ def save_sums(sums: TemperedSums, file: Path) -> None:
 def load_sums(path: str | Path) -> TemperedSums:
     """Read the sums that `save_sums` has written, or those that a checkpoint has so far."""
     place = Path(path)
-    if place.is_file():
-        return _read_sums(place)
-    found = sums_of_checkpoint(place)[0] if is_of_sums(place) else None
+    with readable(place):
+        if place.is_file():
+            return _read_sums(place)
+        found = sums_of_checkpoint(place)[0] if is_of_sums(place) else None
     if found is None:
         raise CheckpointError(
             f"{path} is not the checkpoint of a run with keep=Sums(...), or nothing was written to it yet. Check "
@@ -52,10 +53,8 @@ def _read_sums(file: Path) -> TemperedSums:
     header, sections = read_record(file)
     if header.get("kind") != KIND or len(sections) != 1:
         raise DamageError(file, "it does not hold the sums of a run")
-    try:
+    with readable(file):
         found = decode(sections[0])
-    except ValueError as error:
-        raise DamageError(file, str(error)) from error
     if not isinstance(found, TemperedSums):
         raise DamageError(file, "it does not hold the sums of a run")
     return found
@@ -103,7 +102,7 @@ def from_kept(part: bytes, classes: Classes | None = None) -> Part:
     try:
         (length,) = LENGTH.unpack_from(part)
         data = zlib.decompressobj().decompress(part[LENGTH.size :], length or 1)
-    except (zlib.error, struct.error, OverflowError) as error:
+    except (zlib.error, struct.error, OverflowError, MemoryError) as error:
         raise ValueError(f"what it holds cannot be decompressed ({error})") from error
     found: Part = decode(data, classes)
     return found

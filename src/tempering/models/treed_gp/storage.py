@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from dataclasses import asdict
@@ -12,6 +13,8 @@ import numpy as np
 
 from tempering.errors import DamageError, InputError
 from tempering.estimators.rung_sums import RungSums
+from tempering.io.durable_files import write_atomically
+from tempering.io.records import readable
 from tempering.models.treed_gp.categories import Categories
 from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.fitting import Remembered
@@ -79,9 +82,10 @@ def save(model: TreedGP, path: str | Path) -> None:
             f"leaves_{i}": trace.n_leaves,
         }
         arrays[f"trace_{i}"] = np.array([trace.every, trace.n_round_trips])
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
     try:
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, **arrays)
+        write_atomically(Path(path), buffer.getvalue())
     except OSError as error:
         raise InputError(
             f"The model file must be writable, but {path} is not: {error.strerror}. Name another file."
@@ -93,7 +97,7 @@ def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        facts = json.loads(arrays["facts"].tobytes())
+        facts = dict(json.loads(arrays["facts"].tobytes()))
     except Exception as error:  # zip files may be broken in ways of their own
         if not zipfile.is_zipfile(path):
             raise InputError(f"{path} was not written by the save of a treed GP. Check the path.") from error
@@ -103,6 +107,11 @@ def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
             f"The file must have the format {FORMAT!r}, but {path} has {facts.get('format')!r}. "
             "Read it with the version that wrote it, or fit again."
         )
+    with readable(Path(path)):
+        return _restored(cls, facts, arrays)
+
+
+def _restored(cls: type[TreedGP], facts: dict[str, Any], arrays: dict[str, Any]) -> TreedGP:
     settings = facts["settings"]
     for name, kind in GROUPS.items():
         settings[name] = None if settings[name] is None else kind(**_tuples(settings[name]))
