@@ -2,13 +2,16 @@
 
     python -m benchmarks.sizes [--full] [--sizes NAME ...] [--json FILE]
 
-200 rungs; 10,000 chains; 1,000 dimensions; 1e9 draws in sums (1e8 without --full); 50 GB of draws on disk asked for an
-expectation. The last are chunks of draws of which many are one file under many names (hard links): they are read,
-checked and summed one by one like others, but need no 50 GB of disk, and come from the system's cache.
+200 rungs; 10,000 chains; 1,000 dimensions; 1e8 draws in sums; 5 GB of draws on disk asked for an expectation; with
+--full 1e9 draws and 50 GB. Each is measured at a fraction of its size, too: processor time may grow no faster than the
+size, and the memory of sums and of draws on disk hardly at all. (The slope of the logarithms; a constant part of the
+time, imports and compilation, makes it smaller.) Draws on disk are chunks of which many are one file under many names
+(hard links): they are read, checked and summed one by one like others, but come from the system's cache.
 """
 
 import argparse
 import json
+import math
 import os
 import resource
 import shutil
@@ -21,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 LARGEST = 4e9  # bytes of memory, whatever the size
+STEEPEST = 1.1  # slope of processor time
+FLAT = 0.3  # slope of memory where it must not grow with the size; energies and rungs on disk are held, 12 bytes a draw
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,8 @@ class Figure:
     """What one run took."""
 
     what: str
+    of: str  # what grows
+    size: float
     seconds: float  # by the clock
     processor: float  # seconds
     memory: float  # bytes at the peak
@@ -54,16 +61,16 @@ def sampled(**options: Any) -> Any:
     return tp.sample(target, **(common | options))
 
 
-def rungs() -> float:
-    return float(sampled(rungs=200, hottest=0.01, draws=4_096, chains=32).expect(lambda x: x[..., 0]).value)
+def rungs(n: float) -> float:
+    return float(sampled(rungs=int(n), hottest=0.01, draws=4_096, chains=32).expect(lambda x: x[..., 0]).value)
 
 
-def chains() -> float:
-    return float(sampled(chains=10_000, draws=512).expect(lambda x: x[..., 0]).value)
+def chains(n: float) -> float:
+    return float(sampled(chains=int(n), draws=512).expect(lambda x: x[..., 0]).value)
 
 
-def dimensions() -> float:
-    return float(sampled(dimension=1_000, chains=16, draws=2_048, rungs=40).expect(lambda x: x[..., 0]).value)
+def dimensions(n: float) -> float:
+    return float(sampled(dimension=int(n), chains=16, draws=2_048, rungs=40).expect(lambda x: x[..., 0]).value)
 
 
 def sums(n: float) -> float:
@@ -92,6 +99,8 @@ def on_disk(gigabytes: float) -> float:
                 other = store.chunk_file(array, number)
                 other.parent.mkdir(parents=True, exist_ok=True)
                 os.link(first, other)
+        for number in range(n_chunks):
+            store.seal(number)
         store.finish()
         return float(tp.load(folder / "run.zarr").expect(lambda x: x[..., 0]).value)
     finally:
@@ -99,15 +108,21 @@ def on_disk(gigabytes: float) -> float:
 
 
 SIZES = {
-    "200 rungs": (rungs, ()),
-    "10,000 chains": (chains, ()),
-    "1,000 dimensions": (dimensions, ()),
-    "1e8 draws in sums": (sums, (1e8,)),
-    "1e9 draws in sums": (sums, (1e9,)),
-    "5 GB of draws on disk": (on_disk, (5.0,)),
-    "50 GB of draws on disk": (on_disk, (50.0,)),
+    "50 rungs": (rungs, 50),
+    "200 rungs": (rungs, 200),
+    "2,500 chains": (chains, 2_500),
+    "10,000 chains": (chains, 10_000),
+    "250 dimensions": (dimensions, 250),
+    "1,000 dimensions": (dimensions, 1_000),
+    "1e7 draws in sums": (sums, 1e7),
+    "1e8 draws in sums": (sums, 1e8),
+    "1e9 draws in sums": (sums, 1e9),
+    "2.5 GB of draws on disk": (on_disk, 2.5),
+    "5 GB of draws on disk": (on_disk, 5.0),
+    "50 GB of draws on disk": (on_disk, 50.0),
 }
-FULL = ("1e9 draws in sums",)
+FULL = ("1e9 draws in sums", "50 GB of draws on disk")
+BOUNDED = ("sums", "on_disk")  # whose memory must not grow
 
 
 def measured(what: str) -> Figure:
@@ -120,22 +135,54 @@ def measured(what: str) -> Figure:
 
 def one(what: str) -> Figure:
     """Run one size here."""
-    function, arguments = SIZES[what]
+    function, size = SIZES[what]
     started = time.monotonic()
-    answer = function(*arguments)
+    answer = function(size)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-    return Figure(what, time.monotonic() - started, time.process_time(), peak, answer)
+    return Figure(what, function.__name__, size, time.monotonic() - started, time.process_time(), peak, answer)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """How time and memory grow between the smallest and the largest of one kind."""
+
+    of: str
+    sizes: tuple[float, float]
+    processor: float
+    memory: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether neither grows faster than it may."""
+        return self.processor <= STEEPEST and self.memory <= (FLAT if self.of in BOUNDED else STEEPEST)
+
+
+def slopes(figures: list[Figure]) -> list[Slope]:
+    """Return the slope of each kind that was measured at two sizes."""
+    found = []
+    for of in dict.fromkeys(f.of for f in figures):
+        first, *_, last = sorted((f for f in figures if f.of == of), key=lambda f: f.size) * 2
+        if last.size > first.size:
+            grown = math.log(last.size / first.size)
+            rise = [math.log(getattr(last, name) / getattr(first, name)) / grown for name in ("processor", "memory")]
+            found.append(Slope(of, (first.size, last.size), *rise))
+    return found
+
+
+def _stored(file: Path) -> list[Figure]:
+    return [Figure(**f) for f in json.loads(file.read_text())["figures"]] if file.exists() else []
 
 
 def _store(file: Path, figure: Figure) -> None:
-    known = {f["what"]: f for f in json.loads(file.read_text())} if file.exists() else {}
-    known[figure.what] = asdict(figure)
-    file.write_text(json.dumps([known[what] for what in SIZES if what in known], indent=2) + "\n")
+    known = {f.what: f for f in _stored(file)} | {figure.what: figure}
+    figures = [known[what] for what in SIZES if what in known]
+    rows = {"figures": [asdict(f) for f in figures], "slopes": [asdict(s) for s in slopes(figures)]}
+    file.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="1e9 draws in sums too")
+    parser.add_argument("--full", action="store_true", help="1e9 draws in sums and 50 GB on disk too")
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), help="these alone")
     parser.add_argument("--json", type=Path, help="write the figures to this file, beside those of other sizes there")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -151,7 +198,11 @@ def main(argv: list[str] | None = None) -> int:
               f"answer {f.answer:.3f}  {'PASS' if f.passed else 'miss'}", flush=True)  # fmt: skip
         if options.json:
             _store(options.json, f)
-    return 0 if all(f.passed for f in figures) else 1
+    found = slopes(_stored(options.json) if options.json else figures)
+    for s in found:
+        print(f"{s.of:12s} {s.sizes[0]:g} to {s.sizes[1]:g}: processor time to the power {s.processor:.2f}, memory "
+              f"{s.memory:.2f}  {'PASS' if s.passed else 'miss'}")  # fmt: skip
+    return 0 if all(f.passed for f in [*figures, *found]) else 1
 
 
 if __name__ == "__main__":

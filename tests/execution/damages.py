@@ -78,6 +78,7 @@ def put(source, target):
     """Put a copy of a file, or of a folder, in the place of another."""
     if os.path.lexists(target):
         remove(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(source, target, symlinks=True) if source.is_dir() else shutil.copy(source, target)
 
 

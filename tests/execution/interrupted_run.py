@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import numpy as np
 
 import tempering as tp
-from tempering.execution import processes
+from tempering.execution import context, journal, processes
 from tempering.sampling import progress
 
 
@@ -27,9 +27,18 @@ class Watch(progress.Watch):
         super().see(*arguments)
 
 
+class Engine(journal.JournalEngine):
+    """Says when the first iterations of tuning are done."""
+
+    def _run_piece(self, *arguments, **how):
+        found = super()._run_piece(*arguments, **how)
+        say("tuning")
+        return found
+
+
 def main():
     tune, draws, workers, *checkpoint = sys.argv[1:]
-    progress.Watch = Watch
+    progress.Watch, context.JournalEngine = Watch, Engine
     pool = nullcontext()
     if int(workers):
         pool = processes(int(workers))

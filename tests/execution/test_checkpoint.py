@@ -498,37 +498,3 @@ def test_of_processes_that_race_for_a_folder_one_gets_it(tmp_path):
     for process in racing:
         process.communicate("end\n", timeout=60)
     assert sorted(said) == ["True", "True", "mine"]
-
-
-def test_locks_of_windows_are_used_where_there_are_no_others(tmp_path, monkeypatch):
-    """Stand-ins for the module of Windows: what is asked of it, not what it does."""
-    asked = []
-
-    class Locks:
-        LK_NBLCK = 2
-
-        @staticmethod
-        def locking(handle, mode, n):
-            asked.append((mode, n))
-            if len(asked) > 1:
-                raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    monkeypatch.setitem(sys.modules, "msvcrt", Locks)
-    folder = checkpoints.Folder(tp.Checkpoint(tmp_path / "run"))
-    with pytest.raises(CheckpointError, match="Another process is writing"):
-        run(tmp_path / "run")
-    folder.close()
-    assert asked == [(2, 1), (2, 1)]
-
-
-def test_folders_are_not_synced_on_windows(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise PermissionError("Windows opens no folder")
-
-    monkeypatch.setattr(durable_files.os, "name", "nt")
-    monkeypatch.setattr(durable_files.os, "open", refuse)
-    durable_files.write_atomically(tmp_path / "file", b"text")
-    durable_files.sync_files([tmp_path / "file"])
-    monkeypatch.undo()
-    assert (tmp_path / "file").read_bytes() == b"text"

@@ -32,6 +32,7 @@ from tempering.target import Target
 from tempering.target.layout import Layout
 
 STARTING_STREAM, RUNNING_STREAM = 0, 1
+SIGNALS = ("AbandonedBlock", "KeyboardInterrupt", "SystemExit")  # raised where JAX was calling back: no error
 PADDED_TO = 32  # ladders are padded to multiples of it, so that tuning their length compiles nothing anew
 MOST_ROWS = 256  # iterations of a block: calling it takes as long as a few of cheap chains
 MOST_BYTES = {"cpu": 1 << 22, "device": 1 << 26}  # of its outputs: a cache, or what a call of an accelerator is worth
@@ -115,6 +116,8 @@ class VectorEngine:
                 try:
                     states, outputs = self._run_block(states, min(rows, n - done), line, moving)
                 except (jax.errors.JaxRuntimeError, ValueError) as error:  # as JAX comes to know of it
+                    if any(name in str(error) for name in SIGNALS):
+                        raise
                     raise self._located(error, states, min(rows, n - done), line, moving) from error
                 blocks.append(outputs)
         trace = Trace(*jax.tree.map(self._to_chains, *blocks))

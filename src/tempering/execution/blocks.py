@@ -39,9 +39,11 @@ def block_size(engine: str, n_chains: int, chains_per_ensemble: int, operations:
     [32, 304, 1568]
     >>> block_size("scalar", 8, 1, 100.0), block_size("vector", 100, 1, 2e4), block_size("vector", 32, 1, 1e6)
     (1, 24, 4)
+    >>> block_size("vector", 32, 1, np.inf)
+    1
     """
     least = int(np.clip(WORK / max(operations, 1.0), LEAST_LOCKSTEP, LOCKSTEP))
-    lockstep = 1 if engine == "scalar" else least
+    lockstep = 1 if engine == "scalar" or np.isinf(operations) else least
     n_blocks = max(1, min(MOST_BLOCKS, n_chains * chains_per_ensemble // lockstep, n_chains))
     size = -(-n_chains // n_blocks)
     return size if n_blocks == 1 or size < ROUND else -(-size // ROUND) * ROUND

@@ -29,13 +29,15 @@ def draw_in_blocks(
     if keeper.states is not None:
         states = keeper.states
     pace, most = engine.pace, longest_block(n)
+    execution.interruption.is_requested()  # from here on there are draws to return
     while keeper.n_done < n:
         look = n if next_look is None else next_look(keeper.n_done)
         block = pace.next(min(n, look) - keeper.n_done, most)
         before = keeper.frozen(states)
         try:
             with keeper.keeping(states, before), pace.measuring(block):
-                states, trace = engine.engine.run(states, schedule, block)
+                with execution.interruption.abandoning():
+                    states, trace = engine.engine.run(states, schedule, block)
                 check(trace)
                 keeper.add(trace, states)
         except AbandonedBlock:

@@ -1,4 +1,8 @@
-"""Ctrl-C: the first asks a run to end soon, the second ends it at once. SIGTERM ends it once it is written."""
+"""Ctrl-C: the first asks a run to end soon, the second ends it at once. SIGTERM ends it once it is written.
+
+As long as nobody has looked whether to stop, nothing is under way that could be lost: then the first ends it at once.
+And what is computed in the middle of a block counts only once the block is done: it is abandoned at once.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
 
+from tempering.engines.stopping import AbandonedBlock
+
 TERMINATED = 128 + signal.SIGTERM  # the exit status that shells give a program ended by it
 
 
@@ -15,21 +21,70 @@ class Interruption:
     """Whether somebody has asked the run to stop."""
 
     def __init__(self) -> None:
-        self.requested = False
         self.by = "Ctrl-C"
+        self._is_requested = self._is_heeded = self._is_ended = self._may_abandon = False
 
     def __call__(self, number: int, frame: Any) -> None:
         """Take note of a signal; the second raises KeyboardInterrupt, or ends the program."""
-        is_second, self.requested = self.requested, True
+        is_second, self._is_requested = self._is_requested, True
         if number == signal.SIGTERM:
             self.by = "SIGTERM"
-        if is_second:
-            self.end_program()
-            raise KeyboardInterrupt
+        if is_second or not self._is_heeded:
+            self._is_ended = True
+            self.end()
+        if self._may_abandon:
+            raise AbandonedBlock
+
+    @property
+    def requested(self) -> bool:
+        """Whether somebody has asked the run to stop."""
+        self._is_heeded = True
+        return self._is_requested
 
     def is_requested(self) -> bool:
         """Whether somebody has asked the run to stop."""
         return self.requested
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """End the run at once where somebody asks for it meanwhile."""
+        if self.requested:
+            self.end()
+        self._is_heeded = False
+        try:
+            yield
+        finally:
+            self._is_heeded = True
+
+    @contextmanager
+    def abandoning(self) -> Iterator[None]:
+        """Abandon what is computed meanwhile as soon as somebody asks the run to stop, wherever it is."""
+        if self.requested:
+            raise AbandonedBlock
+        self._may_abandon = True
+        try:
+            yield
+        except Exception as error:  # JAX makes one of its own of what was raised in a function that it called
+            if self._is_requested and AbandonedBlock.__name__ in str(error):
+                raise AbandonedBlock from None
+            raise
+        finally:
+            self._may_abandon = False
+
+    def end(self) -> None:
+        """End the run, and the program where SIGTERM has asked for it."""
+        self.end_program()
+        raise KeyboardInterrupt
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """End where a signal has, whatever others have made of it: JAX makes an error of its own of what it called."""
+        try:
+            yield
+        except Exception:
+            if self._is_ended:
+                self.end()
+            raise
 
     def end_program(self) -> None:
         """End the program where SIGTERM has asked for it."""
@@ -60,7 +115,8 @@ def listening(*, also_to_terminate: bool = False) -> Iterator[Interruption]:
     for number in taken:
         signal.signal(number, interruption)
     try:
-        yield interruption
+        with interruption.ending():
+            yield interruption
     finally:
         for number, handler in taken.items():
             signal.signal(number, handler)

@@ -143,7 +143,23 @@ class JournalEngine:
 
     def start(self, *arguments: Any) -> Any:
         """Return the states of all chains at their starting points."""
-        return self.engine.start(*arguments)
+        try:
+            with self._interruption.at_once():
+                return self.engine.start(*arguments)
+        except BaseException:
+            if self._journal is not None:
+                self._journal.write()
+            raise
+
+    def kept(self, states: Any) -> Any:
+        """Return states that are needed again after later answers: a journal has those at its end alone."""
+        journal = self._journal
+        if journal is None:
+            return states
+        if journal.is_replaying:
+            return self.engine.from_parts(journal.replay("states")[0])
+        journal.record("states", self.engine.parts(states), lambda: self.engine.parts(states))
+        return states
 
     def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
         """Advance all chains by ``n`` iterations, or remember how they did."""
@@ -170,7 +186,7 @@ class JournalEngine:
         kept = journal.frozen() if journal is not None and changes else None
         try:
             self._interruption.stop_tuning(self._where)
-            with self.pace.measuring(n):
+            with self.pace.measuring(n), self._interruption.abandoning():
                 after, trace = self.engine.run(states, schedule, n, moving=moving)
         except AbandonedBlock:
             if journal is not None:

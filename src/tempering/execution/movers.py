@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from tempering.engines.stopping import AbandonedBlock
 from tempering.execution.context import Context
 from tempering.execution.digest import digest
 from tempering.execution.pickling import pack, unpack
@@ -51,17 +52,25 @@ def spread_mover(execution: Context, mover: BatchMover, path: Target, kernel: An
     def run(name: str, batches: list[tuple[Any, ...]]) -> list[Any]:
         if workers is None or recipe is None:
             return [getattr(mover, name)(*batch) for batch in batches]
-        return workers.run_recipe(run_batch, recipe, [(name, pack(batch)) for batch in batches])
+        return workers.run_recipe(run_batch, recipe, [(name, pack(batch)) for batch in batches], may_abandon=True)
+
+    def run_or_stop(name: str, batches: list[tuple[Any, ...]]) -> list[Any]:
+        try:
+            with execution.interruption.abandoning():
+                return run(name, batches)
+        except AbandonedBlock:
+            execution.end_tuning()
+            execution.interruption.stop_tuning(f"The populations were not yet at k = 1. {execution.how_to_go_on}")
+            raise
 
     def remembered(name: str, batches: list[tuple[Any, ...]]) -> list[Any]:
         journal = execution.journal
-        execution.interruption.stop_tuning(f"The populations were not yet at k = 1. {execution.how_to_go_on}")
         if journal is None:
-            return run(name, batches)
+            return run_or_stop(name, batches)
         call = digest(name, batches)
         if journal.is_replaying:
             return list(journal.replay(call)[0])
-        results = run(name, batches)
+        results = run_or_stop(name, batches)
         journal.record(call, results, list)
         return results
 

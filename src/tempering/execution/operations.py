@@ -1,4 +1,8 @@
-"""How costly a log density is, as XLA counts its operations before compiling it."""
+"""How costly a log density is, as XLA counts its operations before compiling it.
+
+One that JAX calls back chain by chain is as costly as can be: nothing is gained by running chains in lockstep, and a
+run that is to stop would wait for the calls of all of them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from tempering.target.layout import Layout
 
 
 def operations(recipe: Recipe) -> float:
-    """Return the operations of one energy, or one step of a model; 0 where JAX does not know."""
+    """Return the operations of one energy, or one step of a model; 0 where JAX does not know, inf if it calls back."""
     if recipe.engine != "vector":
         return 0.0
     if isinstance(recipe.target, Target):
@@ -39,5 +43,20 @@ def _of_model(model: Any) -> float:
 
 
 def _counted(function: Any, *arguments: Any) -> float:
-    found = function.lower(*arguments).cost_analysis()
+    traced = function.trace(*arguments)
+    if _calls_back(traced.jaxpr.jaxpr):
+        return float("inf")
+    found = traced.lower().cost_analysis()
     return float(found.get("flops", 0.0)) if isinstance(found, dict) else 0.0
+
+
+def _calls_back(jaxpr: Any) -> bool:
+    """Whether a function of the user's is called for one chain after the other."""
+    from jax.extend.core import jaxprs_in_params
+
+    for equation in jaxpr.eqns:
+        if str(equation.params.get("vmap_method", "")).startswith("sequential"):
+            return True
+        if any(_calls_back(inner) for inner in jaxprs_in_params(equation.params)):
+            return True
+    return False

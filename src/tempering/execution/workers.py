@@ -78,11 +78,14 @@ class Workers:
         return [results[i] for i in range(len(blocks))]
 
     def _wait_or_abandon(self, future: Future[Any], futures: dict[int, Future[Any]]) -> None:
-        while not future.done():
-            if self.is_stopped():
-                _cancel(futures)
-                raise AbandonedBlock
-            wait([future], timeout=LOOK)
+        try:
+            while not future.done():
+                if self.is_stopped():
+                    raise AbandonedBlock
+                wait([future], timeout=LOOK)
+        except BaseException:
+            _cancel(futures)
+            raise
 
     def run_recipe(
         self, function: Callable[..., Any], recipe: Packed, blocks: Sequence[tuple[Any, ...]], *,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 PARTIAL = ".partial"
+WAITS = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
 
 
 def write_atomically(target: Path, *parts: bytes, before: Path | None = None) -> None:
@@ -22,12 +24,23 @@ def write_atomically(target: Path, *parts: bytes, before: Path | None = None) ->
             file.flush()
             sync_handle(file.fileno())
         if before is not None and target.exists():
-            target.replace(before)
-        partial.replace(target)
+            _replace(target, before)
+        _replace(partial, target)
     except OSError:
         partial.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Rename a file over another; wait for those who read that one, where they are in the way: on Windows."""
+    for seconds in WAITS if os.name == "nt" else ():
+        try:
+            source.replace(target)
+            return
+        except PermissionError:
+            time.sleep(seconds)
+    source.replace(target)
 
 
 def clear(path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tempering.engines.scalar import COMPILED
@@ -60,6 +60,7 @@ class Wanted:
 def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: Any, started: float) -> TemperedSums:
     """Run from tuned states with everything frozen, and keep sums."""
     execution: Context = plan.context
+    tuned = replace(tuned, states=engine.kept(tuned.states))
     whole, states = engine.engine.in_one_piece(tuned.states)
     if plan.engine == "vector" and (wanted.n_chains != plan.n_chains or wanted.devices is not None):
         whole, states = whole.widened(states, wanted.n_chains, wanted.devices)
@@ -91,7 +92,7 @@ def _begin(
 ) -> tuple[Begun, list[Part]]:
     """Run a little, to see where energies and quantities lie; cut the run into parts."""
     blocks, schedule = engine.engine, tuned.schedule
-    _, trace = blocks.run(blocks.unpacked(blocks.packed(tuned.states)), schedule, PILOT)
+    _, trace = engine.run(blocks.unpacked(blocks.packed(tuned.states)), schedule, PILOT)
     if plan.is_powered:
         check_spread(trace, schedule)
     if plan.context.folder is not None:
@@ -126,11 +127,13 @@ def _run(execution: Context, keeper: SumKeeper, standing: Standing, report: Any)
     n, n_stretches = standing.begun.course.n, 0.0  # at first as little as can be: nobody knows how long it takes
     wanted = TURN if execution.folder is None else min(max(execution.folder.seconds, LEAST), TURN)
     report(standing.n_done, "")
+    execution.interruption.is_requested()  # from here on there are sums to return
     while standing.n_done < n:
         started = time.monotonic()
         try:
             with keeper.keeping(standing):
-                after = standing.advanced(n_stretches)
+                with execution.interruption.abandoning():
+                    after = standing.advanced(n_stretches)
                 if keeper.is_due or after.n_done == n:
                     keeper.save(after)
         except AbandonedBlock:
