@@ -5,10 +5,11 @@ from itertools import product
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.design import all_masks, lay_out
 from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.individuals import strata_of
-from tempering.models.recapture.kernel import advance, step
+from tempering.models.recapture.kernel import advance
 from tempering.models.recapture.layout import State, empty_state
 from tempering.models.recapture.likelihood import evaluate
 from tempering.models.recapture.release_arrays import ReleaseArrays
@@ -26,7 +27,7 @@ def forward_log_probability(codes, age, values, n_classes, tail=False, released=
     here, away, gone = 1.0, 0.0, 0.0
     for t in range(start, stop):
         j = min(age + t - start, n_classes - 1)
-        phi, p, lam, stays = values[:, t, j]
+        phi, p, lam, stays = values[:4, t, j]
         if tail and t == n_intervals - 1:
             p = 0.0
         code = codes[t + 1]
@@ -86,7 +87,7 @@ def _follow(rng, values, group, start, n_classes, counts):
     last, here = start, True
     for t in range(start, n_intervals):
         column = group * n_classes + min(t - start, n_classes - 1)
-        phi, p, lam, stays = values[:, t, column]
+        phi, p, lam, stays = values[:4, t, column]
         survives, found, remains, seen = rng.random(4) < (phi, lam, stays, p)
         if not survives:
             if found:
@@ -138,7 +139,7 @@ def at_stage(values, t, start, age, n_classes, stages, was_seen, shift=0.0):
     """The values of a bird that was (not) seen at t and marked at ``start``."""
     names = {"new": t == start, "seen": was_seen, "missed": not was_seen, "old": True}
     stage = next((s for s, name in enumerate(stages) if names[name]), 0)
-    v = values[:, t, stage * n_classes + min(age + t - start, n_classes - 1)]
+    v = values[:4, t, stage * n_classes + min(age + t - start, n_classes - 1)]
     with np.errstate(divide="ignore"):
         return 1 / (1 + np.exp(-(np.log(v) - np.log1p(-v) + shift)))
 
@@ -169,10 +170,10 @@ def rough_laws(space, times, strength=6.0):
     masks = all_masks(space)
     rows = np.zeros(2**space.n_columns, np.int64)
     rows[masks] = np.arange(len(masks))
-    pseudo = strength * rng.random((4, len(masks), int(times.n_blocks.sum()), 2))
-    trend = rng.normal(0, 0.5, (4, len(masks), len(times.names), 5))
+    pseudo, marginal = strength * rng.random((2, at.N_PARAMETERS, len(masks), int(times.n_blocks.sum()), 2))
+    trend = rng.normal(0, 0.5, (at.N_PARAMETERS, len(masks), len(times.names), 5))
     trend[..., 2:] = [3.0, 0.8, 2.0]
-    return rows, pseudo, trend
+    return rows, pseudo, marginal, trend
 
 
 def study_of(arrays, space, times=None, **options):
@@ -181,10 +182,10 @@ def study_of(arrays, space, times=None, **options):
         if space.individual:
             may = [["mass" in space.space(q).slopes and q in space.present] for q in at.PARAMETERS]
             options["individuals"] = strata_of(arrays, ["mass"], may, {}, space.n_classes, space.stages)
-            options["slope_laws"] = np.full((4, 1, 2), 0.4)
+            options["slope_laws"] = np.full((at.N_PARAMETERS, 1, 2), 0.4)
         arrays = arrays.to_arrays(space.stages)
     times = times or time_structures(arrays.years)
-    counts = arrays.to_counts(space.n_classes)
+    counts = arrays if isinstance(arrays, Counts) else arrays.to_counts(space.n_classes)
     options = {"step": 0.2, "fitted_splits": 0.5} | options
     return empty_state(*lay_out(counts, space, times, rough_laws(space, times), **options))
 
@@ -219,22 +220,22 @@ def moved_to(state, study):
 def statistics_of(state):
     """What a test looks at: values, structures, coefficients and the log likelihood."""
     i = state.ints
-    q, k, c = 4, int(i[at.N_INTERVALS]), int(i[at.N_COLUMNS])
+    q, k, c = at.N_PARAMETERS, int(i[at.N_INTERVALS]), int(i[at.N_COLUMNS])
     active = i[i[at.ACTIVE] : i[at.ACTIVE] + q * k * c].reshape(q, k, c).astype(bool)
-    values = state.values[:4][active]
+    values = state.values[:q][active]
     present = active.any(axis=(1, 2))
-    structure = state.structure[:4][present]
+    structure = state.structure[:q][present]
     n_sets = i[i[at.N_GROUPS] + structure[:, 0]]
     kinds = [(structure[:, 1:] == time).ravel() for time in range(1, int(i[at.N_TIMES]))]
     has_any = i[i[at.KINDS] + structure[:, 1:]] != at.BLOCKS  # others keep what they last had
-    hyper = np.where(has_any[..., None], np.tanh(state.hyper[:4][present]), 0.0).ravel() if i[at.N_TIMES] > 2 else []
+    hyper = np.where(has_any[..., None], np.tanh(state.hyper[:q][present]), 0.0).ravel() if i[at.N_TIMES] > 2 else []
     slopes = np.tanh(state.slopes).ravel() if i[at.N_INDIVIDUAL] else []
     return np.concatenate([values, values**2, n_sets, n_sets == 1, *kinds, hyper, slopes, [state.energy[0]]])
 
 
 def draw_prior(rng, state):
     """Draw a model and its values from the prior, in place."""
-    step(rng, state, 0.0)
+    advance(rng, state, 0.0, 1)
 
 
 __all__ = ["advance", "draw_prior", "evaluate"]

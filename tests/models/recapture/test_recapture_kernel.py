@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numba import njit
 from recapture_cases import (
     advance,
     draw_prior,
@@ -26,6 +27,7 @@ from recapture_cases import (
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.models.recapture import layout as at
+from tempering.models.recapture.given import differentiate, slope_of_cell
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.times import time_structures
 
@@ -92,7 +94,8 @@ LENGTHS = np.array([1.0, 2.0, 0.5, 1.0])
 
 SEXES = {"groups": ("a", "b"), "factor": "sex", "times": ("t+sex",)}
 ONE_MOVE = {
-    "flips": (ModelSpace(1, "~ time", "~ 1", "~ 1"), {}, at.LOGIT_POWER),
+    "flips": (ModelSpace(1, "~ time", "~ 1", "~ 1"), {"with_companion": 0.0}, at.LOGIT_POWER),
+    "flips with the companion": (ModelSpace(2, "~ age", "~ 1", "~ time"), {"with_companion": 1.0}, at.LOGIT_POWER),
     "flips to additive effects": (ModelSpace(1, "~ time + sex", "~ 1", "~ 1", **SEXES), {}, at.LOGIT_POWER),
     "splits by fitted laws": (ModelSpace(3, "~ age", "~ 1", "~ 1"), {"fitted_splits": 1.0}, at.LOGIT_POWER),
     "splits that keep the mean": (ModelSpace(3, "~ age", "~ 1", "~ 1"), {"fitted_splits": 0.0}, at.LOG_JACOBIAN),
@@ -131,7 +134,7 @@ def joint_draws(case, lengths=False):
         if lengths:
             values[0] **= LENGTHS[:, None]
         if case in BY_HISTORY:
-            slopes = state.slopes[:, 0].prod(axis=-1) / np.std(X)  # they are per deviation
+            slopes = state.slopes[:4, 0].prod(axis=-1) / np.std(X)  # they are per deviation
             arrays = simulate_histories(rng, values, N_CHICKS + 2, space.n_classes, space.stages, slopes, X)
         else:
             arrays = simulate(rng, values, N_CHICKS, space.n_classes)
@@ -272,6 +275,44 @@ def test_what_a_chain_carries_along_is_what_it_would_work_out_anew(case):
         assert carried[0] == pytest.approx(evaluate(chain), abs=1e-8)
         assert carried[1] == pytest.approx(chain.energy[1], abs=1e-8)
         np.testing.assert_allclose(chi[0], chain.chi[0, :-1], rtol=1e-10)
+
+
+@njit
+def slopes_of_cells(state, out):
+    differentiate(state)
+    for q in range(out.shape[0]):
+        for t in range(out.shape[1]):
+            for c in range(out.shape[2]):
+                out[q, t, c] = slope_of_cell(state, q, t, c)
+
+
+def with_lengths(study, lengths):
+    ints, floats = study.ints.copy(), study.floats.copy()
+    ints[at.HAS_LENGTHS] = 1
+    floats[ints[at.LENGTHS] : ints[at.LENGTHS] + N_INTERVALS] = lengths
+    return study._replace(ints=ints, floats=floats)
+
+
+@pytest.mark.parametrize("case", ["ages", "trap"])
+@pytest.mark.parametrize("lengths", [np.ones(N_INTERVALS), LENGTHS])
+def test_laws_are_moved_by_the_slope_of_the_likelihood(case, lengths):
+    """The slope is that of differences; the control forgets the birds that vanished."""
+    state, study = joint_draws(case)[0]
+    here, h = moved_to(state, with_lengths(study, lengths)), 1e-5
+    here.values[:3] = seeded_rng("slopes").uniform(0.2, 0.8, here.values[:3].shape)
+    found, wanted, control = (np.zeros(here.values[:3].shape) for _ in range(3))
+    slopes_of_cells(here, found)
+    for place in np.ndindex(found.shape):
+        v = here.values[place]
+        for sign in (1, -1):
+            here.values[place] = 1 / (1 + (1 - v) / v * np.exp(-sign * h))
+            wanted[place] += sign * evaluate(here) / (2 * h)
+        here.values[place] = v
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    size = N_INTERVALS * here.ints[at.N_COLUMNS]
+    here.floats[here.ints[at.COUNTS] + 2 * at.N_PARAMETERS * size :][:size] = 0.0
+    slopes_of_cells(here, control)
+    assert np.abs(control - wanted).max() > 0.1
 
 
 def test_a_set_shares_its_values_and_what_is_not_free_stays():

@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 
 from statistical import seeded_rng
 from tempering.data import DIPPER_ARRAY, SYNTHETIC_COUNTS, SYNTHETIC_HISTORIES, SYNTHETIC_TRUTH, path_of
+from tempering.models.recapture import layout as at
 from tempering.models.recapture.design import held_cells, lay_out
 from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.individuals import strata_of
@@ -30,7 +31,8 @@ def log_likelihood(counts, values, fidelity=False):
     state.values[3] = 1.0
     state.values[: len(values)] = values
     held = held_cells(counts, (*counts.parameters, *(["F"] if fidelity else [])))
-    state.values[:4][held] = np.broadcast_to(np.array([0.0, 0.0, 0.0, 1.0])[:, None, None], held.shape)[held]
+    fixed = (np.arange(len(held)) == at.FIDELITY).astype(float)[:, None, None]
+    state.values[: len(held)][held] = np.broadcast_to(fixed, held.shape)[held]
     return evaluate(state)
 
 
@@ -117,13 +119,13 @@ def test_birds_with_covariates_have_their_probabilities():
     codes = np.array([pool[i] for i in rng.integers(len(pool), size=60)])
     age, mass = rng.integers(0, 2, 60), rng.integers(0, 9, 60) * 1.5 + 20
     data = Histories(codes, years=range(5), age=age, columns={"mass": mass})
-    may = [[True], [True], [True], [False]]
+    may = [[q < 3] for q in range(at.N_PARAMETERS)]
     individuals = strata_of(data, ["mass"], may, {}, 2)
     assert len(individuals.x) == len(set(mass))
     space, times = ModelSpace(2, "~ mass", "~ mass", "~ mass", individual=("mass",)), time_structures(range(4))
     state = empty_state(*lay_out(data.to_counts(2), space, times, rough_laws(space, times), individuals=individuals))
     state.values[:4], state.values[3] = values, 1.0
-    state.slopes[:, 0, 0], state.slopes[:, 0, 1] = 1.0, slopes
+    state.slopes[:4, 0, 0], state.slopes[:4, 0, 1] = 1.0, slopes
     x = (mass - mass.mean()) / mass.std()
     slow = sum(staged_log_probability(c, a, values, 2, (), slopes * z) for c, a, z in zip(codes, age, x, strict=True))
     assert evaluate(state) == pytest.approx(slow, abs=1e-9)

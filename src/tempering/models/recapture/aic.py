@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from tempering.models.recapture.design import all_masks, free_cells, lay_out
-from tempering.models.recapture.layout import BLOCKS, PARALLEL, PARAMETERS, TREND, State, empty_state
+from tempering.models.recapture.layout import BLOCKS, FIDELITY, PARALLEL, PARAMETERS, TREND, State, empty_state
 from tempering.models.recapture.likelihood import evaluate
 from tempering.models.recapture.partitions import sets_of
 from tempering.models.recapture.structures import Structure
@@ -61,14 +61,15 @@ def _study(result: "RecaptureResult") -> State:
     n_laws, n_times = int(result.times.n_blocks.sum()), len(result.times.names)
     rows = np.zeros(2**result.space.n_columns, np.int64)
     rows[masks] = np.arange(len(masks))
-    nothing = (rows, np.zeros((4, len(masks), n_laws, 2)), np.zeros((4, len(masks), n_times, 5)))
-    return empty_state(*lay_out(result.counts, result.space, result.times, nothing))
+    n = len(PARAMETERS)
+    none, no_trend = np.zeros((n, len(masks), n_laws, 2)), np.zeros((n, len(masks), n_times, 5))
+    return empty_state(*lay_out(result.counts, result.space, result.times, (rows, none, none, no_trend)))
 
 
 def _sample_size(result: "RecaptureResult") -> int:
     counts = result.counts
     started = counts.vanished + counts.seen + counts.recovered  # each release ends in one of the three
-    return int(started.sum())
+    return int(started.sum()) or int(counts.moves.sum())
 
 
 def _maximum(
@@ -76,7 +77,7 @@ def _maximum(
 ) -> tuple[float, int]:
     """Return the least deviance of a model and its number of parameters."""
     best = np.unravel_index(np.argmax(np.where(is_it, result.draws.energy, -np.inf)), is_it.shape)
-    state.values[:3], state.values[3] = 0.0, 1.0
+    state.values[:], state.values[FIDELITY] = 0.0, 1.0
     pieces = [p for name, s in structures.items() for p in _pieces(result, name, s, best)]
     start = np.concatenate([piece.start for piece in pieces])
 

@@ -28,6 +28,13 @@ def assumptions_of(counts: Counts, space: ModelSpace) -> list[str]:
     ]
     if counts.dead:
         said.append("A dead bird is found within the interval of its death, or never.")
+    if counts.moves is not None:
+        said.append("States are never mistaken; where a bird goes depends on where it is, not on where it was before.")
+    if "gamma" in space.present:
+        said.append(
+            "Birds without a ring are caught as easily as birds with one, in a study area that stays the same. Numbers "
+            "are of birds that can be caught at all, with the prior 1 / N."
+        )
     if counts.live:
         said.append("Occasions are short beside the intervals between them.")
     return said

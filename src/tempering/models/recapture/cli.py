@@ -15,8 +15,8 @@ File = Annotated[Path, typer.Argument(help="The data.")]
 Format = Annotated[
     str,
     typer.Option(
-        help="auto, mark, mark-live, mark-ldld, mark-recovery, rmark, headed, histories, arrays or counts; auto tells "
-        "it from the file."
+        help="auto, mark, mark-live, mark-ldld, mark-recovery, mark-states, rmark, headed, histories, arrays or "
+        "counts; auto tells it from the file."
     ),
 ]
 READING, MODELS, SAMPLING = "Reading the file", "Models", "Sampling"
@@ -27,7 +27,10 @@ FrequencyColumns = Annotated[
     ),
 ]
 Ages = Annotated[
-    str, typer.Option(help="Completed years at marking by group, as 0,99 (99: adult).", rich_help_panel=READING)
+    str | None,
+    typer.Option(
+        help="Completed years at marking by group, as 0,99 (99: adult); chicks by default.", rich_help_panel=READING
+    ),
 ]
 FirstYear = Annotated[int, typer.Option(help="Year of the first occasion of a MARK file.", rich_help_panel=READING)]
 Tail = Annotated[
@@ -54,6 +57,15 @@ Phi = Annotated[
 ]
 P = Annotated[str, typer.Option(help="As --phi, for recapture; '~ trap' for trap dependence.", rich_help_panel=MODELS)]
 Recovery = Annotated[str, typer.Option(help="As --phi, for recovery.", rich_help_panel=MODELS)]
+Entry = Annotated[
+    str | None,
+    typer.Option(
+        help="As --phi, for seniority: growth and abundance, too (needs --age-classes 1).", rich_help_panel=MODELS
+    ),
+]
+Movement = Annotated[
+    str, typer.Option(help="As --phi, for moves between states; '~ state + time'.", rich_help_panel=MODELS)
+]
 YearGroup = Annotated[
     list[str] | None,
     typer.Option(help="A grouping of years that formulas may name, as flood=1982,1983.", rich_help_panel=MODELS),
@@ -69,7 +81,7 @@ def _group() -> None:
 
 @app.command()
 def describe(
-    file: File, format: Format = "auto", frequencies: FrequencyColumns = None, ages: Ages = "0",
+    file: File, format: Format = "auto", frequencies: FrequencyColumns = None, ages: Ages = None,
     first_year: FirstYear = 1, tail: Tail = None, intervals: Intervals = None, ldld: Ldld = None,
 ) -> None:  # fmt: skip
     """Say what a file holds, and test live encounters by TEST 2 and 3, without fitting anything."""
@@ -96,6 +108,8 @@ def fit(
     fidelity: Annotated[
         str | None, typer.Option(help="As --phi, for fidelity; F = 1 if left out.", rich_help_panel=MODELS)
     ] = None,
+    entry: Entry = None,
+    movement: Movement = "~ state",
     by: By = None,
     year_group: YearGroup = None,
     missing: Annotated[
@@ -107,7 +121,7 @@ def fit(
     group: Annotated[
         str | None, typer.Option(help="Analyse this group of histories only.", rich_help_panel=READING)
     ] = None,
-    ages: Ages = "0",
+    ages: Ages = None,
     first_year: FirstYear = 1,
     tail: Tail = None,
     intervals: Intervals = None,
@@ -141,11 +155,12 @@ def fit(
     rule = _checked_rule(how.pop("rule", "mbar"))
     data = _selected(_read(file, format, frequencies, ages, first_year, tail, intervals, ldld), group)
     study = MarkRecapture(
-        age_classes, phi, p, recovery, fidelity, by, _year_groups(year_group or []), missing=_missing(missing or []),
-        model_prior=model_prior, ladder=_ladder(how.pop("rungs", None), how.pop("hottest", 0.1)), draws=draws, **how,
+        age_classes, phi, p, recovery, fidelity, entry, movement, by, _year_groups(year_group or []),
+        missing=_missing(missing or []), model_prior=model_prior,
+        ladder=_ladder(how.pop("rungs", None), how.pop("hottest", 0.1)), draws=draws, **how,
     )  # fmt: skip
     if not quiet:
-        _introduce(data, study)
+        _introduce(data, study, ages)
     with processes_or_none(workers) as executor:
         result = study.fit(data, rng=seed, executor=executor, checkpoint=checkpoint, progress=not quiet)
     show(result, _console(), rule, by_year=by_year, aic=aic)
@@ -162,10 +177,12 @@ def report(
     phi: Phi = "contiguous",
     p: P = "free",
     recovery: Recovery = "free",
+    entry: Entry = None,
+    movement: Movement = "~ state",
     by: By = None,
     year_group: YearGroup = None,
     frequencies: FrequencyColumns = None,
-    ages: Ages = "0",
+    ages: Ages = None,
     first_year: FirstYear = 1,
     seed: Seed = None,
 ) -> None:
@@ -174,8 +191,17 @@ def report(
     from tempering.models.recapture.page import write_page
 
     data = _read(file, format, frequencies, ages, first_year, None, None, None)
-    study = MarkRecapture(age_classes, phi, p, recovery, groups=by, year_groups=_year_groups(year_group or []))
-    _introduce(data, study)
+    study = MarkRecapture(
+        age_classes,
+        phi,
+        p,
+        recovery,
+        entry=entry,
+        movement=movement,
+        groups=by,
+        year_groups=_year_groups(year_group or []),
+    )
+    _introduce(data, study, ages)
     path = write_page(study.fit(data, rng=seed), page, title=file.name)
     typer.echo(f"Wrote {path}.")
 
@@ -209,30 +235,33 @@ def draw_pictures(result: "RecaptureResult", folder: Path, rule: str) -> list[Pa
 
 
 def _read(
-    file: Path, format: str, frequencies: int | None, ages: str, first_year: int, tail: bool | None,
+    file: Path, format: str, frequencies: int | None, ages: str | None, first_year: int, tail: bool | None,
     intervals: str | None, ldld: bool | None,
 ) -> Any:  # fmt: skip
     from tempering.models.recapture.reading import read
 
     lengths = None if intervals is None else [float(x) for x in _split(intervals, float, "Intervals")]
     return read(
-        file, format, groups=frequencies, ages=tuple(int(x) for x in _split(ages, int, "Ages")), first_year=first_year,
-        tail=tail, lengths=lengths, ldld=ldld,
+        file, format, groups=frequencies, ages=tuple(int(x) for x in _split(ages or "0", int, "Ages")),
+        first_year=first_year, tail=tail, lengths=lengths, ldld=ldld,
     )  # fmt: skip
 
 
-def _introduce(data: Any, study: "MarkRecapture") -> None:
+def _introduce(data: Any, study: "MarkRecapture", ages: str | None) -> None:
     """Say what was read, before anything runs."""
+    from tempering.models.recapture.histories import Histories
     from tempering.models.recapture.reading import describe
 
     typer.echo(describe(data))
     used, counts, space = study.prepared(data)
+    if ages is None and isinstance(data, Histories) and counts.n_age_classes > 1 and not data.age.any():
+        typer.echo("Note: all birds are taken to have been marked as chicks; --ages 99 if they were adults.")
     for note in used.notes:
         if note not in data.notes:
             typer.echo(f"Note: {note}.")
     n_groups = len(counts.groups) // (len(counts.stages) or 1)
     typer.echo(
-        f"{counts.n_intervals} intervals, {counts.n_age_classes} age classes"
+        f"{counts.n_intervals - (counts.entered is not None)} intervals, {counts.n_age_classes} age classes"
         + (f", {n_groups} groups" if n_groups > 1 else "")
         + (f", birds told apart after a capture: {', '.join(counts.stages)}" if counts.stages else "")
         + (f", individual covariates {', '.join(space.individual)}" if space.individual else "")

@@ -4,7 +4,7 @@ A live bird in age class j at the start of interval t adds one to exactly one of
 to it before, so that the cost of a likelihood does not grow with the number of birds (Catchpole et al. 1998).
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,12 @@ class Counts:
         Birds released at the start of interval t in column c and next met dead in interval d; fidelity needs them.
     stages : tuple of str
         Stages after a capture (`stages`), if told apart: ``groups`` are then those of each group in turn.
+    entered : (C, K) integers, optional
+        Birds first caught at the end of interval t, where growth and abundance are asked for; the first interval is
+        then one before the first occasion, in which nothing lives (`with_entry`).
+    moves : (K, S, K S + 1) integers, optional
+        Birds released at the start of interval t in state r, by interval and state in which they are next seen, and
+        never: the groups are then states (`states`), and the four matrices are empty.
 
     Examples
     --------
@@ -73,6 +79,8 @@ class Counts:
     unsampled: tuple[int, ...] = ()
     found: Any = None
     stages: Stages = ()
+    entered: Any = None
+    moves: Any = None
 
     def __post_init__(self) -> None:
         for field in fields(self)[:4]:
@@ -119,6 +127,8 @@ class Counts:
     def active(self) -> NDArray[np.bool_]:
         """Cells (c, t) which a marked bird can be in: those with birds, and whatever follows from them."""
         entered = (self.seen + self.missed + self.recovered + self.vanished) > 0
+        if self.moves is not None:
+            return np.ones_like(entered)
         for t in range(1, self.n_intervals):
             for c, on in enumerate(self.following):
                 entered[on, t] |= entered[c, t - 1]
@@ -136,6 +146,21 @@ class Counts:
         """Columns that no bird is ever in because of the stages: a chick cannot have been missed before."""
         return tuple(np.flatnonzero(~self.active.any(axis=1)).tolist()) if self.stages else ()
 
+    def with_entry(self, entered: Any) -> "Counts":
+        """Add first captures at each occasion (C, K + 1), and an interval before the first occasion."""
+
+        def behind(matrix: Any) -> Any:
+            return np.pad(matrix, ((0, 0), (1, 0)))
+
+        found = None if self.found is None else np.pad(self.found, ((1, 0), (0, 0), (1, 0)))
+        return replace(
+            self, seen=behind(self.seen), missed=behind(self.missed), recovered=behind(self.recovered),
+            vanished=behind(self.vanished), years=np.append(self.years[0] - 1, self.years),
+            lengths=[1.0, *self.lengths],
+            unsampled=tuple(t + 1 for t in self.unsampled), found=found,
+            entered=np.array(entered, np.int64)[:, : self.n_intervals + 1],
+        )  # fmt: skip
+
     @property
     def has_unequal_lengths(self) -> bool:
         """Whether intervals differ in length."""
@@ -144,7 +169,9 @@ class Counts:
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters that the study can speak of."""
-        return ("phi", *(("p",) if self.live else ()), *(("lambda",) if self.dead else ()))
+        entry = ("gamma",) if self.entered is not None else ()
+        states = ("psi", "to")[: len(self.groups) - 1] if self.moves is not None else ()
+        return ("phi", *(("p",) if self.live else ()), *(("lambda",) if self.dead else ()), *entry, *states)
 
     def class_names(self) -> list[str]:
         """Return "1", "2", ..., with a plus on the last class, which is open."""

@@ -9,7 +9,7 @@ from tempering.errors import InputError
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.individuals import Individuals
-from tempering.models.recapture.layout import FIDELITY, PARAMETERS, Floats, Ints, P, pack
+from tempering.models.recapture.layout import FIDELITY, LAMBDA, PARAMETERS, PHI, SENIORITY, Floats, Ints, P, pack
 from tempering.models.recapture.partitions import sets_of
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import CONSTANT
@@ -20,8 +20,12 @@ Q = at.N_PARAMETERS
 
 
 def free_cells(counts: Counts, present: tuple[str, ...] = ()) -> NDArray[np.bool_]:
-    """Return which values ``(4, K, C)`` exist: a bird can be there, and the study can see the event."""
+    """Return which values ``(Q, K, C)`` exist: a bird can be there, and the study can see the event."""
     cells = np.broadcast_to(counts.active.T, (Q, counts.n_intervals, counts.n_columns)).copy()
+    if counts.entered is not None:
+        cells[[PHI, P, SENIORITY]] = True
+        cells[np.arange(Q) != P, 0] = False
+        cells[SENIORITY, -1] &= not counts.tail
     for q, name in enumerate(PARAMETERS):
         cells[q] &= name in (present or counts.parameters)
     for t in unseen_intervals(counts):
@@ -36,29 +40,34 @@ def unseen_intervals(counts: Counts) -> list[int]:
 
 
 def held_cells(counts: Counts, present: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Return which values ``(4, K, C)`` are not free: absent parameters, and p where nobody looked.
+    """Return which values ``(Q, K, C)`` are not free: absent parameters, and p where nobody looked.
 
-    Fidelity after the last occasion cannot be told from survival and is 1.
+    Fidelity after the last occasion cannot be told from survival and is 1; nobody enters then. Before the first one
+    nothing lives.
     """
     held = np.zeros((Q, counts.n_intervals, counts.n_columns), bool)
     for q, name in enumerate(PARAMETERS):
         held[q] = name not in present
     held[P, unseen_intervals(counts)] = True
     if counts.tail:
-        held[FIDELITY, -1] = True
+        held[[FIDELITY, SENIORITY], -1] = True
+    if counts.entered is not None:
+        held[np.arange(Q) != P, 0] = True
     return held
 
 
 def event_counts(counts: Counts, with_fidelity: bool) -> Floats:
-    """Return events of probability v, of probability 1 - v, and birds that vanished, (9, K, C)."""
+    """Return events of probability v, of probability 1 - v, and birds that vanished, (2 Q + 1, K, C)."""
     seen, missed, recovered, vanished = (
         np.asarray(x, float).T for x in (counts.seen, counts.missed, counts.recovered, counts.vanished)
     )
     missed_alive = missed - missed_before_death(counts) if with_fidelity else missed
-    nothing = np.zeros_like(seen)
-    ones = [seen + missed, seen, recovered, seen + missed_alive if with_fidelity else nothing]
-    zeros = [recovered, missed_alive, nothing, nothing]
-    return np.stack([*ones, *zeros, vanished])
+    out = np.zeros((2 * Q + 1, *seen.shape))
+    out[[PHI, P, LAMBDA]] = seen + missed, seen, recovered
+    out[[Q + PHI, Q + P]] = recovered, missed_alive
+    out[FIDELITY] = seen + missed_alive if with_fidelity else 0.0
+    out[-1] = vanished
+    return out
 
 
 def missed_before_death(counts: Counts) -> Floats:
@@ -98,14 +107,15 @@ def check_columns(counts: Counts, space: ModelSpace) -> None:
 
 
 def lay_out(
-    counts: Counts, space: ModelSpace, times: TimeStructures, laws: tuple[Ints, Floats, Floats], *, step: float = 0.06,
-    fitted_splits: float = 0.3, individuals: Individuals | None = None, slope_laws: Floats | None = None,
+    counts: Counts, space: ModelSpace, times: TimeStructures, laws: tuple[Ints, Floats, Floats, Floats], *,
+    step: float = 0.06, fitted_splits: float = 0.3, with_companion: float = 0.5, jumps: int = 4,
+    individuals: Individuals | None = None, slope_laws: Floats | None = None,
 ) -> tuple[Ints, Floats]:  # fmt: skip
     """Return the two flat arrays of a study; ``laws`` are the rows of sets and their fitted laws."""
     n_individual = 0 if individuals is None else len(individuals.names)
     nobody: Floats = np.zeros(0)
     with_fidelity = "F" in space.present
-    set_row, pseudo, trend = laws
+    set_row, pseudo, marginal, trend = laws
     dead = dead_entries(counts) if with_fidelity else np.zeros((0, 4), np.int64)
     tables = [space.table(name) for name in PARAMETERS]
     width = max(t.split_to.shape[1] for t in tables)
@@ -117,7 +127,8 @@ def lay_out(
         at.N_PARTITIONS: len(space.partitions), at.MOST_SPLITS: width, at.N_PAIRS: len(tables[0].pairs),
         at.N_SETS: pseudo.shape[1], at.N_LAWS: pseudo.shape[2], at.N_DEAD: len(dead), at.MOST_OPTIONS: options.shape[2],
         at.HAS_FIDELITY: int(with_fidelity), at.HAS_LENGTHS: int(counts.has_unequal_lengths),
-        at.IS_FLAT: int((shapes == 1.0).all()),
+        at.IS_FLAT: int((shapes == 1.0).all()), at.HAS_ENTRY: int(counts.entered is not None),
+        at.HAS_STATES: int(counts.moves is not None), at.N_JUMPS: jumps,
         at.N_STRATA: 0 if individuals is None else len(individuals.x), at.N_INDIVIDUAL: n_individual,
     }  # fmt: skip
     ints = {
@@ -155,16 +166,20 @@ def lay_out(
         at.COUNTS: event_counts(counts, with_fidelity),
         at.SUMS: sums,
         at.LENGTHS: counts.lengths,
+        at.MOVES: nobody if counts.moves is None else counts.moves,
+        at.ENTERED: nobody if counts.entered is None else counts.entered.T,
         at.SHAPES: shapes,
         at.COVARIATES: times.covariates,
         at.PRIOR: np.stack([_cumulative_prior(space, name) for name in PARAMETERS]),
         at.PSEUDO: pseudo,
+        at.MARGINAL: marginal,
         at.LINEAR: trend,
         at.PER_SET: np.array([[space.log_prior_of_set(name, s) for s in all_sets(space)] for name in PARAMETERS]),
         at.SLOPE_SD: np.array([times.slope_sd]),
         at.SIGMA_SCALE: np.array([times.sigma_scale]),
         at.STEP: np.array([step]),
         at.FITTED_SPLITS: np.array([fitted_splits]),
+        at.WITH_COMPANION: np.array([with_companion]),  # share of the flips
         at.LOG_JACOBIAN: np.array([np.log(2.0)]),  # of (v, u) -> (v + u, v - u)
         at.STRATA: nobody if individuals is None else np.stack([event_counts(c, False) for c in individuals.counts]),
         at.INDIVIDUAL: nobody if individuals is None else individuals.x,
@@ -176,7 +191,7 @@ def lay_out(
 
 
 def block_tables(counts: Counts, space: ModelSpace, times: TimeStructures, with_fidelity: bool) -> tuple[Ints, Floats]:
-    """Return, for each parameter, set and block, whether it exists (4, R, L) and its own events (4, R, L, 2)."""
+    """Return, for each parameter, set and block, whether it exists (Q, R, L) and its own events (Q, R, L, 2)."""
     cells, held = free_cells(counts, space.present), held_cells(counts, space.present)
     events = event_counts(counts, with_fidelity)
     events[0] *= counts.lengths[:, None]
@@ -210,7 +225,7 @@ def _widened(table: Ints, width: int) -> Ints:
 
 
 def option_tables(space: ModelSpace, times: TimeStructures) -> tuple[Ints, Ints]:
-    """Return the time structures (4, set, n) that each set may have, in order, and how many there are."""
+    """Return the time structures (Q, set, n) that each set may have, in order, and how many there are."""
     found = [[space.space(name).options_of(s) for s in all_sets(space)] for name in PARAMETERS]
     n = np.array([[len(options) for options in rows] for rows in found])
     out = np.zeros((*n.shape, n.max()), np.int64)

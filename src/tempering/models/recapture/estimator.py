@@ -22,6 +22,7 @@ from tempering.models.recapture.reading import Data, as_counts, grouped
 from tempering.models.recapture.results import RecaptureResult
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.stages import Stages, stages_of, terms_of
+from tempering.models.recapture.states import StateHistories
 from tempering.models.recapture.structures import RANDOM, YEARLY
 from tempering.models.recapture.times import TimeStructures, time_structures
 from tempering.path.ladder import Ladder
@@ -47,6 +48,12 @@ class MarkRecapture:
         such as ``"{1}(t) {2,3} {4+}"``.
     fidelity : str, optional
         The same for the probability to stay in the study area (Burnham's F); by default nobody leaves, F = 1.
+    entry : str, optional
+        The same for seniority gamma, the probability that a bird was there an interval before (Pradel 1996): asks for
+        growth and abundance as well, which need encounter histories and ``age_classes=1``.
+    movement : str
+        The same for the probability psi to leave a state, where histories have states (Arnason-Schwarz); the columns
+        that formulas tell apart are then called ``state``.
     groups : str, optional
         The column that tells groups of birds apart, such as ``"sex"``; ``"group"`` for the groups of MARK's files.
         Without it all birds are pooled.
@@ -90,6 +97,8 @@ class MarkRecapture:
     p: str = "free"
     lambda_: str = "free"
     fidelity: str | None = None
+    entry: str | None = None
+    movement: str = "~ state"
     groups: str | None = None
     year_groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     yearly_covariates: Mapping[str, Mapping[int, float] | Sequence[float]] = field(default_factory=dict)
@@ -115,14 +124,15 @@ class MarkRecapture:
             (*present, "F") if has_fidelity else present, self.fidelity if has_fidelity else "~ 1",  # type: ignore[arg-type]
             groups, factor,
             (*self.year_groups, *self.yearly_covariates, *([RANDOM] if self._has_random else []), *additive),
-            stages, idle, individual,
+            stages, idle, individual, self.entry or "~ 1", self.movement if factor == "state" else "~ 1",
+            " ".join(f"{{1+ {name}}}" for name in groups) if factor == "state" else "~ 1",
         )  # fmt: skip
 
     def _additive(self, factors: tuple[str, ...], stages: Stages) -> list[str]:
         """Name the additive effects that formulas and structures ask for: ``"t+sex"`` for years and sexes."""
         found: dict[str, None] = {}
         factors = (*(("age",) if self.age_classes > 1 else ()), *factors, *terms_of(stages))
-        for text in (self.phi, self.p, self.lambda_, self.fidelity):
+        for text in self._texts:
             words = set(re.findall(r"\w+", text or ""))
             is_formula = (text or "").lstrip().startswith("~")
             for base in (YEARLY, *self.year_groups):
@@ -136,8 +146,12 @@ class MarkRecapture:
         return list(found)
 
     @property
+    def _texts(self) -> tuple[str | None, ...]:
+        return self.phi, self.p, self.lambda_, self.fidelity, self.entry, self.movement
+
+    @property
     def _has_random(self) -> bool:
-        return any(RANDOM in (text or "") for text in (self.phi, self.p, self.lambda_, self.fidelity))
+        return any(RANDOM in (text or "") for text in self._texts)
 
     def times(self, counts: Counts, space: ModelSpace) -> TimeStructures:
         """Return the ways to vary in time."""
@@ -148,9 +162,10 @@ class MarkRecapture:
 
     def prepared(self, data: Data) -> tuple[Data, Counts, ModelSpace]:
         """Return the data in their groups, their counts, and the space of models."""
+        if isinstance(data, StateHistories):
+            return data, *self._with_states(data)
         data, factor = grouped(data, self.groups)
-        texts = [self.phi, self.p, self.lambda_, self.fidelity]
-        counts = as_counts(data, self.age_classes, stages_of(texts, data.groups))
+        counts = as_counts(data, self.age_classes, stages_of(self._texts, data.groups))
         if self.fidelity is not None and not (counts.live and counts.dead):
             raise InputError(
                 "Fidelity can be told from survival only where birds are both seen alive and found dead, but this "
@@ -162,8 +177,38 @@ class MarkRecapture:
                 f"Fidelity and individual covariates ({', '.join(individual)}) cannot be fitted together yet. Leave "
                 "one of them out."
             )
+        if self.entry is not None:
+            counts = self._with_entry(data, counts, individual)
         space = self.space(counts.parameters, counts.groups, factor, counts.stages, counts.idle, individual)
         return data, counts, space
+
+    def _with_states(self, data: StateHistories) -> tuple[Counts, ModelSpace]:
+        stages = stages_of(self._texts, data.states)
+        refused = {
+            "fidelity": self.fidelity is not None,
+            "growth and abundance (entry)": self.entry is not None,
+            "groups of birds": self.groups is not None,
+            "trap dependence and transients": bool(stages),
+            f"{self.age_classes} age classes": self.age_classes > 1,
+        }
+        _refuse(refused, "States", "age_classes=1, and terms of state and time")
+        counts = data.to_counts()
+        return counts, self.space(counts.parameters, data.states, "state")
+
+    def _with_entry(self, data: Data, counts: Counts, individual: tuple[str, ...]) -> Counts:
+        refused = {
+            "fidelity": self.fidelity is not None,
+            "individual covariates": bool(individual),
+            "trap dependence and transients": bool(counts.stages),
+            f"{self.age_classes} age classes": self.age_classes > 1,
+            "arrays or counts, which do not say when birds were first caught,": not isinstance(data, Histories),
+            "a study without recaptures": not counts.live,
+        }
+        _refuse(
+            refused, "Growth and abundance (entry)", "encounter histories, age_classes=1, and terms of time and groups"
+        )
+        assert isinstance(data, Histories)
+        return counts.with_entry(data.first_captures())
 
     def _individual(self, data: Data, factor: str) -> tuple[str, ...]:
         """Name the columns that formulas use as individual covariates."""
@@ -239,6 +284,12 @@ class MarkRecapture:
         tuning = Tuning(0, pseudo_prior=log_p)
         burnt: TemperedDraws = sample(model, draws=self.draws + self.tune, tuning=tuning, **common)
         return without_first(burnt, self.tune)
+
+
+def _refuse(refused: Mapping[str, bool], what: str, needs: str) -> None:
+    for name, is_there in refused.items():
+        if is_there:
+            raise InputError(f"{what} cannot be fitted together with {name} yet. Fit them with {needs} alone.")
 
 
 def learn_pseudo_prior(

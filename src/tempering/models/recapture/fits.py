@@ -12,11 +12,21 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import allocating, compiled, inner
+from tempering.models.recapture.given import companion
 from tempering.models.recapture.laws import from_logit, logit, put, put_hyper, put_trend
 from tempering.models.recapture.layout import PARALLEL, TREND, Floats, State
 from tempering.models.recapture.likelihood import refresh
 from tempering.models.recapture.prior_draws import hold
-from tempering.models.recapture.tables import base_of, is_held, kind_of, n_blocks
+from tempering.models.recapture.tables import (
+    base_of,
+    first_of,
+    is_held,
+    is_present,
+    kind_of,
+    label,
+    last_of,
+    n_blocks,
+)
 
 Array = Any
 
@@ -26,15 +36,19 @@ ROUNDS_OF_MEANS, ROUNDS_OF_YEARS = 20, 6
 NEWTON_STEPS = 8
 DIFFERENCE = 1e-3  # error h^2 and |log L| 1e-16 / h^2: both far below a pseudo-count
 LARGEST = 12.0  # logit
+MOST_LOST = 0.9  # of a curvature, to what hangs together with it
 
 
-def fit_laws(state: State, masks: list[int], n_laws: int) -> tuple[Floats, Floats]:
-    """Return pseudo-counts (4, set, law, 2) and trends (4, set, time, 5) of all sets; ``state`` is scratch."""
+def fit_laws(state: State, masks: list[int], n_laws: int) -> tuple[Floats, Floats, Floats]:
+    """Return pseudo-counts (Q, set, law, 2), those with a free companion, and trends (Q, set, time, 5) of all sets.
+
+    ``state`` is scratch.
+    """
     n_times = int(state.ints[at.N_TIMES])
     pseudo = np.zeros((at.N_PARAMETERS, len(masks), n_laws, 2))
-    trend = np.zeros((at.N_PARAMETERS, len(masks), n_times, 5))
-    fit_all(state, np.array(masks, np.int64), pseudo, trend)
-    return pseudo, trend
+    marginal, trend = np.zeros_like(pseudo), np.zeros((at.N_PARAMETERS, len(masks), n_times, 5))
+    fit_all(state, np.array(masks, np.int64), pseudo, marginal, trend)
+    return pseudo, marginal, trend
 
 
 @allocating
@@ -90,12 +104,13 @@ def _climbed(state: State, means: Array, effects: Array, q: int, c: int, t: int)
 
 
 @compiled
-def fit_all(state: State, masks: Array, pseudo: Array, trend: Array) -> None:
+def fit_all(state: State, masks: Array, pseudo: Array, marginal: Array, trend: Array) -> None:
     """Fit the laws of every set, with the rest at the smoothed fit, which is put back."""
     smoothed_fit(state)
     i = state.ints
     for q in range(at.N_PARAMETERS):
-        centre = state.values[q].copy()
+        other = companion(state, q)
+        centre, centre_of_other = state.values[q].copy(), state.values[other].copy()
         for row in range(len(masks)):
             law = 0
             for time in range(i[at.N_TIMES]):
@@ -108,6 +123,9 @@ def fit_all(state: State, masks: Array, pseudo: Array, trend: Array) -> None:
                     elif kind_of(i, time) != TREND:
                         _fit_block(state, q, masks[row], time, block, pseudo[q, row, law])
                         state.values[q] = centre
+                        marginal[q, row, law] = pseudo[q, row, law]
+                        _fit_with(state, q, other, masks[row], time, block, marginal[q, row, law])
+                        state.values[q], state.values[other] = centre, centre_of_other
                     law += 1
 
 
@@ -143,10 +161,72 @@ def _fit_block(state: State, q: int, mask: int, time: int, block: int, out: Arra
         x = min(max(x + change, -LARGEST), LARGEST)
         if abs(change) < 1e-4:
             break
+    _write_counts(x, curvature, out)
+
+
+@inner
+def _write_counts(x: float, curvature: float, out: Array) -> None:
+    """Write the pseudo-counts of a mode and a curvature on the logit scale."""
     v = from_logit(x)
     total = curvature / (v * (1 - v))
     out[0] = max(total * v - 1, 0.0)
     out[1] = max(total * (1 - v) - 1, 0.0)
+
+
+@inner
+def _move_other(state: State, other: int, mask: int, t: int, shift: float) -> None:
+    """Move the companion's values of an interval on the logit scale."""
+    for c in range(state.ints[at.N_COLUMNS]):
+        if mask >> c & 1 and not is_held(state.ints, other, t, c):
+            state.values[other, t, c] = from_logit(logit(state.values[other, t, c]) + shift)
+
+
+@inner
+def _with_other(state: State, q: int, other: int, mask: int, time: int, block: int, x: float, t: int) -> Any:
+    """Return log L + log v (1 - v) of one logit in a block and of the companion's values of an interval."""
+    total = _along(state, q, mask, time, block, x)
+    for c in range(state.ints[at.N_COLUMNS]):
+        if mask >> c & 1 and not is_held(state.ints, other, t, c):
+            total += np.log(state.values[other, t, c]) + np.log1p(-state.values[other, t, c])
+    return total
+
+
+@inner
+def _fit_with(state: State, q: int, other: int, mask: int, time: int, block: int, out: Array) -> None:
+    """Write the pseudo-counts of a block while the companion's values are free in every interval of it.
+
+    In turn each of those takes a step of Newton's method, then the block with what is left of its curvature (the Schur
+    complement), starting from the counts in ``out``, which stay if the companion is not one of this study.
+    """
+    i, h = state.ints, DIFFERENCE
+    x, curvature = np.log((out[0] + 1) / (out[1] + 1)), 0.0
+    for _ in range(NEWTON_STEPS):
+        lost, largest = 0.0, 0.0
+        for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
+            if label(i, time, t) == block and is_present(i, other):
+                here = _with_other(state, q, other, mask, time, block, x, t)
+                right = _with_other(state, q, other, mask, time, block, x + h, t)
+                _move_other(state, other, mask, t, h)
+                up = _with_other(state, q, other, mask, time, block, x, t)
+                both = _with_other(state, q, other, mask, time, block, x + h, t)
+                _move_other(state, other, mask, t, -2 * h)
+                down = _with_other(state, q, other, mask, time, block, x, t)
+                cross = (both - right - up + here) / h**2
+                bend = max(-(up - 2 * here + down) / h**2, 0.05)
+                change = min(max((up - down) / (2 * h) / bend, -1.0), 1.0)
+                _move_other(state, other, mask, t, h + change)
+                lost, largest = lost + cross * cross / bend, max(largest, abs(change))
+        if lost == 0.0:
+            return
+        here = _along(state, q, mask, time, block, x)
+        up, down = _along(state, q, mask, time, block, x + h), _along(state, q, mask, time, block, x - h)
+        curvature = max(-(up - 2 * here + down) / h**2, 0.05)
+        curvature -= min(lost, MOST_LOST * curvature)
+        change = min(max((up - down) / (2 * h) / curvature, -1.0), 1.0)
+        x = min(max(x + change, -LARGEST), LARGEST)
+        if max(abs(change), largest) < 1e-3:
+            break
+    _write_counts(x, curvature, out)
 
 
 @inner

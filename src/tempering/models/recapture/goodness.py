@@ -63,7 +63,7 @@ class GoodnessOfFit:
             return "Goodness of fit: too few birds seen again for TEST 2 and 3."
         head = (
             f"Goodness of fit (TEST 2 + 3, time-dependent Cormack-Jolly-Seber): chi-square {whole['chi2']:.2f}, "
-            f"{whole['df']:.0f} degrees of freedom, p = {whole['p_value']:.3f}, c-hat = {self.c_hat:.2f}."
+            f"{_counted(int(whole['df']), 'degree')} of freedom, p = {whole['p_value']:.3f}, c-hat = {self.c_hat:.2f}."
         )
         poor = table.iloc[:-1][table.iloc[:-1]["p_value"] < 0.05]
         said = [
@@ -73,6 +73,10 @@ class GoodnessOfFit:
         if said:
             said.append(NO_AGES)
         return "\n".join([head, *said])
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" + ("" if n == 1 else "s")
 
 
 def goodness_of_fit(data: Histories) -> GoodnessOfFit:

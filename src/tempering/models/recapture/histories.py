@@ -187,6 +187,12 @@ class Histories:
             stages=stages,
         )
 
+    def first_captures(self) -> NDArray[np.int64]:
+        """Count the birds of each group first caught at each occasion, (G, K + 1)."""
+        out = np.zeros((len(self.groups), self.n_intervals + 1), np.int64)
+        np.add.at(out, (self.group - 1, _first(self.codes)), np.abs(self.number))
+        return out
+
     def staged(self, stages: Stages) -> ReleaseArrays:
         """Count releases by the stages that follow captures."""
         return self.to_arrays(stages)

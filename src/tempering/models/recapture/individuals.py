@@ -24,7 +24,7 @@ STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # standard deviations that values may
 class Individuals:
     """Strata of birds.
 
-    ``names`` (M,); ``x`` (S, M), standardised; ``counts`` (S,), of each stratum; ``may`` (4, M), which parameter may
+    ``names`` (M,); ``x`` (S, M), standardised; ``counts`` (S,), of each stratum; ``may`` (Q, M), which parameter may
     depend on which covariate; ``notes``, what was done to the values.
     """
 

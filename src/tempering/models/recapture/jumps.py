@@ -1,9 +1,11 @@
 """Reversible jumps of one parameter between structures, at any inverse temperature.
 
 A flip gives a set another time structure, a split makes two sets of one, a merge one of two that have the same time
-structure. New values are drawn from the laws fitted beforehand (`laws`), Jacobian 1; or, in splits and merges of
-blocks, moved by Gaussian auxiliaries that keep their mean, Jacobian 2 a value (section 5 of the moves). A flip is tried
-half of the time, a split and a merge a quarter each; a move that is not available is a rejection.
+structure. New values are drawn from fitted laws (`given`), Jacobian 1; or, in splits and merges of blocks, moved by
+Gaussian auxiliaries that keep their mean, Jacobian 2 a value (section 5 of the moves). Half of the flips draw the
+companion's values anew as well, given the others: years in which more birds are found dead are years in which more
+die, or in which they are found more easily, and the one cannot change without the other. A flip is tried half of the
+time, a split and a merge a quarter each; a move that is not available is a rejection.
 """
 
 from typing import Any
@@ -12,8 +14,10 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
+from tempering.models.recapture.given import companion, look, recall, recall_free, sets_touching
 from tempering.models.recapture.laws import (
     direct_of_set,
+    first_column,
     is_inside,
     log_density_of_set,
     log_normal,
@@ -28,6 +32,7 @@ from tempering.models.recapture.tables import (
     block_exists,
     constant,
     flips,
+    is_present,
     kind_of,
     mask_of,
     may_have,
@@ -47,35 +52,106 @@ from tempering.models.recapture.tables import (
 Array = Any
 
 LARGEST_SIGMA = 0.5
+SAVED, SAVED_COMPANION = at.N_PARAMETERS, at.N_PARAMETERS + 1  # rows that keep what may have to be put back
 
 
 @inner
 def jump(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to change the structure of a parameter; return whether it was changed."""
     save(state, q)
+    other, both = companion(state, q), False
     u = rng.random()
     share = 0.5 if flips(state.ints, q) else 0.0
     if u < share:
-        log_ratio = flip(rng, state, q, k)
+        both = is_present(state.ints, other) and rng.random() < constant(state.ints, state.floats, at.WITH_COMPANION)
+        if both:
+            carry(state, other, SAVED_COMPANION)
+        log_ratio = flip(rng, state, q, k, both)
     elif u < share + (1 - share) / 2:
         log_ratio = split(rng, state, q, k)
     else:
         log_ratio = merge(rng, state, q, k)
-    return decide(rng, state, q, k, log_ratio)
+    accepted = decide(rng, state, q, k, log_ratio)
+    if both and not accepted:
+        carry(state, SAVED_COMPANION, other)
+    return accepted
 
 
 @inner
 def draw_afresh(rng: Any, state: State, q: int, k: float) -> Any:
-    """Try to draw all the values of one set afresh from their fitted laws: the quickest way through hot rungs."""
-    i = state.ints
+    """Try to draw all the values of one set afresh from their laws: the quickest way through hot rungs."""
     save(state, q)
     c = random_set(rng, state, q)
-    mask, time = mask_of(i, state.structure[q, 0], c), state.structure[q, 1 + c]
-    log_ratio = log_density_of_set(state, q, mask, time, k) - leave_set(state, q, mask, time)
+    mask, time = mask_of(state.ints, state.structure[q, 0], c), state.structure[q, 1 + c]
+    log_ratio = log_density_recalled(state, q, mask, time, k) - leave_set(state, q, mask, time)
     log_ratio -= propose_set(rng, state, q, mask, time, k)
     if log_ratio > -np.inf:
         log_ratio += enter_set(state, q, mask, time)
     return decide(rng, state, q, k, log_ratio)
+
+
+@inner
+def log_density_given(state: State, q: int, columns: int, k: float) -> Any:
+    """Return the log density of the companion's values in some columns under their laws given the rest."""
+    look(state, q, columns)
+    carry(state, SAVED_COMPANION, q)
+    total = 0.0
+    for c in range(state.ints[at.N_COLUMNS]):
+        if is_first(state, q, columns, c):
+            mask = mask_of(state.ints, state.structure[q, 0], c)
+            total += log_density_of_set(state, q, mask, state.structure[q, 1 + c], k)
+    return total
+
+
+@inner
+def log_density_recalled(state: State, q: int, mask: int, time: int, k: float) -> Any:
+    """Return the log density of a set's values under their laws as fitted."""
+    recall(state, q, mask, time)
+    return log_density_of_set(state, q, mask, time, k)
+
+
+@inner
+def propose_recalled(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> Any:
+    """Draw the values of a set from their laws as fitted; return their log density."""
+    recall(state, q, mask, time)
+    return propose_set(rng, state, q, mask, time, k)
+
+
+@inner
+def propose(rng: Any, state: State, q: int, columns: int, k: float) -> Any:
+    """Draw the values of all sets in some columns from the laws found; return their log density."""
+    total = 0.0
+    for c in range(state.ints[at.N_COLUMNS]):
+        if is_first(state, q, columns, c):
+            mask = mask_of(state.ints, state.structure[q, 0], c)
+            total += propose_set(rng, state, q, mask, state.structure[q, 1 + c], k)
+    return total
+
+
+@inner
+def leave(state: State, q: int, columns: int) -> Any:
+    """Take the own events of all sets in some columns out of the gain, and return their log prior density."""
+    total = 0.0
+    for c in range(state.ints[at.N_COLUMNS]):
+        if is_first(state, q, columns, c):
+            total += leave_set(state, q, mask_of(state.ints, state.structure[q, 0], c), state.structure[q, 1 + c])
+    return total
+
+
+@inner
+def enter(state: State, q: int, columns: int) -> Any:
+    """Put the own events of all sets in some columns into the gain, and return their log prior density."""
+    total = 0.0
+    for c in range(state.ints[at.N_COLUMNS]):
+        if is_first(state, q, columns, c):
+            total += enter_set(state, q, mask_of(state.ints, state.structure[q, 0], c), state.structure[q, 1 + c])
+    return total
+
+
+@inner
+def is_first(state: State, q: int, columns: int, c: int) -> Any:
+    """Whether a column is one of these, and the first of its set."""
+    return columns >> c & 1 and youngest(state.ints, state.structure[q, 0], c) == c
 
 
 @inner
@@ -124,13 +200,13 @@ def random_set(rng: Any, state: State, q: int) -> Any:
 def save(state: State, q: int) -> None:
     """Put a parameter's structure, coefficients and values aside; nothing is gained yet."""
     state.energy[2] = 0.0
-    carry(state, q, at.N_PARAMETERS)
+    carry(state, q, SAVED)
 
 
 @inner
 def restore(state: State, q: int) -> None:
     """Put back what `save` put aside."""
-    carry(state, at.N_PARAMETERS, q)
+    carry(state, SAVED, q)
 
 
 @inner
@@ -155,7 +231,7 @@ def set_time(state: State, q: int, mask: int, time: int) -> None:
 
 
 @inner
-def flip(rng: Any, state: State, q: int, k: float) -> Any:
+def flip(rng: Any, state: State, q: int, k: float, both: bool) -> Any:
     """Give a set another time structure; sets and time structures are chosen evenly, so that the choice cancels."""
     i = state.ints
     partition = state.structure[q, 0]
@@ -168,10 +244,33 @@ def flip(rng: Any, state: State, q: int, k: float) -> Any:
     new = option(i, q, mask, which)
     if new >= old:
         new = option(i, q, mask, which + 1)
-    log_ratio = log_density_of_set(state, q, mask, old, k) - leave_set(state, q, mask, old)
+    if both:
+        return flip_both(rng, state, q, mask, new, k)
+    log_ratio = log_density_recalled(state, q, mask, old, k) - leave_set(state, q, mask, old)
     set_time(state, q, mask, new)
-    log_ratio -= propose_set(rng, state, q, mask, new, k)
+    log_ratio -= propose_recalled(rng, state, q, mask, new, k)
     return log_ratio + enter_set(state, q, mask, new) if log_ratio > -np.inf else log_ratio
+
+
+@inner
+def flip_both(rng: Any, state: State, q: int, mask: int, new: int, k: float) -> Any:
+    """Give a set another time structure, its values as if the companion were free, then the companion's given them."""
+    old, other = state.structure[q, 1 + first_column(mask)], companion(state, q)
+    columns = sets_touching(state, other, mask)
+    log_ratio = -leave_set(state, q, mask, old) - leave(state, other, columns)
+    log_ratio += log_density_given(state, other, columns, k)
+    recall_free(state, q, mask, old)
+    log_ratio += log_density_of_set(state, q, mask, old, k)
+    set_time(state, q, mask, new)
+    recall_free(state, q, mask, new)
+    log_ratio -= propose_set(rng, state, q, mask, new, k)
+    if log_ratio == -np.inf:
+        return log_ratio
+    look(state, other, columns)
+    log_ratio -= propose(rng, state, other, columns, k)
+    if log_ratio == -np.inf:
+        return log_ratio
+    return log_ratio + enter_set(state, q, mask, new) + enter(state, other, columns)
 
 
 @inner
@@ -214,12 +313,13 @@ def split(rng: Any, state: State, q: int, k: float) -> Any:
     log_ratio = np.log(n) - np.log(n_merges(state, q, target))
     log_ratio += per_set(i, f, q, staying) + per_set(i, f, q, leaving) - per_set(i, f, q, whole)
     log_ratio -= leave_set(state, q, whole, time)
-    state.structure[q, 0] = target
     if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
-        log_ratio += log_density_of_set(state, q, whole, time, k)
-        log_ratio -= propose_set(rng, state, q, staying, time, k)
-        log_ratio -= propose_set(rng, state, q, leaving, time, k)
+        log_ratio += log_density_recalled(state, q, whole, time, k)
+        state.structure[q, 0] = target
+        log_ratio -= propose_recalled(rng, state, q, staying, time, k)
+        log_ratio -= propose_recalled(rng, state, q, leaving, time, k)
     else:
+        state.structure[q, 0] = target
         log_ratio += spread_values(rng, state, q, staying, leaving, time, k)
     if log_ratio == -np.inf:
         return log_ratio
@@ -246,9 +346,9 @@ def merge(rng: Any, state: State, q: int, k: float) -> Any:
     log_ratio += per_set(i, f, q, first | second) - per_set(i, f, q, first) - per_set(i, f, q, second)
     log_ratio -= leave_set(state, q, first, time) + leave_set(state, q, second, time)
     if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
-        log_ratio += log_density_of_set(state, q, first, time, k) + log_density_of_set(state, q, second, time, k)
+        log_ratio += log_density_recalled(state, q, first, time, k) + log_density_recalled(state, q, second, time, k)
         state.structure[q, 0] = target
-        log_ratio -= propose_set(rng, state, q, first | second, time, k)
+        log_ratio -= propose_recalled(rng, state, q, first | second, time, k)
     else:
         log_ratio += gather_values(state, q, first, second, time, k)
         state.structure[q, 0] = target

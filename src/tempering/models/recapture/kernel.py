@@ -15,8 +15,6 @@ from tempering.models.recapture.tables import is_present, jumps
 
 Array = Any
 
-JUMPS = 4  # of each parameter; one costs a tenth of moving all values once
-
 
 @inner
 def move(rng: Any, state: State, k: float) -> None:
@@ -29,7 +27,7 @@ def move(rng: Any, state: State, k: float) -> None:
         move_slopes(rng, state, k)
     for q in range(at.N_PARAMETERS):
         if jumps(state.ints, q):
-            for _ in range(JUMPS):
+            for _ in range(state.ints[at.N_JUMPS]):
                 jump(rng, state, q, k)
         if is_present(state.ints, q):
             draw_afresh(rng, state, q, k)
@@ -74,11 +72,21 @@ def record_models(state: State) -> Array:
 
 
 @compiled
+def n_recorded(i: Array) -> Any:
+    """Return how many parameters are recorded: all up to the last that is in the study."""
+    n = at.LAMBDA + 1
+    for q in range(n, at.N_PARAMETERS):
+        if is_present(i, q):
+            n = q + 1
+    return n
+
+
+@compiled
 def record_all(state: State) -> Array:
     """Return the codes, the values of all cells, and the coefficients where a time structure has any."""
     i = state.ints
     codes = record_models(state)
-    n_parameters = at.N_PARAMETERS if i[at.HAS_FIDELITY] else at.N_PARAMETERS - 1
+    n_parameters = n_recorded(i)
     n_coefficients = 2 if i[at.N_TIMES] > 2 else 0
     n_intervals, n_columns = i[at.N_INTERVALS], i[at.N_COLUMNS]
     out = np.empty(codes.size + n_parameters * n_columns * (n_intervals + n_coefficients))

@@ -13,8 +13,9 @@ alive in the study area at the start of interval t is never met again with proba
 
 both 1 after the last interval, and one last seen at t and found dead in interval d has lived through t, ..., d - 1
 in or out of the area with probability G[t, d] = F (1 - p) G[t + 1, d] + (1 - F), G[d, d] = 1 (Burnham 1993).
-Survival over an interval of length l is phi^l. With individual covariates the sum goes over strata of birds that have
-the same ones, each with its own values: logit v + b x.
+Survival over an interval of length l is phi^l. First captures have a likelihood of their own where they are asked for
+(`entry`), and so have birds that move between states (`states`). With individual covariates the sum goes over strata
+of birds that have the same ones, each with its own values: logit v + b x.
 """
 
 from typing import Any
@@ -23,8 +24,10 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import compiled, inner
+from tempering.models.recapture.entry import entry_part
 from tempering.models.recapture.layout import FIDELITY, LAMBDA, PHI, State
 from tempering.models.recapture.layout import P as P_
+from tempering.models.recapture.states import states_part
 from tempering.models.recapture.tables import count, count_in_stratum, dead, following, individual, length, may_slope
 
 Array = Any
@@ -124,6 +127,12 @@ def dead_part(state: State) -> Any:
 
 
 @inner
+def other_parts(state: State) -> Any:
+    """Return what the log likelihood has beside events and chi: fidelity, first captures, states."""
+    return dead_part(state) + entry_part(state) + states_part(state)
+
+
+@inner
 def log_events(n: float, probability: float) -> Any:
     """Return n log(probability), 0 where there are no events."""
     return n * np.log(probability) if n > 0.0 else 0.0
@@ -191,7 +200,9 @@ def total_gain(state: State, q: int, direct: float, last: int) -> Any:
     """Return the gain in log L of what stands in the state: ``direct`` is that of the changed values' own events."""
     if state.ints[at.N_STRATA] > 0:
         return stratified(state) - state.energy[0]
-    state.energy[3] = dead_part(state) if q in (P_, FIDELITY) else state.energy[1]
+    state.energy[3] = state.energy[1]
+    if state.ints[at.HAS_ENTRY] or state.ints[at.HAS_STATES] or q in (P_, FIDELITY):
+        state.energy[3] = other_parts(state)
     return direct + refresh_chi(state, last) + state.energy[3] - state.energy[1]
 
 
@@ -217,7 +228,7 @@ def refresh(state: State) -> Any:
             state.chi[CHI, t, c] = 1.0
     vanished = refresh_chi(state, i[at.N_INTERVALS] - 1)
     keep_chi(state, i[at.N_INTERVALS] - 1)
-    state.energy[1] = dead_part(state)
+    state.energy[1] = other_parts(state)
     total = vanished + state.energy[1]
     for q in range(at.N_PARAMETERS):
         total += direct_part(state, q)

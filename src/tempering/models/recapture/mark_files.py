@@ -10,6 +10,7 @@ import numpy as np
 from tempering.errors import InputError
 from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.release_arrays import Integers, ReleaseArrays
+from tempering.models.recapture.states import StateHistories
 from tempering.models.recapture.text_files import text_of
 
 _HEADER = re.compile(r"recovery\s+matrix(?:\s+group\s*=\s*(\d+))?", re.IGNORECASE)
@@ -88,6 +89,34 @@ def read_mark(
     return rows.histories(path, tail)
 
 
+def read_states(path: str | Path, *, first_year: int = 1) -> StateHistories:
+    """Read MARK's multistate histories: a letter (or a digit) for the state a bird is seen in, 0 where it is not.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "sites.inp"
+    >>> _ = file.write_text("A0B 3; BB0 2;")
+    >>> read_states(file).states
+    ('A', 'B')
+    """
+    records = list(_records(path))
+    cells = [[cell for cell in re.split(r"[\s,]+", record.text.strip()) if cell] for record in records]
+    if not records:
+        raise InputError(f"{path}: there must be at least one history ending in ';', but there is none.")
+    n = len(cells[0][0])
+    for record, row in zip(records, cells, strict=True):
+        if len(row) != 2 or len(row[0]) != n or not re.fullmatch(r"-?\d+", row[1]):
+            raise InputError(
+                f"{path}:{record.line}: there must be a history of {n} occasions and one frequency, but the line reads "
+                f"{record.text.strip()!r}. Groups and covariates are not read with states."
+            )
+    states = tuple(sorted({code for row in cells for code in row[0]} - {"0"}))
+    codes = [["0", *states].index(code) for row in cells for code in row[0]]
+    number = np.array([int(row[1]) for row in cells])
+    return StateHistories(np.reshape(codes, (len(cells), n)), first_year + np.arange(n), states, number)
+
+
 def group_names(lines: list[Line], groups: int | Sequence[str] | None, path: str | Path) -> tuple[str, ...]:
     """Return the names of the groups, whose frequencies come first; refuse to guess."""
     if groups is not None:
@@ -113,7 +142,7 @@ def group_names(lines: list[Line], groups: int | Sequence[str] | None, path: str
         raise InputError(
             f"{path}: {n} columns follow each history, such as {' '.join(lines[0].columns)!r}. They could be "
             f"frequencies of {n} groups, or a frequency and {n - 1} covariates: say how many groups there are "
-            f"(groups={n} or groups=1)."
+            f"(groups={n} or groups=1; on the command line --frequencies {n} or --frequencies 1)."
         )
     return tuple(str(g + 1) for g in range(n))
 

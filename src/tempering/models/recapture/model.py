@@ -17,6 +17,8 @@ from tempering.models.recapture.slopes import fit_slopes
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.times import TimeStructures, time_structures
 
+JUMPS = 4  # of each parameter in an iteration: round trips grow faster than the time that jumps take
+
 
 @dataclass(frozen=True, eq=False)
 class RecaptureModel:
@@ -84,7 +86,7 @@ class RecaptureModel:
         if not self.keep_values:
             return found
         n_intervals, n_columns = int(self.ints[at.N_INTERVALS]), int(self.ints[at.N_COLUMNS])
-        n_parameters = at.N_PARAMETERS if self.ints[at.HAS_FIDELITY] else at.N_PARAMETERS - 1
+        n_parameters = int(kernel.n_recorded(self.ints))
         size = n_intervals * n_columns
         lead = recorded.shape[:-1]
         for q, name in enumerate(PARAMETERS[:n_parameters]):
@@ -111,6 +113,7 @@ def recapture_model(
     keep_values: bool = True,
     fitted_splits: float = 0.3,
     step: float = 0.06,
+    jumps: int = JUMPS,
     individuals: Individuals | None = None,
 ) -> RecaptureModel:
     """Fit the proposals to the data and build the model.
@@ -129,6 +132,8 @@ def recapture_model(
         How often a split or merge takes its values from the fitted laws rather than from Gaussian auxiliaries.
     step : float
         Deviation of the Gaussian auxiliaries at k = 1; it grows as k^(-1/2) up to 1/2.
+    jumps : int
+        Jumps of each parameter in an iteration.
     individuals : Individuals, optional
         Strata of birds by individual covariates.
     """
@@ -140,14 +145,16 @@ def recapture_model(
     n_laws = int(times.n_blocks.sum())
     nothing = np.zeros((at.N_PARAMETERS, len(masks), n_laws, 2))
     no_trend = np.zeros((at.N_PARAMETERS, len(masks), len(times.names), 5))
-    ints, floats = lay_out(counts, space, times, (set_row, nothing, no_trend), step=step, fitted_splits=fitted_splits)
+    ints, floats = lay_out(
+        counts, space, times, (set_row, nothing, nothing, no_trend), step=step, fitted_splits=fitted_splits
+    )
     scratch = empty_state(ints, floats)
-    pseudo, trend = fit_laws(scratch, masks, n_laws)
+    pseudo, marginal, trend = fit_laws(scratch, masks, n_laws)
 
     def laid_out(slopes: Floats | None) -> tuple[Ints, Floats]:
         return lay_out(
-            counts, space, times, (set_row, pseudo, trend), step=step, fitted_splits=fitted_splits,
-            individuals=individuals, slope_laws=slopes,
+            counts, space, times, (set_row, pseudo, marginal, trend), step=step, fitted_splits=fitted_splits,
+            jumps=jumps, individuals=individuals, slope_laws=slopes,
         )  # fmt: skip
 
     slopes = None

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tempering.estimators.rules import DEFAULT_RULE
+from tempering.models.recapture.abundance import FIGURES
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.csv_files import write_arrays, write_counts
 from tempering.models.recapture.histories import Histories
+from tempering.models.recapture.plots import NAMES
+from tempering.models.recapture.reading import as_counts
 from tempering.models.recapture.results import RecaptureResult, arrays_of
+from tempering.models.recapture.states import StateHistories
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-NAMES = {"phi": "survival", "p": "recapture", "lambda": "recovery", "F": "fidelity"}
 MOST_YEARS = 15  # of a table by year on the terminal, unless it is asked for
 
 
@@ -26,6 +29,8 @@ def tables_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> dict[str, pd
     if has_values:
         tables["averages"], tables["means"] = result.averages(rule), result.means(rule)
         tables["differences"] = result.differences(rule)
+        if result.counts.entered is not None:
+            tables["growth"], tables["abundance"] = result.growth(rule), result.abundance(rule)
         if "coefficients" in result.draws.values or result.individuals is not None:
             tables["coefficients"] = result.coefficients(rule)
     tables["models"], tables["effects"] = result.model_probabilities(rule), result.effects(rule)
@@ -35,6 +40,8 @@ def tables_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> dict[str, pd
         tables["predictive_check"] = result.predictive_check(rule=rule, rng=0).table()
     if isinstance(result.data, Histories) and result.counts.live:
         tables["goodness_of_fit"] = result.goodness_of_fit().table()
+    if has_values and result.counts.moves is not None:
+        tables["transitions"] = result.transitions(rule)
     rungs = result.draws.rungs().reset_index()
     rungs["share"], rungs["rule"] = result.draws.shares(rule), rule
     tables["rungs"] = rungs
@@ -59,8 +66,10 @@ def write(result: RecaptureResult, folder: str | Path, rule: str = DEFAULT_RULE)
 
 def _write_data(result: RecaptureResult, folder: Path) -> list[Path]:
     """Write the sufficient statistics, and the m- and d-arrays where they are known."""
+    if isinstance(result.data, StateHistories):
+        return []
     paths = [folder / "data_counts.csv"]
-    write_counts(result.counts, paths[0])
+    write_counts(as_counts(result.data, result.counts.n_age_classes, result.counts.stages), paths[0])
     if not isinstance(result.data, Counts):
         paths.append(folder / "data_arrays.csv")
         write_arrays(arrays_of(result.data), paths[1])
@@ -85,6 +94,11 @@ def show(
                 _print(console, f"{NAMES[name].capitalize()} {name} {label}", by_year_table(result, name, rule))
         elif by_year is None:
             console.print("Estimates by year: averages.csv (--out), or --by-year.", highlight=False)
+        if result.counts.moves is not None:
+            _print(console, "Movement of survivors between states, averaged over years", result.transitions(rule))
+        if result.counts.entered is not None:
+            _print(console, "Growth of the population, N[t + 1] / N[t]", result.growth(rule))
+            _print(console, "Number of birds at each occasion, and ever", _rounded(result.abundance(rule)))
     if has_values and len(result.coefficients(rule)):
         _print(console, "Coefficients on the logit scale, where they are in the model", result.coefficients(rule))
     effects = result.effects(rule)
@@ -160,6 +174,11 @@ def by_year_table(result: RecaptureResult, parameter: str, rule: str = DEFAULT_R
         shown.setdefault(column, {})[int(str(row.year))] = _with_interval(row)
     years = sorted({int(y) for y in table["year"].to_numpy()})
     return pd.DataFrame({"year": years, **{name: [by.get(y, "") for y in years] for name, by in shown.items()}})
+
+
+def _rounded(table: pd.DataFrame) -> pd.DataFrame:
+    """Return numbers of birds without decimals."""
+    return table.assign(**{name: [f"{x:.0f}" for x in table[name]] for name in FIGURES})
 
 
 def _with_interval(row: Any) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 from tempering.errors import InputError
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.models.recapture import plots
-from tempering.models.recapture.output import NAMES, by_year_table, means_table, trust_of
+from tempering.models.recapture.output import by_year_table, means_table, trust_of
 from tempering.models.recapture.reading import describe
 from tempering.models.recapture.results import RecaptureResult
 
@@ -62,11 +62,17 @@ def _estimates(result: RecaptureResult, rule: str) -> list[str]:
     out.append(_table(means_table(result, rule)))
     out.append(_figure("By age class", lambda ax: plots.plot_means(result, rule=rule, ax=ax)))
     for name in result.parameters:
-        heading = f"{NAMES[name].capitalize()} {name} " + ("by occasion" if name == "p" else "by year")
+        heading = f"{plots.NAMES[name].capitalize()} {name} " + ("by occasion" if name == "p" else "by year")
         out.append(_figure(heading, partial(_averages, result, name, rule)))
         out.append(
             f"<details><summary>{heading}, as a table</summary>{_table(by_year_table(result, name, rule))}</details>"
         )
+    if result.counts.moves is not None:
+        out.append("<h3>Movement of survivors between states</h3>" + _table(result.transitions(rule)))
+    if result.counts.entered is not None:
+        out.append("<h3>Growth of the population, N[t + 1] / N[t]</h3>" + _table(result.growth(rule)))
+        out.append("<h3>Number of birds at each occasion, and ever</h3>" + _table(result.abundance(rule)))
+        out.append(_figure("Number of birds", lambda ax: plots.plot_abundance(result, rule=rule, ax=ax)))
     differences = result.differences(rule)
     if len(differences):
         out.append("<h3>Differences of the means over years</h3>" + _table(differences))

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
 FEWEST_BARS = 4  # room is left for as many, so that a single bar does not fill the picture
 MOST_LABELS = 12  # of years along an axis
-NAMES = {"phi": "survival", "p": "recapture", "lambda": "recovery", "F": "fidelity"}
+NAMES = {
+    "phi": "survival",
+    "p": "recapture",
+    "lambda": "recovery",
+    "F": "fidelity",
+    "gamma": "seniority",
+    "psi": "movement",
+    "to": "destination",
+}
 
 
 def plot_averages(
@@ -47,6 +55,25 @@ def plot_averages(
     ax.set_ylabel(f"{NAMES[parameter]}, averaged over models")
     ax.locator_params(axis="x", integer=True)
     ax.legend(frameon=False, ncols=min(4, len(lines)), loc="upper center", bbox_to_anchor=(0.5, 1.14))
+    return ax
+
+
+def plot_abundance(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "Axes | None" = None) -> "Axes":
+    """Draw the number of birds at each occasion, a line for each group, with 95 % intervals."""
+    ax = _axes(ax)
+    table = result.abundance(rule).query("occasion != 'ever'")
+    groups = list(dict.fromkeys(table["group"])) if result.has_groups else [""]
+    for i, group in enumerate(groups):
+        rows = table[table["group"] == group] if result.has_groups else table
+        years, colour = rows["occasion"].astype(int), CLASS_COLOURS[i % len(CLASS_COLOURS)]
+        ax.fill_between(years, rows["lower"], rows["upper"], color=colour, alpha=0.15, linewidth=0)
+        ax.plot(years, rows["mean"], color=colour, label=group, marker="o", markersize=4, linewidth=1.4)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("occasion")
+    ax.set_ylabel("number of birds, averaged over models")
+    ax.locator_params(axis="x", integer=True)
+    if result.has_groups:
+        ax.legend(frameon=False)
     return ax
 
 

@@ -63,7 +63,7 @@ def next_encounter_probabilities(values: Floats, start: int, path: Sequence[int]
 
     Parameters
     ----------
-    values : (n, 4, K, C)
+    values : (n, Q, K, C)
         Parameter tables, survival over whole intervals.
     start : int
         Interval of the release, from 0.
@@ -79,7 +79,7 @@ def next_encounter_probabilities(values: Floats, start: int, path: Sequence[int]
     law = np.zeros((n, 2 * n_intervals + 1))
     here, away = np.ones(n), np.zeros(n)
     for t, column in zip(range(start, n_intervals), path, strict=False):
-        phi, p, lam, stays = values[:, :, t, column].T
+        phi, p, lam, stays = values[:, :4, t, column].T
         law[:, t] = here * phi * stays * p
         law[:, n_intervals + t] = (here + away) * (1 - phi) * lam
         away = phi * (away + here * (1 - stays))
@@ -89,7 +89,7 @@ def next_encounter_probabilities(values: Floats, start: int, path: Sequence[int]
 
 
 def check_arrays(rng: np.random.Generator, arrays: ReleaseArrays, values: Floats) -> PredictiveCheck:
-    """Simulate the arrays once for each parameter table (n, 4, K, C), releases as in the data."""
+    """Simulate the arrays once for each parameter table (n, Q, K, C), releases as in the data."""
     n, n_intervals = len(values), arrays.n_intervals
     n_classes = values.shape[3] // len(arrays.groups)
     parts: dict[str, Any] = {

@@ -10,16 +10,18 @@ from tempering.errors import InputError
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.csv_files import read_arrays, read_counts, read_histories
 from tempering.models.recapture.histories import ADULT, Histories
-from tempering.models.recapture.mark_files import read_mark, read_recovery_matrix
+from tempering.models.recapture.mark_files import read_mark, read_recovery_matrix, read_states
 from tempering.models.recapture.other_files import read_headed, read_rmark
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.stages import Stages
+from tempering.models.recapture.states import StateHistories
 from tempering.models.recapture.text_files import separator_of, text_of
 
-Data = Histories | ReleaseArrays | Counts
+Data = Histories | ReleaseArrays | Counts | StateHistories
 
 FORMATS = (
-    "auto", "mark", "mark-live", "mark-ldld", "mark-recovery", "rmark", "headed", "histories", "arrays", "counts",
+    "auto", "mark", "mark-live", "mark-ldld", "mark-recovery", "mark-states", "rmark", "headed", "histories",
+    "arrays", "counts",
 )  # fmt: skip
 OF_MARK = {"mark": None, "mark-live": False, "mark-ldld": True}
 
@@ -43,9 +45,9 @@ def read(
         The file.
     format : str
         ``mark-live`` (MARK's live histories), ``mark-ldld``, ``mark`` (live ones, unless they could be LDLD),
-        ``mark-recovery`` (recovery matrices), ``rmark`` (a table with ``ch`` and ``freq``), ``headed`` (E-SURGE,
-        U-CARE), or tables with a header: ``histories``, ``arrays`` (m- and d-arrays), ``counts`` (sufficient
-        statistics). By default it is told from the contents.
+        ``mark-recovery`` (recovery matrices), ``mark-states`` (a letter for each state), ``rmark`` (a table with
+        ``ch`` and ``freq``), ``headed`` (E-SURGE, U-CARE), or tables with a header: ``histories``, ``arrays`` (m-
+        and d-arrays), ``counts`` (sufficient statistics). By default it is told from the contents.
     groups, ages, first_year, lengths
         For MARK's files, which say none of it; see `read_mark`.
     tail : bool, optional
@@ -55,8 +57,8 @@ def read(
 
     Returns
     -------
-    Histories, ReleaseArrays or Counts
-        Whatever the file holds; `MarkRecapture.fit` takes all three. `describe` says what was read.
+    Histories, ReleaseArrays, Counts or StateHistories
+        Whatever the file holds; `MarkRecapture.fit` takes all of them. `describe` says what was read.
     """
     if format not in FORMATS:
         raise InputError(f"The format must be one of {', '.join(FORMATS)}, but got {format!r}.")
@@ -67,6 +69,8 @@ def read(
         return read_mark(
             path, ldld=OF_MARK[format], groups=groups, ages=ages, first_year=first_year, tail=keep, lengths=lengths
         )
+    if format == "mark-states":
+        return read_states(path, first_year=first_year)
     if format == "mark-recovery":
         return read_recovery_matrix(path, ages=ages, first_year=first_year)
     if format == "rmark":
@@ -98,9 +102,14 @@ def format_of(path: str | Path) -> str:
         return "histories"
     if re.match(r"[01.]{2,}[\s,]", first) and ";" in text:
         return "mark"
+    if re.match(r"[0A-Z]{2,}[\s,]", first) and ";" in text:
+        return "mark-states"
+    if not text:
+        raise InputError(f"{path}: the file is empty. Check that it is the one you meant.")
     raise InputError(
-        f"{path}: cannot tell what this file is; it begins with {first[:60]!r}. Say the format: one of "
-        f"{', '.join(FORMATS[1:])}. Tables need a header, MARK's files a semicolon behind every history."
+        f"{path}: cannot tell what this file is; it begins with {first[:60]!r}. Tables need a header: histories a "
+        "column 'id' and one for each year, RMark's a column 'ch'. MARK's files need a semicolon behind every history; "
+        f"where digits or letters are states, say mark-states. Say the format: one of {', '.join(FORMATS[1:])}."
     )
 
 
@@ -114,13 +123,26 @@ def describe(data: Data) -> str:
     Occasions: 3, 1990 to 1992.
     Encounters after marking: 1 alive, 1 found dead.
     """
+    if isinstance(data, StateHistories):
+        return _states(data)
     said = [*_birds(data), *_occasions(data), *_encounters(data)]
     if isinstance(data, Histories) and data.columns:
         said.append(f"Other columns, not used unless named: {', '.join(_column(data, name) for name in data.columns)}.")
     return "\n".join([*said, *(f"Note: {note}." for note in data.notes)])
 
 
-def _birds(data: Data) -> list[str]:
+def _states(data: StateHistories) -> str:
+    seen = [int((np.abs(data.number) * (data.codes == s + 1).sum(axis=1)).sum()) for s in range(len(data.states))]
+    named = ", ".join(f"{name} (seen {n} times)" for name, n in zip(data.states, seen, strict=True))
+    said = [
+        f"Birds: {int(np.abs(data.number).sum())}.",
+        f"States: {named}.",
+        f"Occasions: {len(data.years)}, {data.years[0]} to {data.years[-1]}.",
+    ]
+    return "\n".join([*said, *(f"Note: {note}." for note in data.notes)])
+
+
+def _birds(data: Histories | ReleaseArrays | Counts) -> list[str]:
     if not isinstance(data, Histories):
         names = ", ".join(data.groups) if len(data.groups) > 1 else ""
         released = f"Releases: {int(data.released.sum())}." if isinstance(data, ReleaseArrays) else ""
@@ -138,7 +160,7 @@ def _birds(data: Data) -> list[str]:
     return said
 
 
-def _occasions(data: Data) -> list[str]:
+def _occasions(data: Histories | ReleaseArrays | Counts) -> list[str]:
     if isinstance(data, Histories):
         years = data.years[: len(data.years) - data.tail]
         gaps = np.diff(data.years) if data.lengths is None else np.asarray(data.lengths)
@@ -158,7 +180,7 @@ def _occasions(data: Data) -> list[str]:
     return said
 
 
-def _encounters(data: Data) -> list[str]:
+def _encounters(data: Histories | ReleaseArrays | Counts) -> list[str]:
     if isinstance(data, Histories):
         alive = int((np.abs(data.number) * ((data.codes == 1).sum(axis=1) - 1)).sum())
         found = int((np.abs(data.number) * (data.codes == 2).sum(axis=1)).sum())
@@ -179,6 +201,7 @@ def _column(data: Histories, name: str) -> str:
 
 def as_counts(data: Data, age_classes: int, stages: Stages = ()) -> Counts:
     """Turn any data into sufficient statistics with ``age_classes`` classes, by stages if there are any."""
+    assert not isinstance(data, StateHistories)  # they have counts of their own
     if not isinstance(data, Counts):
         return data.staged(stages).to_counts(age_classes)
     if data.stages != stages:
@@ -194,7 +217,9 @@ def as_counts(data: Data, age_classes: int, stages: Stages = ()) -> Counts:
     return data
 
 
-def grouped(data: Data, groups: str | None) -> tuple[Data, str]:
+def grouped(
+    data: Histories | ReleaseArrays | Counts, groups: str | None
+) -> tuple[Histories | ReleaseArrays | Counts, str]:
     """Return the data in groups, and what the groups are called; pooled, with a note, where none are asked for."""
     if groups is None:
         if len(data.groups) == 1:

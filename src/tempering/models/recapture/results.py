@@ -14,6 +14,7 @@ from tempering.errors import InputError
 from tempering.estimators import weighted_quantile
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.estimators.standard_error import standard_error_of_sum
+from tempering.models.recapture.abundance import FIGURES, abundance_table, growth_table
 from tempering.models.recapture.aic import aic_table
 from tempering.models.recapture.assumptions import assumptions_of
 from tempering.models.recapture.counts import Counts
@@ -28,12 +29,12 @@ from tempering.models.recapture.reading import Data
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.stages import Stages, split_name, terms_of
+from tempering.models.recapture.states import StateHistories, transitions
 from tempering.models.recapture.times import TimeStructures
 from tempering.runs.draws import TemperedDraws
 
 OVERLAP_BINS = 40
 QUANTILE_BINS = 1024
-FIGURES = ["mean", "standard_error", "sd", "lower", "upper"]
 N_ERRORS = 10  # rows of a table of probabilities whose standard errors are worked out
 VALUES_AT_ONCE = 2**22  # 32 MiB
 LITTLE_SAID = 0.7  # overlap of prior and posterior from which a cell is said to be poorly known
@@ -75,7 +76,7 @@ class RecaptureResult:
     @property
     def can_be_checked(self) -> bool:
         """Whether a predictive check is possible: of histories or arrays, without individual covariates."""
-        return not isinstance(self.data, Counts) and self.individuals is None
+        return not isinstance(self.data, Counts | StateHistories) and self.individuals is None
 
     @property
     def has_groups(self) -> bool:
@@ -164,6 +165,29 @@ class RecaptureResult:
         space = self.space.space(name)
         terms = terms_of(self.counts.stages)
         return not terms or any(space.differs(row, term) for term in terms for row in space.partitions)
+
+    def transitions(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
+        """Tabulate the probability that a survivor moves from one state to another, averaged over years and models."""
+        if self.counts.moves is None:
+            raise InputError("The data have no states. Read histories with a letter for each state.")
+        psi, to = (self._values(name).astype(float) if name in self.parameters else None for name in ("psi", "to"))
+        assert psi is not None
+        mean = transitions(psi, to).mean(axis=2)
+        pairs = [(r, s) for r in range(mean.shape[-1]) for s in range(mean.shape[-1])]
+        figures = self._figures([mean[..., r, s] for r, s in pairs], rule, interval)
+        states = self.counts.groups
+        table = pd.DataFrame({"from": [states[r] for r, _ in pairs], "to": [states[s] for _, s in pairs]})
+        return table.assign(**dict(zip(FIGURES, figures.T, strict=True)))
+
+    def growth(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
+        """Tabulate the growth of the population by interval, and its geometric mean; needs a fit with ``entry``."""
+        return growth_table(self, rule, interval)
+
+    def abundance(
+        self, rule: str = DEFAULT_RULE, interval: float = 0.95, rng: np.random.Generator | int | None = 0
+    ) -> pd.DataFrame:
+        """Tabulate the number of birds at each occasion, and of all that ever were there; needs ``entry``."""
+        return abundance_table(self, rule, interval, rng)
 
     def coefficients(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
         """Tabulate slopes of covariates, deviations of random years and additive effects, given that a set has them.
@@ -265,7 +289,7 @@ class RecaptureResult:
 
     @cached_property
     def _models(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-        """Distinct models (n, 4), and which of them each draw is."""
+        """Distinct models (n, Q), and which of them each draw is."""
         codes = self.draws.values["model"]
         distinct, index = np.unique(codes.reshape(-1, codes.shape[-1]), axis=0, return_inverse=True)
         return distinct, index.reshape(codes.shape[:2])
@@ -402,6 +426,8 @@ class RecaptureResult:
         self, *, replicates: int = 200, rule: str = DEFAULT_RULE, rng: np.random.Generator | int | None = None
     ) -> PredictiveCheck:
         """Compare the m- and d-arrays with arrays simulated from the posterior."""
+        if isinstance(self.data, StateHistories):
+            raise InputError("The predictive check does not know states yet.")
         if isinstance(self.data, Counts):
             raise InputError(
                 "A predictive check needs the m- and d-arrays, but sufficient statistics were fitted, from "
@@ -420,7 +446,8 @@ class RecaptureResult:
             table = self._values(name)
             values[:, PARAMETERS.index(name)] = table.reshape(-1, *table.shape[2:])[chosen]
         values[:, 0] = values[:, 0] ** self.counts.lengths[:, None]
-        return check_arrays(generator, arrays_of(self.data, self.counts.stages), values)
+        arrays = arrays_of(self.data, self.counts.stages)
+        return check_arrays(generator, arrays, values[:, :, self.counts.n_intervals - arrays.n_intervals :])
 
     def plot_averages(self, parameter: str = "phi", *, ax: Any = None) -> Any:
         """Draw a parameter by year and age class; see `tempering.models.recapture.plots`."""

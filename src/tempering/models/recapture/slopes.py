@@ -96,7 +96,7 @@ def draw_slopes(rng: Any, state: State) -> None:
 
 @compiled
 def fit_slopes(state: State, out: Any) -> None:
-    """Write mode and precision of every slope (4, M, 2), the values as they stand and the other slopes out."""
+    """Write mode and precision of every slope (Q, M, 2), the values as they stand and the other slopes out."""
     i = state.ints
     state.slopes[:] = 0.0
     for q in range(at.N_PARAMETERS):

@@ -218,13 +218,13 @@ class ParameterSpace:
 
 @dataclass(frozen=True)
 class ModelSpace:
-    """Product of the spaces of phi, p, lambda and F, with priors.
+    """Product of the spaces of all parameters, with priors.
 
     Parameters
     ----------
     n_classes : int
         Age classes.
-    phi, p, lambda_, fidelity : str
+    phi, p, lambda_, fidelity, seniority, movement, destination : str
         As ``ages`` in `ParameterSpace`; the defaults give the 477 144 models of King & Brooks (2002).
     model_prior : str
         ``"models"``: uniform over models. ``"structures"``: uniform over age structures, then over time
@@ -260,6 +260,9 @@ class ModelSpace:
     stages: Stages = ()
     idle: tuple[int, ...] = ()
     individual: tuple[str, ...] = ()
+    seniority: str = "~ 1"
+    movement: str = "~ 1"
+    destination: str = "~ 1"
 
     def __post_init__(self) -> None:
         if self.model_prior not in ("models", "structures"):
@@ -284,7 +287,8 @@ class ModelSpace:
 
     @cached_property
     def _spaces(self) -> dict[str, ParameterSpace]:
-        texts = {"phi": self.phi, "p": self.p, "lambda": self.lambda_, "F": self.fidelity}
+        given = (self.phi, self.p, self.lambda_, self.fidelity, self.seniority, self.movement, self.destination)
+        texts = dict(zip(PARAMETERS, given, strict=True))
         absent = Structure((0,) * self.n_columns, (CONSTANT,) * self.n_columns, self.groups)
         return {
             name: ParameterSpace(

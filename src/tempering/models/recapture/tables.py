@@ -151,7 +151,7 @@ def dead(i: Array, n: int, part: int) -> Any:
 
 @inner
 def count(i: Array, f: Array, which: int, t: int, c: int) -> Any:
-    """Return the events of probability v (q), of probability 1 - v (4 + q), or birds that vanished (8)."""
+    """Return the events of probability v (q), of probability 1 - v (Q + q), or birds that vanished (2 Q)."""
     return f[i[at.COUNTS] + (which * i[at.N_INTERVALS] + t) * i[at.N_COLUMNS] + c]
 
 
@@ -178,6 +178,19 @@ def may_slope(i: Array, q: int, m: int) -> Any:
 def slope_law(i: Array, f: Array, q: int, m: int, part: int) -> Any:
     """Return mode (0) or precision (1) of a slope as fitted."""
     return f[i[at.SLOPE_LAWS] + 2 * (q * i[at.N_INDIVIDUAL] + m) + part]
+
+
+@inner
+def entered(i: Array, f: Array, t: int, c: int) -> Any:
+    """Return the birds first caught at the end of an interval."""
+    return f[i[at.ENTERED] + t * i[at.N_COLUMNS] + c]
+
+
+@inner
+def next_seen(i: Array, f: Array, t: int, r: int, n: int) -> Any:
+    """Return the birds released at the start of interval t in state r and next seen at place n, or never (the last)."""
+    n_states = i[at.N_COLUMNS]
+    return f[i[at.MOVES] + (t * n_states + r) * (i[at.N_INTERVALS] * n_states + 1) + n]
 
 
 @inner
@@ -245,6 +258,12 @@ def is_present(i: Array, q: int) -> Any:
 def pseudo_count(i: Array, f: Array, q: int, mask: int, time: int, block: int, side: int) -> Any:
     """Return successes (0) or failures (1) that a block of a set is worth."""
     return f[i[at.PSEUDO] + 2 * law_of(i, q, mask, time, block) + side]
+
+
+@inner
+def marginal_count(i: Array, f: Array, q: int, mask: int, time: int, block: int, side: int) -> Any:
+    """Return successes (0) or failures (1) that a block of a set is worth while its companion is free."""
+    return f[i[at.MARGINAL] + 2 * law_of(i, q, mask, time, block) + side]
 
 
 @inner
