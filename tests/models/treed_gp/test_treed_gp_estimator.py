@@ -71,7 +71,7 @@ def test_every_family_fits_and_predicts(leaf, tree):
 
 
 @pytest.mark.parametrize("correlation", ["separable", "isotropic", "matern32"])
-@pytest.mark.parametrize("leaf", ["linear", "gp"])
+@pytest.mark.parametrize("leaf", ["linear", "gp", "gp_linear"])
 def test_prediction_of_one_tree_agrees_with_dense_algebra(leaf, correlation):
     rng = seeded_rng(f"prediction {leaf} {correlation}")
     x = rng.random((25, 2))
@@ -86,11 +86,11 @@ def test_prediction_of_one_tree_agrees_with_dense_algebra(leaf, correlation):
     sigma2, nugget, tau2 = state.leaf[0, [layout.SIGMA2, layout.NUGGET, layout.TAU2]]
     prior_w = np.linalg.inv(state.shared[layout.BETA0 + m :].reshape(m, m))
     beta0 = state.shared[layout.BETA0 : layout.BETA0 + m]
-    f = twin.regressors(both, m)
+    f = twin.regressors(both, m) * twin.Snapshot(state).used(0)
     surface = tau2 * f @ prior_w @ f.T
-    if leaf == "gp":
+    if active.any():
         surface = surface + twin.correlation_matrix(both, ranges, active, correlation)
-    noise = nugget if leaf == "gp" else 1 + nugget
+    noise = 1 + nugget if leaf == "linear" else nugget
     known = np.linalg.inv(surface[:n, :n] + noise * np.eye(n))
     z = model.data.y[:, 1]
     mean = f[n:] @ beta0 + surface[n:, :n] @ known @ (z - f[:n] @ beta0)

@@ -120,7 +120,8 @@ def assert_seen(rows):
 
 
 @pytest.mark.parametrize(
-    "name", ["grow or prune", "change", "swap or rotate", "ranges", "switches", "nuggets", "coefficients", "step"]
+    "name",
+    ["grow or prune", "change", "swap or rotate", "ranges", "switches", "slopes", "nuggets", "coefficients", "step"],
 )
 def test_control_a_move_at_another_temperature_is_seen(name):
     assert_seen(changes(f"control {name}", build(1.0), 1.0, name, k_move=0.3, n=40_000))
@@ -130,6 +131,7 @@ WRONG_CONSTANT = {
     "grow or prune": {layout.ALPHA: 0.5},
     "ranges": {layout.RANGE_PRIOR + 3: 3.0},
     "switches": {layout.GAMMA2: 0.1},
+    "slopes": {layout.SLOPE: 0.8},
     "nuggets": {layout.NUGGET_PRIOR + 1: 3.0, layout.NUGGET_PRIOR + 3: 3.0},
     "beta0": {layout.BETA0_VARIANCE: 2.0},
     "precision": {layout.WISHART_DOF: 5.0},

@@ -85,7 +85,8 @@ def test_collapsed_leaf_agrees_with_its_dense_twin(leaf, correlation):
         n_ranges, m = state.integer[layout.N_RANGES], state.integer[layout.N_MEAN]
         ranges = state.leaf[0, layout.RANGES : layout.RANGES + n_ranges]
         active = state.leaf[0, layout.RANGES + n_ranges : layout.RANGES + 2 * n_ranges]
-        matrix = twin.covariance(x, ranges, active, state.leaf[0, layout.NUGGET], correlation)
+        always, nugget = leaf in ("constant", "linear"), state.leaf[0, layout.NUGGET]
+        matrix = twin.covariance(x, ranges, active, nugget, correlation, is_always_linear=always)
         f = twin.regressors(x, m)
         sides = np.column_stack([f, z - f @ shift_of(state, 0)])
         gram = gram_of(state, 0).reshape(m + 1, m + 1)
@@ -103,9 +104,11 @@ def test_log_marginal_agrees_with_its_twin(k):
 
 
 def test_log_likelihood_is_the_normal_density_at_the_drawn_parameters():
-    _, state, x, z = one_leaf(seeded_rng("likelihood"), n=14)
-    snapshot = twin.Snapshot(state)
-    ranges, active, beta = snapshot.parameters(0)
+    rng = seeded_rng("likelihood")
+    _, state, x, z = one_leaf(rng, n=14, leaf="gp_linear")
+    while twin.Snapshot(state).used(0).all() or not twin.Snapshot(state).parameters(0)[1].any():
+        _, state, x, z = one_leaf(rng, n=14, leaf="gp_linear")  # until a slope is left out
+    ranges, active, beta = twin.Snapshot(state).parameters(0)
     matrix = twin.covariance(x, ranges, active, state.leaf[0, layout.NUGGET], "separable")
     exact = stats.multivariate_normal.logpdf(z, twin.regressors(x, 3) @ beta, state.leaf[0, layout.SIGMA2] * matrix)
     assert log_likelihood(state, 0) == pytest.approx(exact)
@@ -134,7 +137,7 @@ def test_coefficients_around_least_squares_have_that_prior_mean(leaf, k):
     root, shared = state.leaf[0], state.shared
     n_ranges = state.integer[layout.N_RANGES]
     ranges, active = np.split(root[layout.RANGES : layout.RANGES + 2 * n_ranges], 2)
-    matrix = twin.covariance(x, ranges, active, root[layout.NUGGET], "separable")
+    matrix = twin.covariance(x, ranges, active, root[layout.NUGGET], "separable", is_always_linear=leaf == "linear")
     w_inverse = shared[layout.BETA0 + 3 :].reshape(3, 3)
     a, q = shared[layout.A_SIGMA], shared[layout.Q_SIGMA]
     exact = twin.log_marginal(z, f, matrix, w_inverse, centre, root[layout.TAU2], a, q, k)

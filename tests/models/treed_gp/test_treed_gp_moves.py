@@ -22,7 +22,7 @@ grow_from_python, prune_from_python, interval_from_python = map(twin.from_python
 
 
 # nuggets away from 0, where the dense twin loses digits
-PRIOR = Prior(split_probability=0.9, split_decay=0.4, min_leaf=4, nugget=(1.0, 1.0, 1.0, 1.0))
+PRIOR = Prior(split_probability=0.9, split_decay=0.4, min_leaf=4, nugget=(1.0, 1.0, 1.0, 1.0), slope=0.7)
 
 
 def build(rng, *, temper="likelihood", n=40, n_columns=2):
@@ -77,8 +77,11 @@ def log_prior_over_proposal(small, large, node, share=0.5, nearness=0.7):
     heir, other = sorted(children, key=lambda c: not np.array_equal(large.parameters(c)[0], alone[0]))
     theirs, own = of(large, heir), of(large, other)
     assert np.array_equal(large.parameters(heir)[1], alone[1])
+    assert np.array_equal(large.used(heir), small.used(node))
     is_on, is_alike = large.parameters(other)[1] != 0, large.parameters(other)[1] == alone[1]
     near = stats.lognorm.logpdf(own, nearness, scale=theirs).sum() + np.log(np.where(is_alike, 0.9, 0.1)).sum()
+    used, is_same = (large.used(other) != 0)[1:], (large.used(other) == small.used(node))[1:]
+    near += np.log(np.where(is_same, 0.9, 0.1)).sum()
     gammas = [PRIOR.range_] * (len(own) - 1) + [PRIOR.nugget]
     log_prior = sum(
         np.logaddexp(*(stats.gamma.logpdf(x, a, scale=1 / b) for a, b in (g[:2], g[2:]))) - math.log(2)
@@ -87,6 +90,7 @@ def log_prior_over_proposal(small, large, node, share=0.5, nearness=0.7):
     slope, low, height = PRIOR.linear
     off = low + height / (1 + np.exp(-slope * (own[:-1] - 0.5)))
     log_prior += np.log(np.where(is_on, 1 - off, off)).sum()
+    log_prior += np.log(np.where(used, PRIOR.slope, 1 - PRIOR.slope)).sum()
     return log_prior - np.logaddexp(math.log(1 - share) + log_prior, math.log(share) + near)
 
 

@@ -27,7 +27,7 @@ TGP = {"range_": (1.0, 20.0, 10.0, 10.0), "nugget": (1.0, 1.0, 1.0, 1.0)}  # pri
 
 def simple_prior(q):
     rates = {"sigma2_rates": (0.0, 0.0), "tau2_rates": (0.0, 0.0)}
-    return Prior(tree=False, coefficients="fixed", sigma2=(A, q), **rates, **TGP)
+    return Prior(tree=False, coefficients="fixed", slope=1.0, sigma2=(A, q), **rates, **TGP)
 
 
 def log_mixture(x, prior):
@@ -43,7 +43,7 @@ def grid(x, z, q, n=90):
     process, linear = np.empty((n, n)), np.empty((n, n))
     flat = (np.eye(2), np.zeros(2), 1.0, A, q, 1.0)
     for j, g in enumerate(np.exp(log_g)):
-        linear[:, j] = twin.log_marginal(z, f, (1 + g) * np.eye(len(z)), *flat)
+        linear[:, j] = twin.log_marginal(z, f, g * np.eye(len(z)), *flat)
         for i, d in enumerate(np.exp(log_d)):
             matrix = np.exp(-((x - x.T) ** 2) / d) + g * np.eye(len(z))
             process[i, j] = twin.log_marginal(z, f, matrix, *flat)

@@ -45,14 +45,20 @@ from tempering.models.treed_gp.layout import (
     VARIABLE,
 )
 from tempering.models.treed_gp.leaf import draw_sigma2_beta
-from tempering.models.treed_gp.leaf_moves import draw_tau2_given_beta, switch_input, update_nugget, update_ranges
+from tempering.models.treed_gp.leaf_moves import (
+    draw_tau2_given_beta,
+    switch_input,
+    switch_slopes,
+    update_nugget,
+    update_ranges,
+)
 from tempering.models.treed_gp.model import energy, step
 from tempering.models.treed_gp.reference import sample_reference
-from tempering.models.treed_gp.summary import active_of, beta_of, is_linear, ranges_of, summarise
+from tempering.models.treed_gp.summary import active_of, beta_of, is_linear, noise_of, ranges_of, summarise, used_of
 from tempering.models.treed_gp.tree import log_tree_prior, pick
 from tempering.models.treed_gp.undo import restore, save
 
-N_STATISTICS = 22
+N_STATISTICS = 24
 
 
 @entry
@@ -79,7 +85,7 @@ def draw_data(rng, state, node, k):
     first = state.tree[node, START]
     n = state.tree[node, END] - first
     sigma2 = state.leaf[node, SIGMA2] / k
-    linear, nugget = is_linear(state, node), state.leaf[node, NUGGET]
+    linear, noise_ratio, used = is_linear(state, node), noise_of(state, node), used_of(state, node)
     stride = stride_of(n, state.integer[N_MEAN] + 1)
     noise = rng.standard_normal(n)
     for i in range(n):
@@ -87,17 +93,16 @@ def draw_data(rng, state, node, k):
         replicates = state.y[row, 0]
         value = beta_of(state, node)[0]
         for j in range(1, state.integer[N_MEAN]):
-            value += beta_of(state, node)[j] * state.x[row, j - 1]
+            value += used[j] * beta_of(state, node)[j] * state.x[row, j - 1]
         if linear:
-            value += math.sqrt(sigma2 * (1.0 + nugget) / replicates) * noise[i]
+            value += math.sqrt(sigma2 * noise_ratio / replicates) * noise[i]
         else:
             for j in range(i + 1):
                 value += math.sqrt(sigma2) * state.square[j * stride + i] * noise[j]
         state.y[row, 1] = value
         state.y[row, 2] = 0.0
         if replicates > 1.0:
-            spread = sigma2 * (1.0 + nugget if linear else nugget)
-            state.y[row, 2] = spread * 2.0 * rng.standard_gamma(0.5 * (replicates - 1.0))
+            state.y[row, 2] = sigma2 * noise_ratio * 2.0 * rng.standard_gamma(0.5 * (replicates - 1.0))
     summarise(state, node)
 
 
@@ -140,6 +145,8 @@ def statistics(state, out):
         out[10] += share * state.tree[node, DEPTH] ** 2
         out[11] += share * abs(math.tanh(beta_of(state, node)[0]))
         out[12] += share * math.log(ranges_of(state, node)[-1])
+        out[22] += share * used_of(state, node)[-1]
+        out[23] += share * used_of(state, node)[-1] * math.tanh(beta_of(state, node)[-1])
         out[21] += share * active_of(state, node)[-1] * math.log(ranges_of(state, node)[-1])
     for i in range(state.meta[N_INTERNAL]):
         node = state.lists[1, i]
@@ -166,6 +173,7 @@ MOVES = (
     "inverse gammas",
     "step",
     "switches",
+    "slopes",
     "grow only",
     "tau2 of another prior",
     "prune that takes after the smaller child",
@@ -184,6 +192,8 @@ def move_leaves(rng, state, k, move):
             update_nugget(rng, state, node, k)
         elif move == 11:
             switch_input(rng, state, node, k)
+        elif move == 12:
+            switch_slopes(rng, state, node, k)
         if move != 6:
             draw_sigma2_beta(rng, state, node, k)
         else:
@@ -213,7 +223,7 @@ def swap_upwards(rng, state, k):
 def apply_move(rng, state, k, move):
     """Apply the move at this place of `MOVES`; the last four are broken on purpose."""
     real, shared = state.real, state.shared
-    if move == 14 and rng.random() < 0.5:
+    if move == 15 and rng.random() < 0.5:
         node = pick_prunable(rng, state)
         if node >= 0:
             left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
@@ -223,13 +233,13 @@ def apply_move(rng, state, k, move):
         return
     if move == 0 and rng.random() < 0.5:
         prune(rng, state, k)
-    elif move in (0, 12, 14):
+    elif move in (0, 13, 15):
         grow(rng, state, k)
     elif move == 1:
         change(rng, state, k)
     elif move == 2:
         swap_or_rotate(rng, state, k)
-    elif move <= 6 or move == 11:
+    elif move <= 6 or move in (11, 12):
         move_leaves(rng, state, k, move)
     elif move == 7:
         draw_beta0(rng, state)
@@ -240,7 +250,7 @@ def apply_move(rng, state, k, move):
         update_inverse_gamma(rng, state, TAU2, A_TAU, Q_TAU, real[RATE_A_TAU], real[RATE_Q_TAU])
     elif move == 10:
         step(rng, state, k)
-    elif move == 15:
+    elif move == 16:
         swap_upwards(rng, state, k)
     else:
         shared[A_TAU] *= 0.7

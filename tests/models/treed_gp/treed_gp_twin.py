@@ -41,10 +41,10 @@ def correlation_matrix(x, ranges, active, family):
     return out
 
 
-def covariance(x, ranges, active, nugget, family):
-    """Return K, (1 + g) I where every dimension is switched off."""
+def covariance(x, ranges, active, nugget, family, *, is_always_linear=False):
+    """Return K, g I where every dimension is switched off; (1 + g) I where leaves are always linear."""
     if not np.any(active):
-        return (1 + nugget) * np.eye(len(x))
+        return (nugget + is_always_linear) * np.eye(len(x))
     return correlation_matrix(x, ranges, active, family) + nugget * np.eye(len(x))
 
 
@@ -119,7 +119,12 @@ class Snapshot:
     def parameters(self, node):
         n, m = int(self.state.integer[layout.N_RANGES]), int(self.state.integer[layout.N_MEAN])
         values = self.leaf[node, layout.RANGES :]
-        return values[:n], values[n : 2 * n], values[2 * n : 2 * n + m]
+        return values[:n], values[n : 2 * n], self.used(node) * values[2 * n + m : 2 * (n + m)]
+
+    def used(self, node):
+        """Return which coefficients enter the mean; those of `parameters` are 0 elsewhere."""
+        n, m = int(self.state.integer[layout.N_RANGES]), int(self.state.integer[layout.N_MEAN])
+        return self.leaf[node, layout.RANGES + 2 * n : layout.RANGES + 2 * n + m]
 
     def log_marginal(self, k):
         """Return the sum of (5.1) over the leaves, from the rows themselves (no replicates in the data)."""
@@ -129,9 +134,11 @@ class Snapshot:
         w_inverse = self.shared[layout.BETA0 + m :].reshape(m, m)
         for node, _, rows in self.leaves():
             ranges, active, _ = self.parameters(node)
-            matrix = covariance(state.x[rows], ranges, active, self.leaf[node, layout.NUGGET], family_name(state))
+            always = state.integer[layout.LINEAR] == layout.ALWAYS_LINEAR
+            nugget, family = self.leaf[node, layout.NUGGET], family_name(state)
+            matrix = covariance(state.x[rows], ranges, active, nugget, family, is_always_linear=always)
             a, q = self.shared[layout.A_SIGMA], self.shared[layout.Q_SIGMA]
             tau2 = self.leaf[node, layout.TAU2]
-            f = regressors(state.x[rows], m)
+            f = regressors(state.x[rows], m) * self.used(node)
             total += log_marginal(state.y[rows, 1], f, matrix, w_inverse, beta0, tau2, a, q, k)
         return total

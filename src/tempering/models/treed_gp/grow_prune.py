@@ -24,6 +24,7 @@ from tempering.models.treed_gp.layout import (
     MAX_ROWS,
     N_INTERNAL,
     N_LEAVES,
+    N_MEAN,
     N_RANGES,
     NUGGET,
     NUGGET_FLOOR,
@@ -35,6 +36,7 @@ from tempering.models.treed_gp.layout import (
     RUNG,
     SAMPLE_NUGGET,
     SAMPLE_RANGE,
+    SAMPLE_SLOPES,
     SAMPLE_TAU2,
     START,
     TAU2,
@@ -47,11 +49,13 @@ from tempering.models.treed_gp.leaf_prior import (
     draw_active,
     draw_nugget,
     draw_range,
+    draw_used,
     log_prior_of_nugget,
     log_prior_of_range,
+    log_prior_of_slope,
     probability_linear,
 )
-from tempering.models.treed_gp.summary import active_of, ranges_of, summarise
+from tempering.models.treed_gp.summary import active_of, ranges_of, summarise, used_of
 from tempering.models.treed_gp.tree import (
     close_children,
     count_prunable,
@@ -67,7 +71,7 @@ from tempering.models.treed_gp.tree import (
 )
 
 _NEARNESS = 0.7  # standard deviation of the logarithm: a factor of two
-_UNLIKE = 0.1  # chance that an input is switched otherwise than in the heir
+_UNLIKE = 0.1  # chance that an input, or a slope, is switched otherwise than in the heir
 _LOG_WIDTH = math.log(_NEARNESS) + 0.5 * math.log(2.0 * math.pi)
 
 
@@ -105,10 +109,12 @@ def choose_heir(rng: np.random.Generator, state: State, left: int, right: int) -
 
 @compiled
 def copy_parameters(state: State, source: int, target: int) -> None:
-    """Copy ranges, Booleans, nugget and tau^2 of a leaf."""
+    """Copy ranges, Booleans, slopes in use, nugget and tau^2 of a leaf."""
     for j in range(state.integer[N_RANGES]):
         ranges_of(state, target)[j] = ranges_of(state, source)[j]
         active_of(state, target)[j] = active_of(state, source)[j]
+    for a in range(state.integer[N_MEAN]):
+        used_of(state, target)[a] = used_of(state, source)[a]
     state.leaf[target, NUGGET] = state.leaf[source, NUGGET]
     state.leaf[target, TAU2] = state.leaf[source, TAU2]
 
@@ -139,6 +145,10 @@ def draw_other(rng: np.random.Generator, state: State, heir: int, other: int) ->
         for j in range(state.integer[N_RANGES]):
             active = active_of(state, heir)[j]
             active_of(state, other)[j] = 1.0 - active if rng.random() < _UNLIKE else active
+    if state.integer[SAMPLE_SLOPES] != 0:
+        for a in range(1, state.integer[N_MEAN]):
+            used = used_of(state, heir)[a]
+            used_of(state, other)[a] = 1.0 - used if rng.random() < _UNLIKE else used
 
 
 @compiled
@@ -168,6 +178,11 @@ def log_prior_over_proposal(state: State, heir: int, other: int) -> float:
             off, active = probability_linear(state, ranges_of(state, other)[j]), active_of(state, other)[j]
             log_odds += math.log(1.0 - _UNLIKE if active == active_of(state, heir)[j] else _UNLIKE)
             log_odds -= math.log(1.0 - off if active != 0.0 else off)
+    if state.integer[SAMPLE_SLOPES] != 0:
+        for a in range(1, state.integer[N_MEAN]):
+            used = used_of(state, other)[a]
+            log_odds += math.log(1.0 - _UNLIKE if used == used_of(state, heir)[a] else _UNLIKE)
+            log_odds -= log_prior_of_slope(state, used)
     if share == 0.0:
         return 0.0
     if log_odds > 0.0:
@@ -177,9 +192,10 @@ def log_prior_over_proposal(state: State, heir: int, other: int) -> float:
 
 @compiled
 def draw_booleans(rng: np.random.Generator, state: State, node: int) -> None:
-    """Draw the Booleans of a leaf given its ranges."""
+    """Draw the Booleans of a leaf given its ranges, and its slopes in use."""
     for j in range(state.integer[N_RANGES]):
         active_of(state, node)[j] = draw_active(rng, state, ranges_of(state, node)[j])
+    draw_used(rng, state, node)
 
 
 @compiled

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 LEFT, RIGHT, PARENT, VARIABLE, CUT, DEPTH, START, END, USED = range(9)
 TREE_WIDTH = 9
 
-# Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], beta[m], centre[m], gram[(m + 1)^2],
+# Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], used[m], beta[m], centre[m],
+# gram[(m + 1)^2],
 # shift[m]: the plane taken off the responses before the Gram matrix is computed.
 NUGGET, SIGMA2, TAU2, LOG_DET, N_ROWS, RANGES = range(6)
 PLACE = 0  # of an internal node: where its cut lies between two neighbouring inputs, 0 to 1; read for predictions alone
@@ -45,8 +46,9 @@ Q_FLOOR = 1e-10  # of q_sigma and q_tau, responses on (0, 1): without noise thei
     COEFFICIENTS,
     SWAP_REACH,
     MAX_ROWS,  # distinct inputs of the largest leaf
-) = range(18)
-INTEGER_LENGTH = 18
+    SAMPLE_SLOPES,
+) = range(19)
+INTEGER_LENGTH = 19
 
 # Values of ``integer[CORRELATION]``, ``integer[LINEAR]`` and ``integer[COEFFICIENTS]``.
 SEPARABLE, ISOTROPIC, MATERN_12, MATERN_32, MATERN_52 = range(5)
@@ -91,8 +93,9 @@ AROUND_BETA0, AROUND_LEAST_SQUARES, FLAT = range(3)
     P_RANGE,
     P_ALIKE,
     P_SWITCH,
-) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41, 42, 43)
-REAL_LENGTH = 44
+    SLOPE,  # prior probability that an input has a slope
+) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41, 42, 43, 44)
+REAL_LENGTH = 45
 
 # The prior of the nugget is shifted by it, so that the correlation matrix has a factor: ten times what rounding leaves
 # uncertain of the smallest eigenvalue of 1000 inputs. It limits how well smooth responses without noise are predicted.
@@ -101,8 +104,10 @@ NUGGET_LEAST = 1e-20  # above the floor, where the prior ends: less would be los
 
 # Rows of ``counters[rung]``: proposals tried and accepted.
 # NumPy's numbers: for each of Python's own Numba would compile what takes it anew.
-GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE, SWITCH_MOVE = cast("list[int]", list(np.arange(8)))
-MOVES = ("grow", "prune", "change", "swap", "rotate", "range", "nugget", "switch")
+GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE, SWITCH_MOVE, SLOPE_MOVE = cast(
+    "list[int]", list(np.arange(9))
+)
+MOVES = ("grow", "prune", "change", "swap", "rotate", "range", "nugget", "switch", "slope")
 
 
 # Which arrays of a state have two dimensions; ``counters`` has three, the others one.

@@ -23,7 +23,14 @@ from tempering.models.treed_gp.layout import (
     TAU2,
     State,
 )
-from tempering.models.treed_gp.summary import beta_of, centre_of, factor_in_place, gram_of, shift_of
+from tempering.models.treed_gp.summary import (
+    beta_of,
+    centre_of,
+    factor_in_place,
+    gram_of,
+    shift_of,
+    used_of,
+)
 
 _LOG_2PI = math.log(2 * math.pi)
 _TINY, _HUGE = 1e-150, 1e150  # beyond, a product of pivots is turned into its logarithm
@@ -34,30 +41,36 @@ def posterior_of_beta(state: State, node: int, k: float) -> float:
     """Leave V_k^{-1} = R R' and R^{-1} times the right-hand side in the work space; return lambda_k.
 
     Rows 0 to m - 1 of ``small`` hold R, row m holds R^{-1} (k F'K^{-1}Z + W^{-1} beta0 / tau^2); section 5. Z, beta and
-    beta0 are here less the leaf's plane.
+    beta0 are here less the leaf's plane; what that has of coefficients that are not used is given back to Z.
     """
     m = state.integer[N_MEAN]
     gram, centre, shift = gram_of(state, node), centre_of(state, node), shift_of(state, node)
-    factor, side = state.small, state.small[m]
+    factor, side, used = state.small, state.small[m], used_of(state, node)
     precision = state.shared[BETA0 + m :]
     tau2 = state.leaf[node, TAU2]
-    prior = 0.0
+    prior, squares = 0.0, gram[m * (m + 1) + m]
     for a in range(m):
         pull = 0.0
         for b in range(m):
             pull += precision[a * m + b] * (centre[b] - shift[b])
         prior += pull * (centre[a] - shift[a])
-        side[a] = k * gram[m * (m + 1) + a] + pull / tau2
+        left = gram[m * (m + 1) + a]
+        for b in range(m):
+            if used[b] == 0.0:
+                left += shift[b] * gram[max(a, b) * (m + 1) + min(a, b)]
+        if used[a] == 0.0:
+            squares += shift[a] * (left + gram[m * (m + 1) + a])
+        side[a] = k * used[a] * left + pull / tau2
         for b in range(a + 1):
-            factor[a, b] = k * gram[a * (m + 1) + b] + precision[a * m + b] / tau2
+            factor[a, b] = k * used[a] * used[b] * gram[a * (m + 1) + b] + precision[a * m + b] / tau2
     factor_in_place(factor, m)
-    squares = 0.0
+    total = k * squares + prior / tau2
     for a in range(m):
         for b in range(a):
             side[a] -= factor[a, b] * side[b]
         side[a] /= factor[a, a]
-        squares += side[a] * side[a]
-    return float(k * gram[m * (m + 1) + m] + prior / tau2 - squares)
+        total -= side[a] * side[a]
+    return float(total)
 
 
 @compiled
@@ -136,14 +149,14 @@ def log_likelihood(state: State, node: int) -> float:
     """Return the log likelihood of a leaf at its drawn beta and sigma^2: (5.4)."""
     m = state.integer[N_MEAN]
     gram = gram_of(state, node)
-    beta, shift = beta_of(state, node), shift_of(state, node)
+    beta, shift, used = beta_of(state, node), shift_of(state, node), used_of(state, node)
     squares = gram[m * (m + 1) + m]
     for a in range(m):
-        here = beta[a] - shift[a]
+        here = used[a] * beta[a] - shift[a]
         squares -= 2.0 * here * gram[m * (m + 1) + a]
         for b in range(a + 1):
             factor = 1.0 if a == b else 2.0
-            squares += factor * here * (beta[b] - shift[b]) * gram[a * (m + 1) + b]
+            squares += factor * here * (used[b] * beta[b] - shift[b]) * gram[a * (m + 1) + b]
     sigma2 = state.leaf[node, SIGMA2]
     n = state.leaf[node, N_ROWS]
     return float(-0.5 * (n * (_LOG_2PI + math.log(sigma2)) + state.leaf[node, LOG_DET] + squares / sigma2))

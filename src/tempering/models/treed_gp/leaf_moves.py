@@ -26,8 +26,10 @@ from tempering.models.treed_gp.layout import (
     RANGE_MOVE,
     SAMPLE_NUGGET,
     SAMPLE_RANGE,
+    SAMPLE_SLOPES,
     SAMPLE_TAU2,
     SIGMA2,
+    SLOPE_MOVE,
     SWITCH_MOVE,
     TAU2,
     WINDOW,
@@ -38,9 +40,10 @@ from tempering.models.treed_gp.leaf_prior import (
     draw_range,
     log_prior_of_nugget,
     log_prior_of_range,
+    log_prior_of_slope,
     probability_linear,
 )
-from tempering.models.treed_gp.summary import active_of, beta_of, centre_of, ranges_of, summarise_again
+from tempering.models.treed_gp.summary import active_of, beta_of, centre_of, ranges_of, summarise_again, used_of
 from tempering.models.treed_gp.system import KEEP
 from tempering.models.treed_gp.tree import pick
 from tempering.models.treed_gp.undo import keep_leaf, restore_leaf
@@ -154,6 +157,21 @@ def switch_input(rng: np.random.Generator, state: State, node: int, k: float) ->
 
 
 @compiled
+def switch_slopes(rng: np.random.Generator, state: State, node: int, k: float) -> None:
+    """Propose for every input in turn to put its slope into the mean, or to take it out; no new factor is needed."""
+    used, here = used_of(state, node), log_fit(state, node, k)
+    for a in range(1, state.integer[N_MEAN]):
+        before = used[a]
+        used[a] = 1.0 - before
+        there = log_fit(state, node, k)
+        log_prior = log_prior_of_slope(state, used[a]) - log_prior_of_slope(state, before)
+        if accept(rng, state, SLOPE_MOVE, there - here + log_prior):
+            here = there
+        else:
+            used[a] = before
+
+
+@compiled
 def update_nugget(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Move the nugget; beta and sigma^2 integrated out."""
     before = state.leaf[node, NUGGET]
@@ -201,6 +219,8 @@ def update_leaf(rng: np.random.Generator, state: State, node: int, k: float) -> 
         switch_input(rng, state, node, k)
     if state.integer[SAMPLE_NUGGET] != 0 and rng.random() < state.real[P_NUGGET]:
         update_nugget(rng, state, node, k)
+    if state.integer[SAMPLE_SLOPES] != 0:
+        switch_slopes(rng, state, node, k)
     draw_sigma2_beta(rng, state, node, k)
     if state.integer[SAMPLE_TAU2] != 0:
         draw_tau2_given_beta(rng, state, node)

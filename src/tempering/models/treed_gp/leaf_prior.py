@@ -13,6 +13,7 @@ from tempering.models.treed_gp.layout import (
     GAMMA3,
     JUMPS_TO_LINEAR,
     LINEAR,
+    N_MEAN,
     N_RANGES,
     NEVER_LINEAR,
     NUGGET,
@@ -25,13 +26,15 @@ from tempering.models.treed_gp.layout import (
     RANGE_PRIOR,
     SAMPLE_NUGGET,
     SAMPLE_RANGE,
+    SAMPLE_SLOPES,
     SAMPLE_TAU2,
+    SLOPE,
     START_NUGGET,
     START_RANGE,
     TAU2,
     State,
 )
-from tempering.models.treed_gp.summary import active_of, ranges_of
+from tempering.models.treed_gp.summary import active_of, ranges_of, used_of
 
 
 @compiled
@@ -100,8 +103,24 @@ def draw_active(rng: np.random.Generator, state: State, value: float) -> float:
 
 
 @compiled
+def draw_used(rng: np.random.Generator, state: State, node: int) -> None:
+    """Draw which coefficients of a leaf are used: the intercept always."""
+    used = used_of(state, node)
+    for a in range(state.integer[N_MEAN]):
+        used[a] = 1.0
+        if a > 0 and state.integer[SAMPLE_SLOPES] != 0 and rng.random() >= state.real[SLOPE]:
+            used[a] = 0.0
+
+
+@compiled
+def log_prior_of_slope(state: State, used: float) -> float:
+    """Return the log prior probability that a slope is used, or not."""
+    return math.log(state.real[SLOPE] if used != 0.0 else 1.0 - state.real[SLOPE])
+
+
+@compiled
 def log_prior_of_leaf(state: State, node: int) -> float:
-    """Return the log prior density of a leaf's ranges, Booleans, nugget and tau^2, those that are sampled."""
+    """Return the log prior density of a leaf's ranges, Booleans, slopes in use, nugget and tau^2, if sampled."""
     total = 0.0
     for j in range(state.integer[N_RANGES]):
         value = ranges_of(state, node)[j]
@@ -110,6 +129,9 @@ def log_prior_of_leaf(state: State, node: int) -> float:
         if state.integer[LINEAR] == JUMPS_TO_LINEAR:
             off = probability_linear(state, value)
             total += math.log(1.0 - off if active_of(state, node)[j] != 0.0 else off)
+    if state.integer[SAMPLE_SLOPES] != 0:
+        for a in range(1, state.integer[N_MEAN]):
+            total += log_prior_of_slope(state, used_of(state, node)[a])
     if state.integer[SAMPLE_NUGGET] != 0:
         total += log_prior_of_nugget(state, state.leaf[node, NUGGET])
     if state.integer[SAMPLE_TAU2] != 0:

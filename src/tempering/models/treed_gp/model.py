@@ -281,7 +281,7 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
     n = len(data.x)
     most = min(n, int(integer[layout.MAX_ROWS]))
     nodes = 2 * int(integer[layout.MAX_LEAVES]) + 1
-    width = RANGES + 2 * int(integer[layout.N_RANGES]) + 3 * m + (m + 1) ** 2
+    width = RANGES + 2 * int(integer[layout.N_RANGES]) + 4 * m + (m + 1) ** 2
     is_process = integer[layout.LINEAR] != layout.ALWAYS_LINEAR
     return State(
         tree=np.zeros((nodes, layout.TREE_WIDTH), np.int64),

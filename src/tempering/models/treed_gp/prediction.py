@@ -21,7 +21,6 @@ from tempering.models.treed_gp.layout import (
     N_BASE,
     N_LEAVES,
     N_MEAN,
-    NUGGET,
     PLACE,
     RIGHT,
     ROOT,
@@ -32,7 +31,7 @@ from tempering.models.treed_gp.layout import (
 )
 from tempering.models.treed_gp.leaf import posterior_of_beta
 from tempering.models.treed_gp.records import unpack_record
-from tempering.models.treed_gp.summary import active_of, is_linear, ranges_of, shift_of, summarise
+from tempering.models.treed_gp.summary import active_of, is_linear, noise_of, ranges_of, shift_of, summarise, used_of
 
 _BLOCK = 64  # points whitened at a time: enough for the matrix product, little memory
 
@@ -54,14 +53,20 @@ def find_leaf(state: State, point: Array) -> int:
 
 @compiled
 def coefficients(state: State, node: int, beta: Array) -> None:
-    """Fill the posterior mean of beta at k = 1, less the leaf's plane; leaves the precision's factor in ``small``."""
-    m = state.integer[N_MEAN]
+    """Fill the posterior mean at k = 1 of the coefficients of the mean, less the leaf's plane.
+
+    The factor of their precision is left in ``small``. Coefficients that are not used are 0.
+    """
+    m, used, shift = state.integer[N_MEAN], used_of(state, node), shift_of(state, node)
     posterior_of_beta(state, node, 1.0)
     for a in range(m - 1, -1, -1):
         total = state.small[m, a]
         for b in range(a + 1, m):
             total -= state.small[b, a] * beta[b]
         beta[a] = total / state.small[a, a]
+    for a in range(m):
+        if used[a] == 0.0:
+            beta[a] = -shift[a]
 
 
 @compiled
@@ -111,7 +116,7 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
     """
     first, m = state.tree[node, START], state.integer[N_MEAN]
     n = state.tree[node, END] - first
-    beta, shift = np.empty(m), shift_of(state, node)
+    beta, shift, used = np.empty(m), shift_of(state, node), used_of(state, node)
     coefficients(state, node, beta)
     linear = is_linear(state, node)
     if not linear:
@@ -131,7 +136,7 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
         for a in range(m):
             regressor = 1.0 if a == 0 else points[i, a - 1]
             means[i] += regressor * (shift[a] + beta[a])
-            slopes[i, a] = regressor if linear else regressor - _product(sides[a], whitened[i])
+            slopes[i, a] = used[a] * (regressor if linear else regressor - _product(sides[a], whitened[i]))
         if not linear:
             means[i] += _product(residual, whitened[i])
         for a in range(m):
@@ -144,7 +149,7 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
 def predict_tree(state: State, points: Array, mean: Array, surface: Array, noise: Array) -> None:
     """Fill mean, variance of the surface and variance of the noise at scaled points, of the state's tree.
 
-    Where every dimension is switched off, all deviations from the plane are noise: (1 + g) sigma^2.
+    Where every dimension is switched off, all deviations from the plane are noise.
     """
     n_points = points.shape[0]
     m = state.integer[N_MEAN]
@@ -189,14 +194,14 @@ def _spread(
     noise: Array,
 ) -> None:
     """Write the predictions of one block of points to their places."""
-    sigma2, nugget = state.leaf[node, SIGMA2], state.leaf[node, NUGGET]
+    sigma2, noise_over_sigma2 = state.leaf[node, SIGMA2], noise_of(state, node)
     for i in range(chosen.shape[0]):
         mean[chosen[i]] = means[i]
         uncertain = _product(slopes[i], slopes[i])
         if not linear:
             uncertain += max(1.0 - _product(whitened[i], whitened[i]), 0.0)
         surface[chosen[i]] = sigma2 * uncertain
-        noise[chosen[i]] = sigma2 * (1.0 + nugget if linear else nugget)
+        noise[chosen[i]] = sigma2 * noise_over_sigma2
 
 
 @entry
@@ -247,5 +252,4 @@ def noise_of_tree(state: State, points: Array, noise: Array) -> None:
     """Fill the variance of the noise at scaled points."""
     for i in range(points.shape[0]):
         node = find_leaf(state, points[i])
-        factor = state.leaf[node, NUGGET] + (1.0 if is_linear(state, node) else 0.0)
-        noise[i] = state.leaf[node, SIGMA2] * factor
+        noise[i] = state.leaf[node, SIGMA2] * noise_of(state, node)

@@ -28,13 +28,13 @@ from tempering.models.treed_gp.reference import plant_root
 from tempering.models.treed_gp.summary import summarise
 from tempering.models.treed_gp.tree import open_children, refresh_lists
 
-_FIXED = 5  # column, cut, nugget, sigma^2, tau^2; then ranges, Booleans, beta
+_FIXED = 5  # column, cut, nugget, sigma^2, tau^2; then ranges, Booleans, what is used of beta, beta
 
 
 @compiled
 def node_width(integer: Ints) -> int:
     """Return how many numbers one node takes."""
-    return int(_FIXED + 2 * integer[N_RANGES] + integer[N_MEAN])
+    return int(_FIXED + 2 * integer[N_RANGES] + 2 * integer[N_MEAN])
 
 
 @compiled
@@ -46,7 +46,7 @@ def record_length(state: State) -> int:
 def record_size(state: State) -> int:
     """Return how many numbers one draw takes, in Python."""
     nodes = 2 * int(state.integer[MAX_LEAVES]) - 1
-    return nodes * (_FIXED + 2 * int(state.integer[N_RANGES]) + int(state.integer[N_MEAN])) + len(state.shared)
+    return nodes * (_FIXED + 2 * (int(state.integer[N_RANGES]) + int(state.integer[N_MEAN]))) + len(state.shared)
 
 
 @compiled
@@ -55,7 +55,7 @@ def record_into(state: State, out: Array) -> None:
     for i in range(out.shape[0]):
         out[i] = 0.0
     width = node_width(state.integer)
-    n_parameters = 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
+    n_parameters = 2 * (state.integer[N_RANGES] + state.integer[N_MEAN])
     stack = state.lists[2]
     stack[0] = state.meta[ROOT]
     size, at = 1, 0
@@ -94,7 +94,7 @@ def record(state: State) -> Array:
 def unpack_record(state: State, row: Array) -> None:
     """Overwrite the tree and parameters by a recorded draw; `summarise` the leaves whose data are needed."""
     width = node_width(state.integer)
-    n_parameters = 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
+    n_parameters = 2 * (state.integer[N_RANGES] + state.integer[N_MEAN])
     plant_root(state)
     first = row.shape[0] - state.shared.shape[0]
     for i in range(state.shared.shape[0]):

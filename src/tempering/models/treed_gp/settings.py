@@ -77,6 +77,9 @@ class Prior:
     base_columns, first_split
         Only the first so many columns enter mean and correlation (basemax); splits are on columns from this one
         on, counted from 0 (splitmin).
+    slope
+        Prior probability that an input has a slope in the mean of a leaf ``"gp_linear"``, each by itself: an input may
+        act through the plane, through the correlation, through both, or not at all. 1 is tgp's plane of all inputs.
     linear
         gamma of P(b = 0 | d) = gamma2 + gamma3 / (1 + exp(-gamma1 (d - 1/2))), for leaves ``"gp_linear"``.
 
@@ -98,7 +101,7 @@ class Prior:
     wishart_dof: float | None = None
     wishart_scale: float = 2.0
     sigma2: tuple[float, float] = (5.0, 10.0)
-    sigma2_rates: tuple[float, float] = (0.2, 10.0)
+    sigma2_rates: tuple[float, float] = (0.2, 0.1)
     tau2: tuple[float, float] = (5.0, 10.0)
     tau2_rates: tuple[float, float] = (0.2, 0.1)
     tau2_start: float = 1.0
@@ -106,6 +109,7 @@ class Prior:
     nugget: GammaMixture = (1.0, 1.0, 0.2, 1.0)
     range_fixed: float | None = None
     nugget_fixed: float | None = None
+    slope: float = 0.5
     linear: tuple[float, float, float] = (10.0, 0.2, 0.7)
     base_columns: int | None = None
     first_split: int = 0
@@ -121,6 +125,7 @@ class Prior:
             "split_probability must lie in [0, 1)",
             self.split_probability,
         )
+        _require(0.0 < self.slope <= 1.0, "slope must lie in (0, 1]", self.slope)
         _require(self.split_decay >= 0.0, "split_decay must not be negative", self.split_decay)
         _require(
             self.coefficients in COEFFICIENTS,
@@ -349,6 +354,7 @@ def pack_integers(
     out[layout.CHECK_LEAF] = leaf != "constant"
     out[layout.SAMPLE_RANGE] = prior.range_fixed is None and leaf in ("gp", "gp_linear")
     out[layout.SAMPLE_NUGGET] = prior.nugget_fixed is None and leaf in ("gp", "gp_linear")
+    out[layout.SAMPLE_SLOPES] = leaf == "gp_linear" and prior.slope < 1.0 and prior.coefficients != "flat"
     out[layout.SAMPLE_TAU2] = prior.coefficients not in ("fixed", "flat")
     out[layout.SAMPLE_BETA0] = prior.coefficients == "hierarchical"
     out[layout.COEFFICIENTS] = {"least_squares": layout.AROUND_LEAST_SQUARES, "flat": layout.FLAT}.get(
@@ -405,6 +411,7 @@ def pack_reals(
     out[layout.ALPHA] = prior.split_probability if has_tree else 0.0
     out[layout.BETA] = prior.split_decay
     out[layout.GAMMA1 : layout.GAMMA3 + 1] = prior.linear
+    out[layout.SLOPE] = prior.slope
     out[layout.RANGE_PRIOR : layout.RANGE_PRIOR + 4] = prior.range_
     out[layout.NUGGET_PRIOR : layout.NUGGET_PRIOR + 4] = prior.nugget
     out[layout.RANGE_CONSTANTS : layout.RANGE_CONSTANTS + 2] = _log_constants(prior.range_)

@@ -24,7 +24,7 @@ from tempering.path.ladder import Ladder
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedGP
 
-FORMAT = "tempering treed GP 4"
+FORMAT = "tempering treed GP 5"
 
 
 def save(model: TreedGP, path: str | Path) -> None:

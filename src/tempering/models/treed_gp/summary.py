@@ -15,6 +15,7 @@ from numba import types
 from tempering.models.treed_gp.compiled import Array, compiled, inlined, sealed
 from tempering.models.treed_gp.factor import rows_of, stride_of
 from tempering.models.treed_gp.layout import (
+    ALWAYS_LINEAR,
     AROUND_LEAST_SQUARES,
     BETA0,
     COEFFICIENTS,
@@ -62,9 +63,16 @@ def active_of(state: State, node: int) -> Array:
 
 
 @inlined
-def beta_of(state: State, node: int) -> Array:
-    """Return the coefficients of a leaf, a view."""
+def used_of(state: State, node: int) -> Array:
+    """Return which coefficients enter the mean of a leaf, 0 or 1 each, a view; the first is the intercept."""
     first = RANGES + 2 * state.integer[N_RANGES]
+    return state.leaf[node, first : first + state.integer[N_MEAN]]
+
+
+@inlined
+def beta_of(state: State, node: int) -> Array:
+    """Return the coefficients of a leaf, a view; those that are not used have their prior alone."""
+    first = RANGES + 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
     return state.leaf[node, first : first + state.integer[N_MEAN]]
 
 
@@ -72,7 +80,7 @@ def beta_of(state: State, node: int) -> Array:
 def centre_of(state: State, node: int) -> Array:
     """Return the prior mean of the coefficients of a leaf, a view."""
     if state.integer[COEFFICIENTS] == AROUND_LEAST_SQUARES:
-        first = RANGES + 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
+        first = RANGES + 2 * state.integer[N_RANGES] + 2 * state.integer[N_MEAN]
         out = state.leaf[node, first : first + state.integer[N_MEAN]]
     else:
         out = state.shared[BETA0 : BETA0 + state.integer[N_MEAN]]
@@ -83,7 +91,7 @@ def centre_of(state: State, node: int) -> Array:
 def gram_of(state: State, node: int) -> Array:
     """Return the flat Gram matrix of a leaf, a view."""
     m = state.integer[N_MEAN]
-    first = RANGES + 2 * state.integer[N_RANGES] + 2 * m
+    first = RANGES + 2 * state.integer[N_RANGES] + 3 * m
     return state.leaf[node, first : first + (m + 1) * (m + 1)]
 
 
@@ -91,13 +99,13 @@ def gram_of(state: State, node: int) -> Array:
 def shift_of(state: State, node: int) -> Array:
     """Return the coefficients of the plane that was taken off the responses of a leaf, a view."""
     m = state.integer[N_MEAN]
-    first = RANGES + 2 * state.integer[N_RANGES] + 2 * m + (m + 1) * (m + 1)
+    first = RANGES + 2 * state.integer[N_RANGES] + 3 * m + (m + 1) * (m + 1)
     return state.leaf[node, first : first + m]
 
 
 @compiled
 def is_linear(state: State, node: int) -> bool:
-    """Say whether every dimension of the leaf is switched off: K = (1 + g) I."""
+    """Say whether every dimension of the leaf is switched off: responses are independent about the plane."""
     if state.integer[LINEAR] == NEVER_LINEAR:
         return False
     active = active_of(state, node)
@@ -105,6 +113,16 @@ def is_linear(state: State, node: int) -> bool:
         if active[j] != 0.0:
             return False
     return True
+
+
+@compiled
+def noise_of(state: State, node: int) -> float:
+    """Return the variance of independent noise in a leaf, over sigma^2: g, and 1 + g where leaves are always linear.
+
+    An input of ever longer range ends as if it were switched off. With all of them K is a matrix of ones, which the
+    intercept takes, and g I: sigma^2 is the variance of the signal, linear or not, and switches leave it as it is.
+    """
+    return float(state.leaf[node, NUGGET] + (1.0 if state.integer[LINEAR] == ALWAYS_LINEAR else 0.0))
 
 
 @compiled
@@ -274,7 +292,7 @@ def _summarise_again(state: State, node: int) -> None:
     """Do the same for a leaf whose rows are those it had, and so its plane."""
     _fill_residuals(state, node)
     if is_linear(state, node):
-        precision = 1.0 / (1.0 + state.leaf[node, NUGGET])
+        precision = 1.0 / noise_of(state, node)
         _fill_plain_gram(state, node, precision)
         state.leaf[node, LOG_DET] = -state.leaf[node, N_ROWS] * math.log(precision)
     else:

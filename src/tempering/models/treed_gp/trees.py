@@ -78,7 +78,7 @@ def _leaf(model: TreedGPModel, state: layout.State, node: int, low: Floats, high
     n_ranges = int(state.integer[layout.N_RANGES])
     ranges, active = np.split(state.leaf[node, layout.RANGES : layout.RANGES + 2 * n_ranges], 2)
     linear = state.integer[layout.LINEAR] != layout.NEVER_LINEAR and not active.any()
-    nugget = state.leaf[node, layout.NUGGET] + (1.0 if linear else 0.0)
+    nugget = state.leaf[node, layout.NUGGET] + (1.0 if state.integer[layout.LINEAR] == layout.ALWAYS_LINEAR else 0.0)
     return Leaf(
         low=data.low + data.width * low,
         high=data.low + data.width * high,
