@@ -12,8 +12,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.blas_threads import one_blas_thread
 from tempering.errors import InputError
-from tempering.execution.blas_threads import one_blas_thread
 from tempering.execution.workers import Workers
 from tempering.experiments import Report, Row, summarise
 from tempering.path.ladder import Ladder

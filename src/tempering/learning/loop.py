@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
 from tempering.errors import EstimatorError
 from tempering.kernels.settings import Settings
@@ -163,6 +164,7 @@ class Learner:
         path = path_of(pilot.ladder)
         return pilot, Schedule(path, np.zeros(len(path)), pilot.settings), belief
 
+    @on_one_blas_thread
     def _learn(self, pool: Pool, belief: Belief, before: Schedule, states: Any) -> Learnt:
         """Learn the mixture, the safe end, both ladders, the pseudo-prior and the shapes of moves from all rounds."""
         try:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.blas_threads import one_blas_thread
 from tempering.engines.trace import Schedule
-from tempering.execution.blas_threads import one_blas_thread
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import follow_the_parent
 from tempering.execution.workers import Workers

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from tempering.execution.blas_threads import one_blas_thread
+from tempering.compiling.blas_threads import one_blas_thread
 from tempering.models.treed_gp.engine import n_workers
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.prediction import joint_of_tree, noise_of_tree, predict_records

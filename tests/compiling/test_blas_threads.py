@@ -5,7 +5,7 @@ from threading import Barrier, Thread
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from tempering.execution.blas_threads import one_blas_thread
+from tempering.compiling.blas_threads import on_one_blas_thread, one_blas_thread
 
 BLAS = ThreadpoolController().select(user_api="blas")
 
@@ -65,3 +65,8 @@ def test_the_last_to_leave_gives_the_threads_back():
 
 def test_control_limits_that_know_nothing_of_each_other_do_not():
     assert after_overlapping(lambda: threadpool_limits(1, user_api="blas")) == {1}
+
+
+def test_a_function_may_be_kept_to_one_thread():
+    assert on_one_blas_thread(n_threads)() == {1}
+    assert n_threads() == {2}
