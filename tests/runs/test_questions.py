@@ -181,7 +181,10 @@ def test_draws_so_far_out_that_their_squares_overflow_change_nothing():
     rung = np.tile(np.array([0, 1], np.int32), (4, 200))
     far = (rung == 1) & (rng.random(x.shape) < 0.1)
     run = tp.TemperedDraws.of_energies(
-        {"x": np.where(far, 1e200, x)}, rung, np.where(far, -1e4, -0.5 * x**2), tp.Ladder([1.0, 0.5])
+        {"x": np.where(far, np.where(x > 0, 1e200, np.inf), x)},
+        rung,
+        np.where(far, -1e4, -0.5 * x**2),
+        tp.Ladder([1.0, 0.5]),
     )
     row = run.summary().loc["x"]
     assert 0.8 < row["sd"] < 1.2

@@ -354,7 +354,7 @@ def weighted_r_hat(values: Floats, draws: TemperedDraws, rule: str | None = None
         grouped = a[:, : parts * half].reshape(n, draws.chains_per_ensemble, parts, half)
         return np.asarray(grouped.transpose(0, 2, 1, 3).reshape(parts * n, -1))
 
-    w, h = halves(weights), halves(values)
+    w, h = halves(weights), halves(np.where(weights > 0, values, 0.0))  # draws that do not count may be infinite
     total = w.sum(axis=1)
     kept = total > 0
     if kept.sum() < 2:
