@@ -116,7 +116,7 @@ def test_no_message_makes_a_reader_stumble():
         "The folder must be a checkpoint, but it is none.",
         "A run can be gone on with where it was made.",
         "All draws together weigh as much as 57 cold ones.",
-        "The stretch must follow the one before it.",
+        "The keeper must follow the one before it.",
         "The rule must be one of these",
         "Something went wrong in loops.py:12.",
         " ".join(["word"] * 80) + ".",

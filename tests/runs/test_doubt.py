@@ -90,6 +90,7 @@ def test_places_that_few_tours_have_come_to_are_thin():
     assert thinly_covered(run_of(rung[:, : 3 * FEW_TOURS - 3], terms=terms[:, : 3 * FEW_TOURS - 3])) is None
 
 
-def test_the_verdict_speaks_of_thin_places_beyond_a_trifle():
-    for mass, n_said in ((2 * THIN, 1), (THIN / 2, 0)):
-        assert len(_about_thin_places(SimpleNamespace(thin_mass=mass))) == n_said
+def test_the_verdict_speaks_of_thin_places_beyond_a_trifle_and_beyond_the_share_of_their_tours():
+    many, few = 2 * FEW_TOURS / THIN, 0.2 * FEW_TOURS / THIN
+    for mass, n_crossings, n_said in ((2 * THIN, many, 1), (THIN / 2, many, 0), (2 * THIN, few, 0)):
+        assert len(_about_thin_places(SimpleNamespace(thin_mass=mass, n_crossings=n_crossings))) == n_said

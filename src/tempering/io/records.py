@@ -73,7 +73,7 @@ def why(error: BaseException) -> str:
 def opened(file: Path) -> BinaryIO:
     """Open a file for reading, and nothing else: a pipe would wait for ever, a device never end."""
     if not stat.S_ISREG(os.stat(file).st_mode):
-        raise OSError(errno.EINVAL, "it is not a file")
+        raise OSError(errno.EINVAL, "It is not a file.")
     return file.open("rb")
 
 

@@ -14,6 +14,7 @@ from tempering.estimators.mixture import finite_terms
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.path import weighted_terms
 from tempering.runs.evidence import disagreement_of
+from tempering.runs.tours import FEW_TOURS
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
@@ -233,8 +234,11 @@ def _about_legs(draws: TemperedDraws) -> list[str]:
 
 
 def _about_thin_places(draws: TemperedDraws) -> list[str]:
-    """Speak of mass in places that chains enter seldom, such as the neck of a funnel."""
-    if draws.thin_mass <= THIN:
+    """Speak of mass in places that chains enter seldom, such as the neck of a funnel.
+
+    Of a short run few tours are a large part: what counts is mass beyond their share.
+    """
+    if draws.thin_mass <= max(THIN, FEW_TOURS / (draws.n_crossings or np.inf)):
         return []
     return [
         f"{draws.thin_mass:.1%} of the mass lies in narrow places that chains seldom enter, and more may lie deeper: "
