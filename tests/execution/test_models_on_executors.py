@@ -1,5 +1,6 @@
 """The models' fits and the experiments are the same whoever runs their chains, and whatever stops them on the way."""
 
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -95,7 +96,8 @@ def test_ctrl_c_ends_a_fit_at_its_next_block_with_what_there_is(tmp_path, monkey
     draw = KeptEngine.draw
 
     def interrupted(self, chains, schedule, n, keep):
-        self.execution.interruption.requested = True
+        if not self.execution.interruption.requested:
+            self.execution.interruption(signal.SIGINT, None)
         return draw(self, chains, schedule, n, keep)
 
     with monkeypatch.context() as patch:

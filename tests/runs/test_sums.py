@@ -1,6 +1,7 @@
 """Runs in sums against the same runs with their draws kept: both engines, both methods."""
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -387,7 +388,8 @@ def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypa
 
     def and_then_stop(plan, *arguments):
         def next_turn(n_stretches, seconds):
-            plan.context.interruption.requested = next(turns) == 2
+            if next(turns) == 2:
+                plan.context.interruption(signal.SIGINT, None)
             return 1.0
 
         monkeypatch.setattr(sum_sampling, "next_turn", next_turn)
