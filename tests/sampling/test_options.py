@@ -93,6 +93,13 @@ def test_an_earlier_spelling_names_the_new_one(name):
     refused(f"The argument {name} has moved: write {group}=", **{name: 3})
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("seed", "rng=3"), ("num_samples", "draws=3"), ("burn_in", r"tuning=tp.Tuning\(3\)")]
+)
+def test_what_other_samplers_call_an_argument_names_ours(theirs, ours):
+    refused(f"There is no argument {theirs} here: write {ours}", **{theirs: 3})
+
+
 def test_an_argument_that_never_was_is_refused_as_python_does():
     with pytest.raises(TypeError, match="unexpected keyword argument 'temperature'"):
         tp.sample(TARGET, initial=0.0, temperature=3)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tempering.doors.numpyro_enumeration import Enumeration, marked
 from tempering.doors.numpyro_sites import (
     Sites,
+    check_call,
     check_sites,
     dims_of,
     is_data,
@@ -61,6 +62,7 @@ def target_from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) ->
     require("numpyro", what="A NumPyro model", install="tempering[numpyro]")
     if not callable(model):
         raise TargetError(f"A NumPyro model is a function, but got {type(model).__name__}. Pass the function itself.")
+    check_call(model, args, kwargs)
     return NumPyroModel(model, args, kwargs).target()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -87,6 +89,23 @@ def dims_of(site: dict[str, Any]) -> tuple[str, ...]:
     if n_event < 0 or shape[: len(frames)] != tuple(f.size for f in frames):
         return ()
     return (*(f.name for f in frames), *(f"{site['name']}_dim_{i}" for i in range(n_event)))
+
+
+def check_call(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse arguments that a model cannot be called with; name the place of those that are ours."""
+    try:
+        taken = signature(model)
+        taken.bind(*args, **kwargs)
+    except ValueError:  # of a function without a signature
+        return
+    except TypeError as error:
+        from tempering.sampling.options import MOVED
+        from tempering.sampling.sample import sample
+
+        named = [p.name for p in taken.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+        ours = sorted((set(kwargs) - set(named)) & {*signature(sample).parameters, *MOVED})
+        what = f"Options of tempering.sample are passed as options={{{ours[0]!r}: ...}}." if ours else "Pass its data."
+        raise TargetError(f"A model must be called with its own arguments, {named}, but: {error}. {what}") from None
 
 
 def check_sites(sites: Sites, latent: tuple[str, ...]) -> None:

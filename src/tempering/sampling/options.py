@@ -217,13 +217,27 @@ MOVED = {  # earlier arguments of `sample`, and how they are written now
     "sum_every": "keep=tp.Sums(quantities, every={!r})",
 }
 
+ELSEWHERE = {  # what other samplers call our arguments
+    "rng={!r}": ("seed", "random_seed", "random_state", "rng_key"),
+    "draws={!r}": ("num_samples", "n_samples", "nsteps", "n_steps", "n_draws", "iterations"),
+    "chains={!r}": ("num_chains", "n_chains", "nchains", "nwalkers", "walkers"),
+    "tuning=tp.Tuning({!r})": ("num_warmup", "n_tune", "warmup", "burnin", "burn_in"),
+    "ladder=[1, 0.5, 0.1], inverse temperatures from 1 down": ("betas", "temperatures", "ntemps", "n_temps"),
+    "initial={!r:.40}": ("initvals", "init_params", "initial_position", "start", "p0", "x0"),
+    "progress={!r}": ("progressbar", "progress_bar", "verbose"),
+    "execution=tp.Execution(executor=...)": ("cores", "pool", "n_jobs", "workers"),
+}
+
 
 def refuse_moved(given: Mapping[str, Any]) -> None:
-    """Say how an earlier argument is written now; refuse any other unknown one as Python would."""
+    """Say how an earlier argument, or one of another sampler, is written; refuse any other as Python would."""
     for name, value in given.items():
-        if name not in MOVED:
-            raise TypeError(f"sample() got an unexpected keyword argument {name!r}")
-        raise SamplerError(f"The argument {name} has moved: write {MOVED[name].format(value)}.")
+        if name in MOVED:
+            raise SamplerError(f"The argument {name} has moved: write {MOVED[name].format(value)}.")
+        for ours, theirs in ELSEWHERE.items():
+            if name in theirs:
+                raise SamplerError(f"There is no argument {name} here: write {ours.format(value)}.")
+        raise TypeError(f"sample() got an unexpected keyword argument {name!r}")
 
 
 def _log_values(values: Any) -> tuple[float, ...]:
