@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special as scipy_special
@@ -23,6 +23,7 @@ class Distribution:
     """What all priors have in common: parameters that are checked, a shape, a support."""
 
     shape: int | tuple[int, ...] = ()
+    above_0: ClassVar[tuple[str, ...]] = ()  # parameters that must be
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -36,6 +37,8 @@ class Distribution:
                 object.__setattr__(self, "shape", tuple(int(n) for n in whole))
             elif not isinstance(value, bool):
                 object.__setattr__(self, field.name, self._number(field.name, value))
+        for parameter in self.above_0:
+            self._must(np.asarray(getattr(self, parameter)) > 0, f"{parameter} must be above 0")
         self._check()
         try:
             self.value_shape  # noqa: B018 - of all parameters together
@@ -77,6 +80,11 @@ class Distribution:
 
     def log_density(self, x: Any) -> Any:
         """Return the normalised log density at a value inside the support; copies are summed over."""
+        xp, _ = namespace(x)
+        return xp.sum(self._log_density(xp, x))
+
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        """Return the log density of each copy; ``xp`` is JAX's or NumPy's functions."""
         raise NotImplementedError
 
     def log_density_free(self, free: Any) -> Any:
@@ -108,14 +116,10 @@ class Normal(Distribution):
 
     mean: Any = 0.0
     sd: Any = 1.0
+    above_0 = ("sd",)
 
-    def _check(self) -> None:
-        self._must(np.asarray(self.sd) > 0, "sd must be above 0")
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
-        return xp.sum(-0.5 * ((x - self.mean) / self.sd) ** 2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi))
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        return -0.5 * ((x - self.mean) / self.sd) ** 2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi)
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
         return self.mean + self.sd * source.normal(shape)
@@ -128,22 +132,16 @@ class StudentT(Distribution):
     degrees_of_freedom: Any
     location: Any = 0.0
     scale: Any = 1.0
+    above_0 = ("degrees_of_freedom", "scale")
 
-    def _check(self) -> None:
-        self._must(np.asarray(self.degrees_of_freedom) > 0, "degrees_of_freedom must be above 0")
-        self._must(np.asarray(self.scale) > 0, "scale must be above 0")
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
         nu, z = self.degrees_of_freedom, (x - self.location) / self.scale
         constant = scipy_special.gammaln((nu + 1) / 2) - scipy_special.gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-        return xp.sum(constant - np.log(self.scale) - (nu + 1) / 2 * xp.log1p(z**2 / nu))
+        return constant - np.log(self.scale) - (nu + 1) / 2 * xp.log1p(z**2 / nu)
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
         nu = self.degrees_of_freedom
-        log_chi2 = source.log_gamma(nu / 2, shape) + np.log(2.0)
-        xp, _ = namespace(log_chi2)
+        log_chi2, xp = source.log_gamma(nu / 2, shape) + np.log(2.0), source.xp
         return self.location + self.scale * source.normal(shape) * xp.exp(0.5 * (np.log(nu) - log_chi2))
 
 
@@ -153,18 +151,13 @@ class Cauchy(Distribution):
 
     location: Any = 0.0
     scale: Any = 1.0
+    above_0 = ("scale",)
 
-    def _check(self) -> None:
-        self._must(np.asarray(self.scale) > 0, "scale must be above 0")
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
-        return xp.sum(-np.log(np.pi * self.scale) - xp.log1p(((x - self.location) / self.scale) ** 2))
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        return -np.log(np.pi * self.scale) - xp.log1p(((x - self.location) / self.scale) ** 2)
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        u = source.uniform(shape)
-        xp, _ = namespace(u)
+        u, xp = source.uniform(shape), source.xp
         return self.location + self.scale * xp.tan(np.pi * (u - 0.5))
 
 
@@ -184,10 +177,8 @@ class Uniform(Distribution):
         """The map from free numbers to the interval, or to the circle."""
         return Circle(self.low, self.high) if self.periodic else Interval(self.low, self.high)
 
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
-        return xp.sum(-np.log(self.high - self.low) + 0.0 * x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        return -np.log(self.high - self.low) + 0.0 * x
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
         return self.low + (self.high - self.low) * source.uniform(shape)
@@ -197,8 +188,7 @@ class Uniform(Distribution):
         source = source_of(rng)
         if self.periodic:
             return _with_radius(self.bijection.inverse(self._draw(source, self.value_shape)), source)
-        u = source.uniform(self.value_shape)
-        xp, _ = namespace(u)
+        u, xp = source.uniform(self.value_shape), source.xp
         return xp.log(u) - xp.log1p(-u)
 
 
@@ -209,9 +199,9 @@ class VonMises(Distribution):
     mean: Any = 0.0
     concentration: float = 1.0
     low: float = -np.pi
+    above_0 = ("concentration",)
 
     def _check(self) -> None:
-        self._must(np.asarray(self.concentration) > 0, "concentration must be above 0")
         self._must(np.ndim(self.concentration) == 0, "concentration must be one number")
 
     @property
@@ -219,15 +209,12 @@ class VonMises(Distribution):
         """The map from the plane to the circle."""
         return Circle(self.low, self.low + 2 * np.pi)
 
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
         kappa = self.concentration
-        return xp.sum(kappa * (xp.cos(x - self.mean) - 1.0) - np.log(2 * np.pi) - np.log(scipy_special.ive(0, kappa)))
+        return kappa * (xp.cos(x - self.mean) - 1.0) - np.log(2 * np.pi) - np.log(scipy_special.ive(0, kappa))
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        u = source.uniform(shape)
-        xp, _ = namespace(u)
+        u, xp = source.uniform(shape), source.xp
         grid, share = self._table
         angle = self.mean + xp.interp(u, xp.asarray(share), xp.asarray(grid)) - self.low
         return self.low + angle - 2 * np.pi * xp.floor(angle / (2 * np.pi))
@@ -269,14 +256,10 @@ class HalfNormal(Positive):
     """The positive half of a normal distribution around 0."""
 
     scale: Any = 1.0
+    above_0 = ("scale",)
 
-    def _check(self) -> None:
-        self._must(np.asarray(self.scale) > 0, "scale must be above 0")
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
-        return xp.sum(-0.5 * (x / self.scale) ** 2 - np.log(self.scale) + 0.5 * np.log(2 / np.pi))
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        return -0.5 * (x / self.scale) ** 2 - np.log(self.scale) + 0.5 * np.log(2 / np.pi)
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
         return self.scale * abs(source.normal(shape))
@@ -287,18 +270,13 @@ class HalfCauchy(Positive):
     """The positive half of a Cauchy distribution around 0."""
 
     scale: Any = 1.0
+    above_0 = ("scale",)
 
-    def _check(self) -> None:
-        self._must(np.asarray(self.scale) > 0, "scale must be above 0")
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
-        return xp.sum(np.log(2 / np.pi) - np.log(self.scale) - xp.log1p((x / self.scale) ** 2))
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        return np.log(2 / np.pi) - np.log(self.scale) - xp.log1p((x / self.scale) ** 2)
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        u = source.uniform(shape)
-        xp, _ = namespace(u)
+        u, xp = source.uniform(shape), source.xp
         return self.scale * xp.tan(0.5 * np.pi * u)
 
 
@@ -308,19 +286,14 @@ class LogNormal(Positive):
 
     mean_of_log: Any = 0.0
     sd_of_log: Any = 1.0
+    above_0 = ("sd_of_log",)
 
-    def _check(self) -> None:
-        self._must(np.asarray(self.sd_of_log) > 0, "sd_of_log must be above 0")
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
         z = (xp.log(x) - self.mean_of_log) / self.sd_of_log
-        return xp.sum(-0.5 * z**2 - np.log(self.sd_of_log) - 0.5 * np.log(2 * np.pi) - xp.log(x))
+        return -0.5 * z**2 - np.log(self.sd_of_log) - 0.5 * np.log(2 * np.pi) - xp.log(x)
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        z = source.normal(shape)
-        xp, _ = namespace(z)
+        z, xp = source.normal(shape), source.xp
         return xp.exp(self.mean_of_log + self.sd_of_log * z)
 
 
@@ -330,15 +303,11 @@ class Gamma(Positive):
 
     shape_parameter: Any
     rate: Any = 1.0
+    above_0 = ("shape_parameter", "rate")
 
-    def _check(self) -> None:
-        self._must((np.asarray(self.shape_parameter) > 0) & (np.asarray(self.rate) > 0), "both must be above 0")
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
         a = self.shape_parameter
-        return xp.sum(a * np.log(self.rate) - scipy_special.gammaln(a) + (a - 1) * xp.log(x) - self.rate * x)
+        return a * np.log(self.rate) - scipy_special.gammaln(a) + (a - 1) * xp.log(x) - self.rate * x
 
     def log_density_free(self, free: Any) -> Any:
         """Return the log density of the log: exact where the value underflows."""
@@ -347,8 +316,7 @@ class Gamma(Positive):
         return xp.sum(a * np.log(self.rate) - scipy_special.gammaln(a) + a * free - self.rate * xp.exp(free))
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        log_value = source.log_gamma(self.shape_parameter, shape)
-        xp, _ = namespace(log_value)
+        log_value, xp = source.log_gamma(self.shape_parameter, shape), source.xp
         return xp.exp(log_value - np.log(self.rate))
 
     def sample_free(self, rng: Any) -> Any:
@@ -362,19 +330,14 @@ class InverseGamma(Positive):
 
     shape_parameter: Any
     scale: Any = 1.0
+    above_0 = ("shape_parameter", "scale")
 
-    def _check(self) -> None:
-        self._must((np.asarray(self.shape_parameter) > 0) & (np.asarray(self.scale) > 0), "both must be above 0")
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
         a = self.shape_parameter
-        return xp.sum(a * np.log(self.scale) - scipy_special.gammaln(a) - (a + 1) * xp.log(x) - self.scale / x)
+        return a * np.log(self.scale) - scipy_special.gammaln(a) - (a + 1) * xp.log(x) - self.scale / x
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        log_value = np.log(self.scale) - source.log_gamma(self.shape_parameter, shape)
-        xp, _ = namespace(log_value)
+        log_value, xp = np.log(self.scale) - source.log_gamma(self.shape_parameter, shape), source.xp
         return xp.exp(log_value)
 
 
@@ -383,18 +346,13 @@ class Exponential(Positive):
     """An exponential distribution with the mean 1 / rate."""
 
     rate: Any = 1.0
+    above_0 = ("rate",)
 
-    def _check(self) -> None:
-        self._must(np.asarray(self.rate) > 0, "rate must be above 0")
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
-        return xp.sum(np.log(self.rate) - self.rate * x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        return np.log(self.rate) - self.rate * x
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        u = source.uniform(shape)
-        xp, _ = namespace(u)
+        u, xp = source.uniform(shape), source.xp
         return -xp.log(u) / self.rate
 
 
@@ -413,14 +371,11 @@ class LogUniform(Distribution):
         """The map from free numbers to the interval."""
         return _Logged(Interval(np.log(self.low), np.log(self.high)))
 
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
-        return xp.sum(-np.log(np.log(self.high) - np.log(self.low)) - xp.log(x))
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        return -np.log(np.log(self.high) - np.log(self.low)) - xp.log(x)
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        u = source.uniform(shape)
-        xp, _ = namespace(u)
+        u, xp = source.uniform(shape), source.xp
         return xp.exp(np.log(self.low) + (np.log(self.high) - np.log(self.low)) * u)
 
 
@@ -453,9 +408,9 @@ class Beta(Distribution):
     b: Any
     low: Any = 0.0
     high: Any = 1.0
+    above_0 = ("a", "b")
 
     def _check(self) -> None:
-        self._must((np.asarray(self.a) > 0) & (np.asarray(self.b) > 0), "a and b must be above 0")
         self._must(np.asarray(self.low) < self.high, "low must be below high")
 
     @property
@@ -463,12 +418,10 @@ class Beta(Distribution):
         """The map from free numbers to the interval."""
         return Interval(self.low, self.high)
 
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
         width = self.high - self.low
         z = (x - self.low) / width
-        return xp.sum(
+        return (
             (self.a - 1) * xp.log(z)
             + (self.b - 1) * xp.log1p(-z)
             - scipy_special.betaln(self.a, self.b)
@@ -499,9 +452,9 @@ class TruncatedNormal(Distribution):
     sd: Any = 1.0
     low: Any = -1.0
     high: Any = 1.0
+    above_0 = ("sd",)
 
     def _check(self) -> None:
-        self._must(np.asarray(self.sd) > 0, "sd must be above 0")
         self._must(np.asarray(self.low) < self.high, "low must be below high")
 
     @property
@@ -522,11 +475,9 @@ class TruncatedNormal(Distribution):
         top, bottom = scipy_special.log_ndtr(b), scipy_special.log_ndtr(a)
         return top + np.log1p(-np.exp(bottom - top))
 
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
         z = (x - self.mean) / self.sd
-        return xp.sum(-0.5 * z**2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi) - self._log_mass)
+        return -0.5 * z**2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi) - self._log_mass
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
         u = source.uniform(shape)
@@ -553,14 +504,11 @@ class Sine(Distribution):
         """The map from free numbers to the angles."""
         return Interval(0.0, np.pi)
 
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
-        return xp.sum(xp.log(0.5 * xp.sin(x)))
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        return xp.log(0.5 * xp.sin(x))
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        u = source.uniform(shape)
-        xp, _ = namespace(u)
+        u, xp = source.uniform(shape), source.xp
         return 2.0 * xp.arcsin(xp.sqrt(u))
 
 
@@ -573,14 +521,11 @@ class Cosine(Distribution):
         """The map from free numbers to the angles."""
         return Interval(-np.pi / 2, np.pi / 2)
 
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
-        return xp.sum(xp.log(0.5 * xp.cos(x)))
+    def _log_density(self, xp: Any, x: Any) -> Any:
+        return xp.log(0.5 * xp.cos(x))
 
     def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
-        u = source.uniform(shape)
-        xp, _ = namespace(u)
+        u, xp = source.uniform(shape), source.xp
         return xp.arcsin(2.0 * u - 1.0)
 
 
@@ -589,10 +534,10 @@ class Dirichlet(Distribution):
     """Positive numbers that sum to one."""
 
     concentration: Any
+    above_0 = ("concentration",)
 
     def _check(self) -> None:
         self._must(np.ndim(self.concentration) == 1 and np.size(self.concentration) > 1, "two numbers are needed")
-        self._must(np.asarray(self.concentration) > 0, "concentration must be above 0")
         self._must(self.shape == (), "copies are not possible: use several names")
 
     @property
@@ -605,9 +550,7 @@ class Dirichlet(Distribution):
         alpha = np.asarray(self.concentration)
         return float(scipy_special.gammaln(alpha.sum()) - scipy_special.gammaln(alpha).sum())
 
-    def log_density(self, x: Any) -> Any:
-        """Return the log density, of all numbers but the last."""
-        xp, _ = namespace(x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
         return self._constant + xp.sum((self.concentration - 1.0) * xp.log(x))
 
     def log_density_free(self, free: Any) -> Any:
@@ -650,9 +593,7 @@ class MultivariateNormal(Distribution):
     def _inverse_root(self) -> Any:
         return np.linalg.inv(self._root)
 
-    def log_density(self, x: Any) -> Any:
-        """Return the log density."""
-        xp, _ = namespace(x)
+    def _log_density(self, xp: Any, x: Any) -> Any:
         z = self._inverse_root @ (x - self.mean)
         constant = np.sum(np.log(np.diag(self._root))) + 0.5 * np.size(self.mean) * np.log(2 * np.pi)
         return -0.5 * xp.sum(z**2) - constant

@@ -15,6 +15,8 @@ def source_of(rng: Any) -> Any:
 class FromGenerator:
     """Numbers of a NumPy generator."""
 
+    xp = np
+
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
 
@@ -36,7 +38,9 @@ class FromKey:
     """Numbers of a JAX key, split anew for each."""
 
     def __init__(self, key: Any) -> None:
-        self._key = key
+        import jax.numpy as jnp
+
+        self._key, self.xp = key, jnp
 
     def _next(self) -> Any:
         import jax
