@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from typer.testing import CliRunner
@@ -21,6 +22,7 @@ from tempering.doors.arviz import to_arviz
 from tempering.doors.bridgestan import target_of_stan
 from tempering.doors.csv_draws import combine_csv
 from tempering.doors.numpyro import TemperedSampler, target_from_numpyro
+from tempering.doors.numpyro import sample as sample_numpyro
 from tempering.doors.pymc import target_from_pymc
 from tempering.errors import TemperingError
 from tempering.path.ladder import parse_ladder
@@ -29,6 +31,10 @@ from tempering.target.batched import Batched
 
 def normal(x):
     return -0.5 * jnp.sum(x**2)
+
+
+def numpyro_model(y):
+    """Not called: its arguments are looked at before."""
 
 
 TARGET = tp.Target(normal)
@@ -355,6 +361,63 @@ QUESTIONS = {
         np.ones((4, 2)), 3
     ),
 }
+AGAIN = {  # what an impatient new user wrote
+    "option: seed": lambda: sample(seed=1),
+    "option: num_samples": lambda: sample(num_samples=100),
+    "option: temperatures": lambda: sample(temperatures=[1, 2]),
+    "option: cores": lambda: sample(cores=2),
+    "ladder: a number of rungs": lambda: sample(ladder=5),
+    "ladder: temperatures": lambda: sample(ladder=[1, 2, 4, 8]),
+    "ladder: a class": lambda: sample(ladder=tp.Ladder),
+    "rng: a module": lambda: sample(rng=np.random),
+    "rng: a list": lambda: sample(rng=[1, 2]),
+    "until: a number": lambda: sample(until=100),
+    "tuning: a number": lambda: sample(tuning=1000),
+    "execution: a pool": lambda: sample(execution=ThreadPoolExecutor(1)),
+    "keep: names": lambda: sample(keep=tp.Sums(["x"])),
+    "path: a distribution": lambda: sample(path=stats.norm, ladder=None),
+    "start: NaN": lambda: start(np.array([np.nan, 0.0])),
+    "start: infinity": lambda: start(np.array([np.inf, 0.0])),
+    "start: a table": lambda: start(pd.DataFrame({"a": [0.0]})),
+    "start: None in an array": lambda: start(np.array([None, 1.0])),
+    "start: dates": lambda: start(np.array(["2020-01-01"], dtype="datetime64[D]")),
+    "prior: bounds": lambda: likelihood({"a": (0, 1)}, lambda a: 0.0),
+    "prior: none": lambda: likelihood({}, lambda: 0.0),
+    "prior: several at once": lambda: likelihood({"a": stats.multivariate_normal(np.zeros(2))}, lambda a: 0.0),
+    "quantile: text": lambda: finished().quantile("median"),
+    "quantile: a percentage": lambda: finished().quantile(50),
+    "save: None": lambda: finished().save(None),
+    "save: nowhere": lambda: finished().save("/proc/run.zarr"),
+    "report: None": lambda: finished().report(None),
+    "arviz: a seed of text": lambda: to_arviz(finished(), rng="x"),
+    "join: one run": lambda: tp.join(finished()),
+    "combine: weights of text": lambda: tp.combine(np.zeros(3), ["a"] * 3, np.zeros(3, int)),
+    "plots: a number": lambda: tp.plots.plot_pairs(3),
+    "plots: text": lambda: tp.plots.plot_rungs("run"),
+    "plots: another name": lambda: tp.plots.plot_pairs(finished(), ["nope"]),
+    "ptemcee: no temperatures": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=0),
+    "ptemcee: half a temperature": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2.5),
+    "ptemcee: Tmax of 0": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2, Tmax=0),
+    "ptemcee: text for p0": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run_mcmc("here", 3),
+    "ptemcee: NaN for p0": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run_mcmc(
+        np.full((2, 4, 2), np.nan), 3
+    ),
+    "ptemcee: no thinning": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2).run_mcmc(
+        np.zeros((2, 4, 2)), 3, thin=0
+    ),
+    "emcee: text for a start": lambda: emcee.EnsembleSampler(4, 2, normal).run_mcmc("p0", 10),
+    "numpyro: our option": lambda: sample_numpyro(numpyro_model, 1.0, draws=10),
+    "numpyro: no data": lambda: sample_numpyro(numpyro_model),
+    "command: no start": lambda: on_command_line("sample", "FILE:f"),
+    "command: a tuple": lambda: on_command_line("sample", "FILE:f", "--initial", "(0,1)"),
+    "command: NaN": lambda: on_command_line("sample", "FILE:f", "--initial", "NaN"),
+    "command: temperatures": lambda: on_file(GOOD, "--ladder", "1,2,4"),
+    "command: tabs and blanks": lambda: on_file("def f(x):\n\tif x:\n        return 1\n"),
+    "command: another column": lambda: on_command_line(*CSV, text="a,b\n1,2\n"),
+    "command: rows of several lengths": lambda: on_command_line(*CSV, text="e,k,x\n1,1\n1,1,1,1\n"),
+    "command: temperatures in a file": lambda: on_command_line(*CSV, text="e,k,x\n1,2,1\n1,1,1\n"),
+}
+CSV = ("combine", "FILE", "--energy", "e", "--inverse-temperature", "k", "--values", "x")
 COMMANDS = {
     "a file that exits": lambda: on_file("import sys\nsys.exit(3)\n"),
     "a file with options of its own": lambda: on_file(
@@ -413,13 +476,14 @@ CASES = {
         "door": DOORS,
         "question": QUESTIONS,
         "command": COMMANDS,
+        "again": AGAIN,
     }.items()
     for name, call in calls.items()
 }
 
 
 def test_the_battery_is_large():
-    assert len(CASES) >= 240
+    assert len(CASES) >= 290
 
 
 @pytest.mark.parametrize("name", CASES)

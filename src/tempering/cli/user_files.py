@@ -145,12 +145,17 @@ def parse_position(text: str | None) -> Any:
     if text is None:
         return None
     try:
-        return _position(json.loads(text))
+        return _position(json.loads(text, parse_constant=_refused))
     except ValueError as error:
         raise InputError(
             f"A position must be a number, a list of numbers or an object of those in JSON, but got {text!r}. Write "
             """0.5, [0, 1] or {"a": 0, "b": [1, 2]}; several in a list: [[0, 1], [2, 3]]."""
         ) from error
+
+
+def _refused(constant: str) -> None:
+    """Refuse what JSON has no numbers for: NaN and the infinities."""
+    raise ValueError(constant)
 
 
 def _position(found: Any) -> Any:

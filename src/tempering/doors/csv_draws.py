@@ -167,7 +167,8 @@ def _read_text(path: Path) -> "pd.DataFrame":
         raise InputError(f"{path} must have a header and draws, but it is empty. Write one draw a row.") from None
     except (ValueError, pd.errors.ParserWarning) as error:  # bad encodings too are ValueErrors
         raise InputError(
-            f"{path} must be a CSV file in UTF-8 with as many fields in each row as in its header, but: {error}"
+            f"{path} must be a CSV file in UTF-8 with as many fields in each row as in its header, but: "
+            f"{str(error).strip().rstrip('.')}. Repair that row."
         ) from error
     return frame.rename(columns=str.strip)
 

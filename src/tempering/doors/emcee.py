@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tempering.doors.ptemcee import Called, counted, mapping_of
+from tempering.doors.ptemcee import Called, as_positions, counted, mapping_of
 from tempering.errors import SamplerError, TargetError
 from tempering.estimators import resample
 from tempering.target import Target
@@ -62,7 +62,7 @@ class EnsembleSampler:
         """Sample from starting points (walker, ndim), and return the last draws of equal weight."""
         from tempering.sampling.sample import sample
 
-        x = np.asarray(initial_state, dtype=float)
+        x = as_positions("initial_state", getattr(initial_state, "coords", initial_state))  # an emcee.State has them
         if x.ndim != 2 or x.shape[1] != self.ndim:
             raise TargetError(
                 f"initial_state must have the axes (walker, dimension), ({self.nwalkers}, {self.ndim}), but has shape "

@@ -29,6 +29,10 @@ def default_beta_ladder(ndim: int, ntemps: int | None = None, Tmax: float | None
     """
     if ntemps is None and Tmax is None:
         raise TargetError("A ladder needs ntemps or Tmax, but neither was given. Pass one of them, or betas.")
+    if ntemps is not None:
+        counted("ntemps", ntemps)
+    if Tmax is not None and not (isinstance(Tmax, int | float | np.number) and Tmax > 1):
+        raise TargetError(f"Tmax must be a temperature above 1, but got {Tmax!r}. Pass one, or np.inf for the prior.")
     step = 1.0 + 2.0 * np.sqrt(np.log(4.0)) / np.sqrt(ndim)
     ends_at_zero = Tmax is not None and np.isinf(Tmax)
     finite = None if Tmax is None or np.isinf(Tmax) else float(Tmax)
@@ -147,6 +151,8 @@ class Sampler:
         swap_ratios : bool
             Yield the shares of accepted exchanges too.
         """
+        for name, count in (("iterations", iterations), ("thin", thin)):
+            counted(name, count)
         if adapt:
             warnings.warn("adapt=True moves no temperatures here: the ladder stays as it is.", stacklevel=3)
         block = self._block(self._positions(p0), iterations, thin)
@@ -159,7 +165,7 @@ class Sampler:
             yield (*step, swaps) if swap_ratios else step
 
     def _positions(self, p0: ArrayLike | None) -> Floats:
-        given = self._last if p0 is None else np.asarray(p0, dtype=float)
+        given = self._last if p0 is None else as_positions("p0", p0)
         if given is None:
             raise SamplerError("Walkers need somewhere to start, but no p0 was given. Pass (ntemps, nwalkers, dim).")
         whole = np.broadcast_to(given, (self.ntemps, *given.shape)) if given.ndim == 2 else given
@@ -289,6 +295,17 @@ def counted(name: str, count: Any) -> int:
     if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
         raise TargetError(f"{name} must be a whole number of at least 1, but got {count!r}. Pass one.")
     return int(count)
+
+
+def as_positions(name: str, positions: Any) -> Floats:
+    """Return where walkers start, as numbers."""
+    try:
+        return np.asarray(positions, dtype=float)
+    except (TypeError, ValueError):
+        came = type(positions).__name__
+        raise TargetError(
+            f"{name} must hold the numbers that walkers start at, but got {came}. Pass an array."
+        ) from None
 
 
 def mapping_of(pool: Any) -> Any:

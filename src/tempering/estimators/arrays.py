@@ -62,7 +62,10 @@ def count_rungs(rung: Ints, n_rungs: int | None) -> int:
 
 def as_log(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Check a log quantity: one per draw, minus infinity allowed, NaN and plus infinity not."""
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EstimatorError(f"{name} must be numbers, but: {error}. Pass one for each draw.") from None
     if array.shape != shape:
         raise EstimatorError(
             f"{name} must have one entry for each draw, shape {shape}, but its shape is {array.shape}. "

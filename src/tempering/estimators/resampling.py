@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, Ints
+from tempering.randomness import seed_of
 
 Method = Literal["systematic", "residual"]
 
@@ -51,7 +52,7 @@ def resample(
             f"weights must not be negative and must have a positive, finite sum, and n_draws must not be "
             f"negative, but the sum is {w.sum()} and n_draws {n_draws}. Pass weights, not their logs."
         )
-    generator = np.random.default_rng(rng)
+    generator = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(seed_of(rng))
     expected = n_draws * (w / w.sum())
     if method == "systematic":
         counts = _systematic(generator, expected, n_draws)

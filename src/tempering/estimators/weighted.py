@@ -87,7 +87,10 @@ def weighted_quantile(values: ArrayLike, weights: ArrayLike, probabilities: Arra
     >>> weighted_quantile([3.0, 1.0, 2.0], [1.0, 1.0, 2.0], [0.25, 0.5, 1.0])
     array([1., 2., 3.])
     """
-    p = np.asarray(probabilities, dtype=np.float64)
+    try:
+        p = np.asarray(probabilities, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise EstimatorError(f"probabilities must be numbers, but got {probabilities!r}. Write 0.5.") from None
     if not np.all((p >= 0) & (p <= 1)):
         raise EstimatorError(f"probabilities must lie between 0 and 1, but got {p}. Divide percentages by 100.")
     h, w, trailing = _columns(values, weights)

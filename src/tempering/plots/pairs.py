@@ -9,6 +9,7 @@ from tempering.errors import InputError
 from tempering.estimators import weighted_quantile
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.plots.style import BLUE, one_number_a_draw
+from tempering.runs.draws import check_draws
 from tempering.runs.summary import indices
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST = 8  # numbers that one picture can hold
 MASSES = (0.95, 0.68, 0.39)  # within the lines: two, about 1.5, and one deviation of a normal distribution
-REACH = (0.001, 0.999)  # quantiles that the picture goes to
+REACH = (0.001, 0.999)  # quantiles that the picture goes to, and a little further
 
 
 def plot_pairs(
@@ -43,7 +44,9 @@ def plot_pairs(
     figure : matplotlib Figure, optional
         A new one by default. What is returned.
     """
-    chosen = list(names) if names is not None else numbers_of(draws)[:MOST]
+    check_draws(draws)
+    given = [names] if isinstance(names, str) else names
+    chosen = list(given) if given is not None else numbers_of(draws)[:MOST]
     if not 1 <= len(chosen) <= MOST:
         raise InputError(
             f"A picture of pairs holds 1 to {MOST} numbers, but got {len(chosen)}. Name fewer: names=[...]."
@@ -84,7 +87,8 @@ def _edges(column: Any, weights: Any, n_bins: int) -> Any:
     low, high = np.ravel(weighted_quantile(column, weights, np.array(REACH)))
     if not high > low:
         low, high = low - 0.5, low + 0.5
-    return np.linspace(low, high, n_bins + 1)
+    margin = 0.05 * (high - low)  # so that no region is cut off
+    return np.linspace(low - margin, high + margin, n_bins + 1)
 
 
 def _draw_pair(ax: Any, x: Any, y: Any, weights: Any, x_edges: Any, y_edges: Any) -> None:

@@ -20,7 +20,7 @@ LEAST_K = 1e-4  # drawn on a logarithmic scale
 
 def plot_ladder(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw the inverse temperatures, rung by rung, of both legs if there are two; k = 0 sits on the axis."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     path = draws.path
     for leg, colour in zip(path.legs, LEG_COLOURS, strict=False):
         k = leg.ladder.inverse_temperatures
@@ -44,7 +44,7 @@ def plot_rungs(draws: "Run", ax: "Axes | None" = None) -> "Axes":
 
     A hatched rung has weights with too heavy a tail to be believed.
     """
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     table = draws.rungs()
     rung = np.arange(len(table))
     ax.bar(rung, table["visits"], width=0.8, color="#C9D8E4", label="draws")
@@ -64,7 +64,7 @@ def plot_rungs(draws: "Run", ax: "Axes | None" = None) -> "Axes":
 
 def plot_visits(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw how often each rung was visited; even is what a good pseudo-prior brings."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     visits = draws.visits
     ax.bar(np.arange(len(visits)), visits, width=0.8, color=BLUE)
     ax.axhline(visits.mean(), color=INK, linewidth=1, linestyle="--", label="even visits")
@@ -77,7 +77,7 @@ def plot_visits(draws: "Run", ax: "Axes | None" = None) -> "Axes":
 
 def plot_shares(draws: "Run", rules: Sequence[str] = (DEFAULT_RULE,), ax: "Axes | None" = None) -> "Axes":
     """Draw what each rung contributes to the combined estimate, one line a rule."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     for rule in rules:
         shares = draws.shares(rule)
         ax.stairs(shares, np.arange(len(shares) + 1) - 0.5, color=colour_of(rule), linewidth=1.5, label=rule)
@@ -92,7 +92,7 @@ def plot_index_process(
     draws: "TemperedDraws", chain: int = 0, n_draws: int = 20_000, ax: "Axes | None" = None
 ) -> "Axes":
     """Draw the rung of one chain over time: it should go up and down the whole ladder, many times."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     path = draws.rung[chain, :n_draws]
     ax.plot(np.arange(len(path)), path, color=BLUE, linewidth=0.5)
     ax.set(xlabel="iteration", ylabel=rung_label(draws.path), xlim=(0, len(path)))
@@ -105,7 +105,7 @@ def plot_index_process(
 
 def plot_acceptance(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw how often moves on each rung, and exchanges with the next, are accepted."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     table = draws.rungs()
     rung = np.arange(len(table))
     ax.plot(rung, table["move_acceptance"], color=BLUE, marker="o", markersize=4, linewidth=1, label="moves")
@@ -120,7 +120,7 @@ def plot_acceptance(draws: "Run", ax: "Axes | None" = None) -> "Axes":
 
 def plot_trust(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw each rung's effective sample size over its draws, hollow where its weights have too heavy a tail."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     table = draws.rungs()
     share = (table["ess_of_weights"] / table["visits"].clip(lower=1)).to_numpy()
     heavy = (table["pareto_k"] >= PARETO_K_LIMIT).to_numpy()
@@ -142,7 +142,7 @@ def plot_barrier(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
 
     Even steps in height make an even ladder; a steep stretch without rungs is where chains get stuck.
     """
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     path = draws.path
     for leg, colour in zip(range(len(path.legs)), LEG_COLOURS, strict=False):
         k, grid, height = _barrier_of_leg(draws, leg)
@@ -173,7 +173,7 @@ def _barrier_of_leg(draws: "TemperedDraws", leg: int) -> tuple[Any, Any, Any]:
 
 def plot_overlap(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw the overlap of rungs as a heat map: how much of rung j a draw of rung i might as well be of."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     image = ax.imshow(draws.mbar.overlap, cmap="Blues", vmin=0, interpolation="nearest")
     ax.set(xlabel=rung_label(draws.path), ylabel=rung_label(draws.path))
     ax.figure.colorbar(image, ax=ax, label="overlap", shrink=0.85)
@@ -183,7 +183,7 @@ def plot_overlap(draws: "Run", ax: "Axes | None" = None) -> "Axes":
 
 def plot_energies(draws: "TemperedDraws", n_bins: int = 60, ax: "Axes | None" = None) -> "Axes":
     """Draw how far the energies of every rung lie below the highest, a row for each rung: neighbours overlap."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     finite = np.isfinite(draws.energy)
     depth = draws.energy[finite].max() - draws.energy
     below = depth[finite & (depth > 0)]

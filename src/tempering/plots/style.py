@@ -33,8 +33,10 @@ def colour_of(rule: str) -> str:
     return COLOURS.get(rule, INK)
 
 
-def new_axes(ax: "Axes | None") -> "Axes":
-    """Return the axes given, or new ones, without the frame's upper and right lines."""
+def new_axes(ax: "Axes | None", run: Any = None) -> "Axes":
+    """Return the axes given, or new ones, without the frame's upper and right lines; refuse what is not a run."""
+    if run is not None and not hasattr(run, "rungs"):
+        raise InputError(f"A picture is one of a run, but got {type(run).__name__}. Pass what sample returned.")
     if ax is None:
         import matplotlib.pyplot as plt
 

@@ -44,7 +44,7 @@ def plot_density(
         Bins of the histograms, over what the weights reach.
     ax : matplotlib Axes, optional
     """
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     x = one_number_a_draw(draws, name)
     weights = {rule: draws.weights(rule).ravel() for rule in rules}
     edges = np.linspace(*_reach(x, np.mean(list(weights.values()), axis=0)), n_bins + 1)
@@ -61,7 +61,7 @@ def plot_density(
 
 def plot_densities(draws: "TemperedDraws", name: str = "x", n_bins: int = 60, ax: "Axes | None" = None) -> "Axes":
     """Draw the density of a number on every rung, as it was sampled, in the colour of the rung: blue is cold."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     x, colours = one_number_a_draw(draws, name).reshape(draws.rung.shape), rung_colours(draws.path)
     low, high = np.quantile(x[np.isfinite(x)], [0.005, 0.995]).tolist()
     edges = np.linspace(low, high, n_bins + 1) if high > low else np.linspace(low - 1, low + 1, n_bins + 1)
@@ -81,7 +81,7 @@ def plot_traces(draws: "TemperedDraws", name: str = "x", n_draws: int = 2000, ax
 
     The picture reaches at the most three times as far as the target: hot draws may be anywhere.
     """
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     rows = slice(0, draws.chains_per_ensemble)
     step = max(1, draws.n_draws // n_draws)
     whole = one_number_a_draw(draws, name)
@@ -103,7 +103,7 @@ def plot_estimates(
     draws: "TemperedDraws", name: str = "x", *, rules: Sequence[str] | None = None, ax: "Axes | None" = None
 ) -> "Axes":
     """Draw the mean of a number by each rule, with two standard errors on both sides."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     values = one_number_a_draw(draws, name).reshape(draws.rung.shape)
     shown = [rule for rule in rules or COLOURS if rule != "cold_only" or draws.visits[draws.path.target] > 0]
     for i, rule in enumerate(shown):
@@ -117,7 +117,7 @@ def plot_estimates(
 
 def plot_evidence(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw the log evidence by each method, with two standard errors on both sides."""
-    ax = new_axes(ax)
+    ax = new_axes(ax, draws)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a disagreement is seen, and said by diagnose()
         found = draws.log_evidence()

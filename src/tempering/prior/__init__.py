@@ -57,3 +57,9 @@ __all__ = [
     "VonMises",
     "joint_prior",
 ]
+
+
+def __getattr__(name: str) -> None:
+    raise AttributeError(
+        f"tempering.prior has no {name!r}; it has {', '.join(__all__)}. Frozen distributions of scipy.stats serve too."
+    )

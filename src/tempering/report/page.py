@@ -10,6 +10,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ def write_report(draws: Run, path: str | Path, *, title: str = "Tempered run") -
         Where the page goes; a file there is replaced.
     title : str
     """
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"A page has its place, but got {type(path).__name__}. Pass a path, as 'report.html'.")
     page = render(draws, title=title)
     try:
         Path(path).write_text(page, encoding="utf-8")

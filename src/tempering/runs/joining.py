@@ -85,6 +85,8 @@ def _checked(runs: Sequence[TemperedDraws], along: str) -> int:
     """Return the axis to join along, if the runs can be joined."""
     if along not in AXES:
         raise EstimatorError(f"along must be one of {tuple(AXES)}, but got {along!r}.")
+    if isinstance(runs, TemperedDraws):
+        raise EstimatorError("join takes several runs in a list, but got one. Pass [*run.rounds, run].")
     if not runs:
         raise EstimatorError("join needs at least one run, but got none. Pass [*run.rounds, run].")
     for run in runs:

@@ -40,7 +40,7 @@ def diagnosis_html(diagnosis: Diagnosis) -> str:
 def evidence_html(evidence: Evidence) -> str:
     """Show an evidence: the value, and what each method says."""
     rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{float(e.value):.4f}</td><td>{_error(e)}</td></tr>"
+        f"<tr><td>{html.escape(name)}</td><td>{_log(float(e.value))}</td><td>{_error(e)}</td></tr>"
         for name, e in evidence.by_method.items()
     )
     warning = f"<p>{html.escape(evidence.disagreement)}</p>" if evidence.disagreement else ""
@@ -53,6 +53,11 @@ def evidence_html(evidence: Evidence) -> str:
 
 def _number(x: float) -> str:
     return f"{x:,.0f}" if 1e3 <= abs(x) < 1e9 else f"{x:.4g}"
+
+
+def _log(x: float) -> str:
+    """Write a log evidence; far off, as integration over two rungs can be, in few digits."""
+    return f"{x:.4f}" if abs(x) < 1e6 else f"{x:.1e}"
 
 
 def _error(estimate: Estimate) -> str:

@@ -54,7 +54,7 @@ def save(draws: TemperedDraws, path: str | Path, run: str = "") -> None:
         The checkpoint's whose draws they are, if it is one's.
     """
     zarr_library()
-    target = Path(path)
+    target = place_of(path)
     if target.exists() and not is_store(target):
         raise InputError(
             f"{target} must be new or a run written before, but it is something else. Choose another name."
@@ -62,7 +62,10 @@ def save(draws: TemperedDraws, path: str | Path, run: str = "") -> None:
     partial, before = (target.with_name(target.name + end) for end in (PARTIAL, BEFORE))
     for leftover in (partial, partial.with_name(partial.name + PARTIAL)):
         clear(leftover)
-    store = RunStore.create(partial, _piece(draws, 0, 1), draws.n_draws, run=run)
+    try:
+        store = RunStore.create(partial, _piece(draws, 0, 1), draws.n_draws, run=run)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}. Choose another place.") from error
     for first in range(0, draws.n_draws, store.chunk):
         store.write(first, _piece(draws, first, first + store.chunk))
     store.finish()
@@ -74,6 +77,13 @@ def save(draws: TemperedDraws, path: str | Path, run: str = "") -> None:
     clear(before)
 
 
+def place_of(path: Any) -> Path:
+    """Return a path as one, if it is."""
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"A run has its place, but got {type(path).__name__}. Pass a path, as 'run.zarr'.")
+    return Path(path)
+
+
 def load(path: str | Path) -> TemperedDraws:
     """Open a run that `save` wrote, or what a checkpoint has so far.
 
@@ -81,9 +91,7 @@ def load(path: str | Path) -> TemperedDraws:
     it is first asked for. Reading runs no code that a file brings.
     """
     zarr_library()
-    if not isinstance(path, str | PathLike):
-        raise InputError(f"A run is opened by its place, but got {type(path).__name__}. Pass a path, as 'run.zarr'.")
-    folder = Path(path)
+    folder = place_of(path)
     with readable(folder):
         return load_checkpoint(folder) if is_checkpoint(folder) else _load_saved(folder)
 

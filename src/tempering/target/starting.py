@@ -20,6 +20,9 @@ def starting_points(initial: Any, target: Target) -> tuple[Any, ...]:
     the target knows a model's own values, these are what a user gives.
     """
     points = _points(initial, target)
+    for point in points:
+        if np.asarray(point).dtype.kind == "f" and not np.all(np.isfinite(point)):
+            raise TargetError(f"A chain must start at finite numbers, but got {point}. Pass another initial position.")
     if target.unconstrain is not None:
         points = tuple(target.unconstrain(point) for point in points)
     if not points and target.sample_base is not None:
@@ -36,7 +39,7 @@ def _points(initial: Any, target: Target) -> tuple[Any, ...]:
             "where chains start, or leave it out to start from the prior."
         )
     if not isinstance(initial, list):
-        return _rows(initial, target)
+        return _rows(initial.to_numpy() if hasattr(initial, "to_numpy") else initial, target)  # of pandas
     if not initial:
         raise TargetError(
             "initial must hold at least one position, but got an empty list. Pass a position, or leave it out to start "
