@@ -285,11 +285,14 @@ def test_errors_in_histories_name_the_line_and_the_bird(tmp_path, text):
         read_histories(file)
 
 
-def test_a_three_is_read_as_a_zero_and_said_so(tmp_path):
+def test_a_three_is_read_as_a_zero_and_a_repeated_id_as_another_bird_and_both_are_said(tmp_path):
     file = tmp_path / "h.csv"
-    file.write_text("id,age_at_marking,y1990,y1991\n1,adult,1,3\n2,2,1,1\n")
+    file.write_text("id,age_at_marking,y1990,y1991\n1,adult,1,3\n1,2,1,1\n")
     histories = read_histories(file)
-    assert histories.notes == ("1 entries of 3 were read as 0",)
+    assert histories.notes == (
+        "entries of 3 read as 0: 1",
+        "rows whose id occurred before, each read as a bird of its own: 1",
+    )
     np.testing.assert_array_equal(histories.age, [ADULT, 2])
 
 

@@ -38,7 +38,11 @@ def read_histories(path: str | Path, *, tail: bool = False, dead: bool | None = 
                 f"{place}: its cohort is {row.cells['cohort']}, but it is first met in {years[start]}. "
                 "Correct one of the two."
             )
-    n_recoded = int((codes == 3).sum())
+    n_recoded, n_repeated = int((codes == 3).sum()), len(rows) - len({row.cells["id"] for row in rows})
+    notes = {
+        f"entries of 3 read as 0: {n_recoded}": n_recoded,
+        f"rows whose id occurred before, each read as a bird of its own: {n_repeated}": n_repeated,
+    }
     has_dead = bool((codes == 2).any()) if dead is None else dead
     return Histories(
         np.where(codes == 3, 0, codes),
@@ -48,7 +52,7 @@ def read_histories(path: str | Path, *, tail: bool = False, dead: bool | None = 
         tail=tail,
         dead=has_dead,
         labels=places,
-        notes=(f"{n_recoded} entries of 3 were read as 0",) if n_recoded else (),
+        notes=tuple(note for note, n in notes.items() if n),
         columns={name: np.array([row.cells[name] for row in rows]) for name in others},
     )
 

@@ -141,8 +141,8 @@ def group_names(lines: list[Line], groups: int | Sequence[str] | None, path: str
     if n > 1 and not (one_each and all(any(line.columns[g] == "1" for line in lines) for g in range(n))):
         raise InputError(
             f"{path}: {n} columns follow each history, such as {' '.join(lines[0].columns)!r}. They could be "
-            f"frequencies of {n} groups, or a frequency and {n - 1} covariates: say how many groups there are "
-            f"(groups={n} or groups=1; on the command line --frequencies {n} or --frequencies 1)."
+            f"frequencies of {n} groups, or a frequency and {n - 1} covariate{'s' * (n > 2)}: say how many groups "
+            f"there are (groups={n} or groups=1; on the command line --frequencies {n} or --frequencies 1)."
         )
     return tuple(str(g + 1) for g in range(n))
 

@@ -1,5 +1,8 @@
 """Pictures of a fit: each takes a result, draws on ``ax`` (a new one by default) and returns it."""
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,6 +155,31 @@ def plot_predictive(check: "PredictiveCheck", part: str = "all", *, ax: "Axes | 
     ax.set_ylabel("discrepancy of replicated data")
     ax.set_title(f"{part}: p = {check.p_value(part):.2f}", fontsize=10)
     return ax
+
+
+def draw_all(result: "RecaptureResult", folder: Path, *, rule: str = DEFAULT_RULE) -> list[Path]:
+    """Draw every picture into a folder."""
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures: dict[str, Callable[..., Any]] = {
+        "means": partial(plot_means, result, rule=rule),
+        "models": partial(plot_models, result, rule=rule),
+        "overlap": partial(plot_overlap, result, rule=rule),
+    }
+    for name in result.parameters:
+        pictures[f"averages_{name}"] = partial(plot_averages, result, name, rule=rule)
+        pictures[f"structures_{name}"] = partial(plot_structures, result, name, rule=rule)
+    if result.counts.entered is not None:
+        pictures["abundance"] = partial(plot_abundance, result, rule=rule)
+    if result.can_be_checked:
+        pictures["predictive"] = partial(plot_predictive, result.predictive_check(rule=rule, rng=0))
+    for name, draw in pictures.items():
+        figure, ax = plt.subplots(figsize=(8, 5), layout="constrained")
+        draw(ax=ax)
+        figure.savefig(folder / f"{name}.png", dpi=120)
+        plt.close(figure)
+    return [folder / f"{name}.png" for name in pictures]
 
 
 def _bars(ax: "Axes | None", labels: Any, values: Any, errors: Any, title: str) -> "Axes":
