@@ -109,6 +109,30 @@ def test_bilbys_other_names_of_arguments_are_taken(tmp_path):
     assert sampler.get_expected_outputs(str(tmp_path), "x") == ([], [f"{tmp_path}/tempering_x/"])
 
 
+class Asking:
+    """A run whose verdict asks for more draws, or does not."""
+
+    def __init__(self, asks):
+        self.asks_for_draws = asks
+
+    def diagnose(self):
+        return self
+
+
+def test_without_a_number_of_draws_the_verdict_ends_a_run(tmp_path, monkeypatch):
+    from tempering.doors import bilby as door
+
+    assert not door.UntilSound().is_reached(lambda: Asking(True), 0.0)
+    assert door.UntilSound().is_reached(lambda: Asking(False), 1e9)
+    monkeypatch.setattr(door, "DRAWS", 32)
+    monkeypatch.setattr(door, "MOST_DRAWS", 256)
+    sound = bilby_run.run(tmp_path, draws=None, tune=64, ladder=[1.0, 0.0])
+    monkeypatch.setattr(door.UntilSound, "is_reached", lambda *_: False)
+    never = bilby_run.run(tmp_path, draws=None, tune=64, ladder=[1.0, 0.0])
+    assert len(sound.nested_samples) % (8 * 32) == 0
+    assert len(sound.nested_samples) < len(never.nested_samples) == 8 * 256
+
+
 def test_the_plugin_is_an_entry_point():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["bilby.samplers"] == {"tempering": "tempering.doors.bilby:Tempering"}

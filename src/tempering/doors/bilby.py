@@ -9,12 +9,12 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bilby.core.likelihood import _safe_likelihood_call
@@ -24,10 +24,15 @@ from bilby.core.utils import logger
 
 from tempering.execution.interruption import TERMINATED
 from tempering.prior import Uniform, joint_prior
+from tempering.sampling.until import Until
 from tempering.target import Target
 from tempering.target.batched import one_by_one
 
+if TYPE_CHECKING:
+    from tempering.runs.draws import TemperedDraws
+
 INSIDE = 1e-15  # of the faces of the cube, where the quantiles of unbounded priors are infinite
+DRAWS, MOST_DRAWS = 5_000, 40_000  # of each chain, where no number is given: before the first verdict, and at the most
 CONSTRAINT_DRAWS = 10_000  # bilby rounds its factor to the error of one of its ten counts of so many
 
 
@@ -37,13 +42,14 @@ class Tempering(NestedSampler):  # type: ignore[misc]
     Keyword arguments are those of `tempering.sample` (``draws``, ``chains``, ``ladder``, ``method``, ``path``),
     ``tune`` for the iterations of tuning, and bilby's own: ``npool``, ``pool``, ``resume``, ``check_point``,
     ``check_point_delta_t`` (seconds) and ``seed``. The result has draws of equal weight in ``samples``, all weighted
-    ones in ``nested_samples``, the evidence and its error.
+    ones in ``nested_samples``, the evidence and its error. Without ``draws`` a run goes on, as nested samplers do,
+    until its verdict asks for no more.
     """
 
     sampler_name = "tempering"
     sampling_seed_key = "seed"
     default_kwargs = {  # noqa: RUF012 - as bilby has it
-        "draws": 5000,
+        "draws": None,
         "tune": 5000,
         "chains": None,
         "ladder": None,
@@ -87,6 +93,8 @@ class Tempering(NestedSampler):  # type: ignore[misc]
         from tempering.sampling.sample import sample
 
         options = {k: self.kwargs[k] for k in ("draws", "chains", "ladder", "method", "path", "progress")}
+        if options["draws"] is None and options["method"] != "sequential":
+            options |= {"draws": MOST_DRAWS, "until": UntilSound()}
         if self.kwargs["check_point"]:
             folder.parent.mkdir(parents=True, exist_ok=True)
             kept = Checkpoint(folder, seconds=float(self.kwargs["check_point_delta_t"]))
@@ -174,6 +182,28 @@ class Tempering(NestedSampler):  # type: ignore[misc]
 
     def write_current_state(self) -> None:
         """Nothing to do: the run writes itself, into bilby's folder of this sampler."""
+
+
+@dataclass(frozen=True)
+class UntilSound(Until):
+    """The end of a run whose verdict asks for no more draws: looked at after some, twice as many, and so on."""
+
+    def __post_init__(self) -> None:
+        """Take no goals: the verdict has its own."""
+
+    def next_look(self, n_done: int) -> int:
+        """Return at how many iterations a run is looked at next.
+
+        Examples
+        --------
+        >>> [UntilSound().next_look(n) for n in (0, 4999, 5000, 12_000)]
+        [5000, 5000, 10000, 20000]
+        """
+        return DRAWS << (n_done // DRAWS).bit_length()
+
+    def is_reached(self, so_far: Callable[[], TemperedDraws], seconds: float) -> bool:
+        """Ask the verdict."""
+        return not so_far().diagnose().asks_for_draws
 
 
 @dataclass(frozen=True)
