@@ -1,6 +1,6 @@
 """By the clock: how soon a run answers Ctrl-C and SIGTERM, and how punctually its checkpoint is written.
 
-    python -m benchmarks.clock [--full] [--seconds S ...] [--engines NAME ...] [--json FILE]
+    python -m benchmarks.clock [--full] [--seconds S ...] [--engines NAME ...] [--at-once] [--json FILE]
 
 Log densities that take a microsecond, a millisecond, a second (and with --full a minute), on every engine, with every
 method and executor. Each run is told to stop by Ctrl-C, gone on with, told to stop by SIGTERM, gone on with to its end,
@@ -8,8 +8,8 @@ and compared with the same run left alone, to the bit. The time of a call is sle
 environment, so that the end and the comparison need not wait for it.
 
 An answer must come, and a checkpoint be written after its interval, within two seconds, or one call if that takes
-longer. With dear calls a checkpoint misses that: it waits for the iteration of all chains that is under way, or for a
-batch of particles, since no less can be kept.
+longer. A checkpoint is late if a call has come to its end, and nothing was written since, for longer than the interval:
+what a kill would cost. Where calls take next to no time, one is always coming to its end.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -29,9 +30,11 @@ from typing import Any
 import numpy as np
 
 PAUSE = "TEMPERING_BENCHMARK_PAUSE"  # seconds that a call of the log density takes
+CALLED = "TEMPERING_BENCHMARK_CALLED"  # a file with the times at which long calls have come to their end
+LONG = 1e-4  # seconds of a call that is noted there
 INTERVAL = 0.5  # seconds between two checkpoints
 ANSWER = 2.0  # seconds to an answer, and from an interval to its checkpoint, or one call
-WATCHED = 1.5  # seconds before a signal, or six calls
+WATCHED, CALLS_WATCHED, MINUTES_WATCHED = 1.5, 6, 2  # seconds before a signal, or calls
 CHAINS, RUNGS = 4, (1.0, 0.5)
 CALLS = (1e-6, 1e-3, 1.0)
 MINUTE = 60.0
@@ -75,8 +78,10 @@ class Row:
 def pause() -> None:
     """Take as long as a call takes."""
     seconds = float(os.environ[PAUSE])
-    if seconds > 1e-5:
+    if seconds > LONG:
         time.sleep(seconds)
+        with open(os.environ[CALLED], "ab", buffering=0) as file:
+            file.write(np.float64(time.time()).tobytes())
 
 
 def plain(x: Any) -> Any:
@@ -137,9 +142,10 @@ def sampled(engine: str, method: str, executor: Any, checkpoint: Any, draws: int
 
     options: dict[str, Any] = {"chains": CHAINS, "rng": 3, "progress": False, "draws": draws}
     if method == "sequential":
-        options |= {"method": "sequential", "kernel": tp.kernels.RandomWalk(), "chains": 2}
+        options |= {"method": "sequential", "kernel": tp.kernels.RandomWalk(), "chains": 2, "initial": np.zeros(1)}
     else:
-        options |= {"initial": np.zeros(1), "ladder": RUNGS, "tuning": tp.Tuning(0), "kernel": tp.kernels.RandomWalk()}
+        starts = [np.full(1, 0.1 * i) for i in range(CHAINS * len(RUNGS))]
+        options |= {"initial": starts, "ladder": RUNGS, "tuning": tp.Tuning(0), "kernel": tp.kernels.RandomWalk()}
         options |= {"method": "parallel"} if method == "parallel" else {}
         options |= {"keep": tp.Sums({"x": lambda x: x[..., 0]})} if method == "sums" else {}
     where = "vector" if engine in ("callback", "batched") else "scalar"
@@ -156,6 +162,7 @@ def job(engine: str, method: str, executor: str, call: float, folder: Path, say:
     from tempering.execution import processes
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ[CALLED] = str(folder / "called")
     draws = DRAWS.get(call, {}).get(engine, FEW)
     kept = tp.Checkpoint(folder / "run", seconds=INTERVAL)
     pools: dict[str, Any] = {"none": nullcontext, "threads": lambda: ThreadPoolExecutor(2)}
@@ -208,7 +215,8 @@ def forked(action: Any) -> tuple[int, Any]:
 def written(folder: Path) -> float:
     """Return when the checkpoint was written last, 0 if it was not."""
     found = [0.0]
-    for file in [folder / "run/latest", folder / "run/latest.before", *(folder / "run/tuning").glob("*.record")]:
+    names = ("latest", "latest.before", "answers")
+    for file in [*(folder / "run" / name for name in names), *(folder / "run/tuning").glob("*.record")]:
         try:
             found.append(file.stat().st_mtime)
         except FileNotFoundError:  # renamed meanwhile
@@ -216,14 +224,23 @@ def written(folder: Path) -> float:
     return max(found)
 
 
+def waiting(folder: Path, call: float) -> float:
+    """Return for how long a call has been at its end that is not yet written."""
+    now, last = time.time(), written(folder)
+    if call <= LONG:
+        return now - last if last else 0.0
+    ended = np.fromfile(folder / "called") if (folder / "called").exists() else np.zeros(0)
+    return float(np.max(now - ended[ended > last], initial=0.0))
+
+
 def watched(folder: Path, call: float) -> float:
     """Look at the checkpoint for some time, once it is there; return how late it was written at the worst."""
     started, worst = time.time(), 0.0
     while written(folder) < started and time.time() - started < 20.0 + 4 * CHAINS * call:
         time.sleep(0.02)
-    until = time.time() + max(WATCHED, 6 * call if call < MINUTE else call / 4)
+    until = time.time() + max(WATCHED, (CALLS_WATCHED if call < MINUTE else MINUTES_WATCHED) * call)
     while time.time() < until:
-        worst = max(worst, time.time() - max(written(folder), started) - INTERVAL)
+        worst = max(worst, waiting(folder, call) - INTERVAL)
         time.sleep(0.02)
     return worst
 
@@ -268,6 +285,15 @@ def cells(options: argparse.Namespace) -> list[tuple[str, str, str, float]]:
     ]
 
 
+def at_once(cells: list[tuple[str, str, str, float]]) -> Iterator[Row]:
+    """Make all runs at the same time, each watched by a process of its own: they sleep most of it."""
+    watchers = [forked(lambda say, cell=cell: say(json.dumps(asdict(measured(*cell))))) for cell in cells]
+    for (watcher, lines), cell in zip(watchers, cells, strict=True):
+        said = lines.read().decode()
+        os.waitpid(watcher, 0)
+        yield Row(**json.loads(said)) if said else Row(*cell, 0.0, 0.0, 0.0, False, "it failed")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Measure, print and judge; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clock", description=__doc__)
@@ -276,6 +302,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--executors", nargs="+", choices=EXECUTORS, default=EXECUTORS)
+    parser.add_argument("--at-once", action="store_true", help="all runs at the same time")
     parser.add_argument("--json", type=Path, help="write the figures to this file, beside those of other rows there")
     options = parser.parse_args(argv)
     import jax  # noqa: F401 - before the children are forked, each of which would import it again
@@ -286,8 +313,8 @@ def main(argv: list[str] | None = None) -> int:
 
     print(f"{'engine':9s} {'method':10s} {'executor':9s} {'call':>8s} {'Ctrl-C':>8s} {'SIGTERM':>8s} {'late':>8s}")
     rows = []
-    for cell in cells(options):
-        rows.append(measured(*cell))
+    for row in at_once(cells(options)) if options.at_once else (measured(*cell) for cell in cells(options)):
+        rows.append(row)
         print(rows[-1], flush=True)
         if options.json:
             _store(options.json, rows[-1])

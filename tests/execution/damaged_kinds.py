@@ -1,5 +1,6 @@
 """Checkpoints and saved runs of every kind: how each is made, in part or as a whole, and how it is read."""
 
+import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,6 +83,12 @@ class Kind:
                     raise AssertionError("the run came to its end")
 
 
+def lengthy(x):
+    """A density whose calls are worth keeping."""
+    time.sleep(0.0012)
+    return skewed(x)
+
+
 def load(path):
     return arrays_of(tp.load(path))
 
@@ -145,6 +152,7 @@ VECTOR = {"initial": np.zeros(3), "chains": 6, "kernel": WALK}
 PLAIN = tp.Target(skewed)
 KINDS = {
     "python, unfinished": Kind(drawn(PLAIN, **SCALAR), load, 250),
+    "python, in an iteration": Kind(drawn(tp.Target(lengthy), draws=24, tune=0, **SCALAR), load, 12),
     "python, finished": Kind(drawn(PLAIN, **SCALAR), load),
     "model, unfinished": Kind(drawn(SELECTION, chains=2, draws=96), load, 40),
     "vector, unfinished": Kind(drawn(LOGISTIC, **VECTOR), load, 100),

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from damaged_kinds import KINDS
 
+from statistical import seeded_rng
 from tempering.errors import TemperingError
 from tempering.io import records
 
@@ -209,21 +210,26 @@ def answers(kind, bench):
     return found
 
 
-def sweep(name, folder, n, rng):
-    """Damage one kind in ``n`` ways; return what came of each, by the way it was used."""
+def sweep(name, folder, numbers):
+    """Damage one kind in many ways, each with a number; return what came of each, by the way it was used."""
     kind = KINDS[name]
     bench = Bench.of(kind, folder)
     known = answers(kind, bench)
+    for number in numbers:
+        yield from one_damage(kind, bench, known, seeded_rng(f"damage {name} {number}"))
+
+
+def one_damage(kind, bench, known, rng):
+    """Damage a copy once; return what came of it, by the way it was used."""
+    put(bench.intact, bench.copy)
+    what = damage(rng, bench)
     results = []
-    for _ in range(n):
-        put(bench.intact, bench.copy)
-        what = damage(rng, bench)
-        for use in (kind.read, kind.call):
-            if use is not None:
-                came = outcome(use, bench.copy, *known)
-                results.append((what, came))
-        if came == "told":
-            results.append((f"put back after {what}", put_back(kind, bench, known)))
+    for use in (kind.read, kind.call):
+        if use is not None:
+            came = outcome(use, bench.copy, *known)
+            results.append((what, came))
+    if came == "told":
+        results.append((f"put back after {what}", put_back(kind, bench, known)))
     return results
 
 

@@ -254,7 +254,8 @@ def test_a_run_goes_on_after_an_error_that_will_not_come_again(tmp_path):
     assert_same(whole, tp.sample(tp.Target(density), **grouped(**options, checkpoint=kept)))
 
 
-def test_a_compiled_function_tells_where_it_raised():
+@pytest.mark.parametrize("method", ["simulated", "parallel"])
+def test_a_compiled_function_tells_where_it_raised(method):
     from numba import njit
 
     @njit
@@ -273,6 +274,7 @@ def test_a_compiled_function_tells_where_it_raised():
             chains=3,
             rng=2,
             progress=False,
+            method=method,
         )
     assert told.value.position["x"][0] > 1.5
 
@@ -305,6 +307,31 @@ def test_a_function_that_jax_calls_back_tells_in_which_chain_it_raised_and_where
         tp.sample(tp.Target(called_back), **options)
     assert told.value.position[0] > 1.5
     assert 0 <= told.value.chain < 3
+
+
+def _many(x):
+    for row in x:
+        _counted(row)
+    return -0.5 * (x**2).sum(axis=1)
+
+
+def test_a_function_of_many_positions_tells_where_it_raised():
+    options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 3_000, "tuning": tp.Tuning(0), "chains": 3}
+    with pytest.raises(FunctionError, match=r"ValueError: too far, in chain \d at \[") as told:
+        tp.sample(tp.Target(_many, batched=True), rng=2, progress=False, **options)
+    assert np.max(told.value.position) > 1.5
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_populations_tell_where_a_function_raised(batched):
+    prior = tp.prior.Normal(np.zeros(2), 0.6) if batched else lambda x: -0.5 * ((x / 0.6) ** 2).sum()
+    sampler = {} if batched else {"sample_prior": lambda key: 0.6 * jax.random.normal(key, (2,))}
+    target = tp.Target.from_likelihood(_many if batched else called_back, prior, **sampler, batched=batched)
+    with pytest.raises(FunctionError, match=r"ValueError: too far at \[") as told:
+        tp.sample(target, initial=np.zeros(2), method="sequential", draws=600, chains=2, rng=1, progress=False,
+                  kernel=tp.kernels.RandomWalk())  # fmt: skip
+    assert told.value.position.shape == (2,)
+    assert told.value.position[0] > 1.5
 
 
 def test_the_state_of_a_model_is_told(monkeypatch):

@@ -194,7 +194,7 @@ def test_a_link_in_the_place_of_a_file_to_be_written_is_not_followed(tmp_path, m
         stop_with_draws(patch, tmp_path / "run", 150)
         with pytest.raises(BaseException):  # noqa: B017, PT011 - stands for a kill
             run(tp.Checkpoint(tmp_path / "run", seconds=0.0))
-    for name in ("run.json", "latest", "probes", "tuning/00000.record", "draws.zarr/about/record"):
+    for name in ("run.json", "latest", "probes", "answers", "tuning/00000.record", "draws.zarr/about/record"):
         (tmp_path / "run" / f"{name}.partial").symlink_to(mine / "file")
     shutil.rmtree(tmp_path / "run/draws.zarr")
     (tmp_path / "run/draws.zarr.partial").symlink_to(mine / "folder")

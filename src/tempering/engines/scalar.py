@@ -7,6 +7,7 @@ number of threads changes nothing.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ SWAPS = {
 }
 STARTING_STREAM, RUNNING_STREAM = 0, 1
 COMPILED = "scalar (Numba)"
+SLOW = 0.02  # seconds of a compiled draw, from which each call of a function is looked at
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class ScalarEngine:
             except TemperingError:
                 raise
             except Exception as error:
-                raise function_error(error, i * m, state, self._pieces.positions) from error
+                asked = self._pieces.functions[:2] if self._pieces.looked_at is not None else ()
+                raise function_error(error, i * m, state, self._pieces.positions, asked) from error
 
         run_all = map if self._threads is None else self._threads.map
         return list(run_all(advance, range(len(states)), states)), Trace(*outputs)
@@ -188,7 +191,17 @@ class ScalarEngine:
                 self._fast = self._fast or compiled(
                     self._loop, _signature(arguments, self._pieces), allocates=self._pieces.allocates
                 )
-        return self._fast(*arguments)
+        started = time.monotonic()
+        found = self._fast(*arguments)
+        if time.monotonic() - started > SLOW * arguments[-1][2].size:
+            self._look_at_calls()
+        return found
+
+    def _look_at_calls(self) -> None:
+        """From now on, look at each call of a function that takes long: whether to stop, and whether to keep it."""
+        with self._compiling:
+            if self._functions is self._pieces.functions and self._pieces.looked_at is not None:
+                self._functions = self._pieces.looked_at(lambda: self.is_stopped())
 
 
 def _put_at(particle: Any, places: Places | None, row: int) -> Any:

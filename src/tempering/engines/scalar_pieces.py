@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from tempering.compiling.functions import bind, compiled
 from tempering.engines import loops
+from tempering.engines.answers import kept
+from tempering.engines.stopping import IsStopped
 from tempering.engines.trace import Schedule
 from tempering.errors import NotANumberError, TargetError
 from tempering.kernels.composite import leaves, scalar_move, scalar_settings
@@ -22,6 +24,8 @@ from tempering.target import Target
 from tempering.target.gradients import WithGradient, gradient_of
 from tempering.target.layout import Layout
 from tempering.target.starting import check_value
+
+NAMES = ("energy", "base")  # by which answers of long calls are kept
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Pieces:
     settings: Callable[[Schedule], Any]
     positions: Callable[[NDArray[np.float64]], Any]
     allocates: bool = True  # whether a move makes arrays
+    looked_at: Callable[[IsStopped], tuple[Any, Any, Any]] | None = None  # the functions, compiled, where they are slow
 
 
 def quiet() -> np.errstate:
@@ -56,10 +61,15 @@ def raise_not_finite(position: Any) -> None:
 
 
 def target_pieces(
-    target: Target, kernel: Any, layout: Layout, starts: Sequence[Any], *, has_references: bool = False
+    target: Target, kernel: Any, layout: Layout, starts: Sequence[Any], *, has_references: bool = False, run: str = ""
 ) -> Pieces:
-    """Make the pieces for a log density and a kernel, on a path some of whose terms may be references."""
+    """Make the pieces for a log density and a kernel, on a path some of whose terms may be references.
+
+    What long calls answer is kept as that of a ``run``, if one is named.
+    """
     base, energy, is_compiled = _densities(target, layout)
+    if not is_compiled:
+        energy, base = (kept(function, run, name) for function, name in zip((energy, base), NAMES, strict=True))
     own = (energy,) if target.base is None else (energy, base)
     _check_gradients(kernel, own)
     redraw, move = _redraw(target, layout, is_compiled), scalar_move(kernel)
@@ -70,9 +80,11 @@ def target_pieces(
         x = starting_point(target, layout, starts, index, rng)
         here = np.zeros(path.target_coefficients.size + 1)
         with quiet():
-            for function in own:
-                check_value(function(x), layout.unflatten(x))
-            evaluate((*functions, stacked_references(path.references, layout.size)), x, here)
+            found = [kept(function, run, name)(x) for function, name in zip(own, NAMES, strict=False)]
+            for value in found:
+                check_value(value, layout.unflatten(x))
+            known = [lambda _, value=value: value for value in (*found, 0.0)][:2]  # nobody calls twice what takes long
+            evaluate((*known, 0, stacked_references(path.references, layout.size)), x, here)
         if np.any(here == -np.inf):
             check_start(layout.unflatten(x), is_number=here[-1] == 0.0)
         return x, x.copy(), here, here.copy()
@@ -88,10 +100,18 @@ def target_pieces(
         "particle_of": loops.particle_of_arrays,
         "put_particle": loops.put_nothing,
     }
+
+    def looked_at(is_stopped: IsStopped) -> Any:
+        from tempering.engines.compiled_answers import looked_at
+
+        slow = [looked_at(f, run, name, is_stopped) for f, name in zip(own, NAMES, strict=False)]
+        return (*slow, *functions[len(slow) :])
+
     return Pieces(
         functions, bindings, is_compiled, len(leaves(kernel)), layout.size, new_particle, stack,
         partial(_settings, kernel, redraws), layout.named,
         redraw is not None or any(trait(leaf, "allocates") for leaf in leaves(kernel)),
+        looked_at if is_compiled else None,
     )  # fmt: skip
 
 

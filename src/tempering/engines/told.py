@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -16,7 +16,9 @@ from tempering.errors import FunctionError
 PACKAGE = str(Path(__file__).parents[1])
 
 
-def function_error(error: Exception, first_row: int, state: Any, positions: Callable[[Any], Any]) -> FunctionError:
+def function_error(
+    error: Exception, first_row: int, state: Any, positions: Callable[[Any], Any], functions: Sequence[Any] = ()
+) -> FunctionError:
     """Return an error that tells where another one was raised, by a function that the package has called.
 
     Parameters
@@ -27,14 +29,29 @@ def function_error(error: Exception, first_row: int, state: Any, positions: Call
     state : Chain or Ensemble
     positions : callable
         Names the coordinates of a flat position.
+    functions : sequence of callable
+        Compiled ones of flat positions, which are asked which of an ensemble's proposals it was.
     """
     frames = list(_frames(error))
     replica = next((frame.f_locals.get("r") for frame in frames if frame.f_code.co_name == "couple"), None)
+    if replica is None and functions and hasattr(state, "particles"):
+        replica = _at_fault(state.particles[1], functions)
     chain = first_row + (replica if isinstance(replica, int) else 0)
     position = _argument(frames)
     if position is None:
         position = _proposal(state, replica, positions)
     return FunctionError(_last_words(error), chain, position)
+
+
+def _at_fault(proposals: Any, functions: Sequence[Any]) -> int | None:
+    """Return the replica whose proposal raises an error."""
+    for replica, proposal in enumerate(proposals):
+        for function in functions:
+            try:
+                function(proposal)
+            except Exception:
+                return replica
+    return None
 
 
 def _last_words(error: Exception) -> str:
@@ -53,14 +70,33 @@ def _frames(error: BaseException) -> Iterator[FrameType]:
 
 
 def _argument(frames: list[FrameType]) -> Any:
-    """Return what the first function outside this package was called with, last: a position, or a state."""
+    """Return what the first function outside this package and JAX was called with, last: a position, or a state."""
     for before, frame in pairwise(frames):
-        if before.f_code.co_filename.startswith(PACKAGE) and not frame.f_code.co_filename.startswith(PACKAGE):
-            code = frame.f_code
+        code = frame.f_code
+        if before.f_code.co_filename.startswith(PACKAGE) and not code.co_filename.startswith((PACKAGE, _jax())):
             given = [_plain(frame.f_locals.get(name)) for name in code.co_varnames[: code.co_argcount]]
             plain = [value for value in given if isinstance(value, np.ndarray | float | dict | tuple | list)]
-            return plain[0] if plain else None
+            if plain:
+                return plain[0]
+    return _argument_of_callback(frames)
+
+
+def _argument_of_callback(frames: list[FrameType]) -> Any:
+    """Return what the first function was called with that JAX has called, with numbers."""
+    for before, frame in pairwise(frames):
+        code = frame.f_code
+        if before.f_code.co_filename.startswith(_jax()) and not code.co_filename.startswith((PACKAGE, _jax())):
+            given = [_plain(frame.f_locals.get(name)) for name in code.co_varnames[: code.co_argcount]]
+            plain = [value for value in given if isinstance(value, np.ndarray)]
+            if plain:
+                return plain[0]
     return None
+
+
+def _jax() -> str:
+    """Return where JAX is, which calls functions back on the way."""
+    found = getattr(sys.modules.get("jax"), "__file__", None)
+    return PACKAGE if found is None else str(Path(found).parent)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ length is an argument, so that a run may be cut anywhere, by the clock, and is t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -18,13 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.compiling.programs import jitted
+from tempering.engines.answers import answers_of
 from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.reference_arrays import arrays_of
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
-from tempering.engines.streams import keys_of
+from tempering.engines.streams import keys_of, words_of
 from tempering.engines.told import function_error
 from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import FunctionError, SamplerError
+from tempering.io.encoding import decode, encode
 from tempering.kernels import vector
 from tempering.path import Path
 from tempering.rungs import lockstep
@@ -71,6 +74,7 @@ class VectorEngine:
         self.n_chains = n_chains * self.chains_per_ensemble
         self._how = (method, rung_moves, seed)
         self._sharding = None if devices is None else sharding_of(devices, n_chains)
+        self.run_by = ""  # the run whose chains these are, as which iterations are kept that take long
         self.step = build_step(pieces, method, rung_moves)
         self._block = _build_block(self.step)
 
@@ -114,7 +118,10 @@ class VectorEngine:
             line = self.line(schedule)
             for done in range(0, n, rows):
                 try:
-                    states, outputs = self._run_block(states, min(rows, n - done), line, moving)
+                    if n == 1:
+                        states, outputs = self._iterated(states, line, moving)
+                    else:
+                        states, outputs = self._run_block(states, min(rows, n - done), line, moving)
                 except (jax.errors.JaxRuntimeError, ValueError) as error:  # as JAX comes to know of it
                     if any(name in str(error) for name in SIGNALS):
                         raise
@@ -132,6 +139,21 @@ class VectorEngine:
         unit, outputs = self._block(states.keys, states.unit, states.iteration, n, line, moving, rows)
         made = jax.tree.map(lambda part: np.asarray(part)[:n], outputs)
         return States(states.keys, unit, states.iteration + n), made
+
+    def _iterated(self, states: States, line: lockstep.Line, moving: bool) -> tuple[States, Any]:
+        """Run one iteration, or find it among the answers from before a kill: alone are those that take long."""
+        answers = answers_of(self.run_by)
+        if answers is None:
+            return self._run_block(states, 1, line, moving)
+        given = jax.tree.leaves((words_of(states.keys), states.unit, states.iteration, line, moving))
+        call = answers.begun("iteration", tuple(map(np.asarray, given)))
+        if call.known is not None:
+            unit, outputs = decode(call.known)
+            return self.placed(States(states.keys, unit, states.iteration + 1)), outputs
+        after, outputs = self._run_block(states, 1, line, moving)
+        with suppress(SamplerError):  # a state that is no data
+            answers.ended(call, encode((after.unit, outputs)))
+        return after, outputs
 
     def _located(self, error: Exception, states: States, n: int, line: lockstep.Line, moving: bool) -> Exception:
         """Return an error that says which chain of a block raised another one, in a call back to Python, and where.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tempering.engines.scalar import ScalarEngine
+from tempering.execution.answers import AnswersOnDisk
 from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
 from tempering.execution.digest import contents
 from tempering.execution.identity import agree, classes_of, identity_of, values_at
@@ -42,6 +43,11 @@ class Context:
     workers: Workers | None = None
     folder: Folder | None = None
     journal: Journal | None = None
+
+    @property
+    def run(self) -> str:
+        """The mark of a run with a checkpoint; "" for any other."""
+        return "" if self.folder is None else self.folder.id
 
     @property
     def how_to_go_on(self) -> str:
@@ -126,6 +132,9 @@ class Context:
             if is_finished(self.folder.path, n, may_write=may_write):
                 return load_checkpoint(self.folder.path)
         self.folder.check_writable()
+        self.folder.answers = AnswersOnDisk(self.folder)
+        if self.workers is not None and not self.workers.share_memory:
+            self.workers.answers = self.folder.answers
         return None
 
     def finished(self, draws: TemperedDraws) -> TemperedDraws:
@@ -133,6 +142,7 @@ class Context:
         if self.folder is not None:
             with writing(self.folder.path):
                 save(draws, self.folder.path / STORE, self.folder.id)
+            self.folder.pass_answers()
         return draws
 
     def stopped(self, keeper: Keeper, n: int) -> TemperedDraws:

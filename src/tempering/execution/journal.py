@@ -78,17 +78,25 @@ class Journal:
         if self._folder.is_due:
             self.write()
 
+    def started(self) -> None:
+        """Keep what was answered where chains start: a run that goes on begins there again."""
+        if self._folder.answers is not None:
+            self._folder.answers.hold()
+            self._folder.answers.write()
+
     def frozen(self) -> bytes:
         """Return the states after the last answer as they are now, whatever is done to them from here on."""
         return encode(self._states(), self._folder.classes)
 
-    def write(self, states: bytes | None = None) -> None:
+    def write(self, states: bytes | None = None, *, is_between_calls: bool = True) -> None:
         """Write what is new, with the states after it or what they were when they were frozen."""
         if self._new:
             sections = [encode(self._new, self._folder.classes), self.frozen() if states is None else states]
             self._folder.write_record(f"{TUNING}/{self._n_files:05d}{ENDING}", {"n_calls": len(self._new)}, sections)
             self._n_files += 1
             self._new = []
+            if is_between_calls:
+                self._folder.pass_answers()
 
     def _read(self) -> Iterator[tuple[str, Any, list[Any]]]:
         folder = self._folder.path / TUNING
@@ -145,10 +153,13 @@ class JournalEngine:
         """Return the states of all chains at their starting points."""
         try:
             with self._interruption.at_once():
-                return self.engine.start(*arguments)
+                states = self.engine.start(*arguments)
+            if self._journal is not None:
+                self._journal.started()
+            return states
         except BaseException:
             if self._journal is not None:
-                self._journal.write()
+                self._journal.write(is_between_calls=False)
             raise
 
     def kept(self, states: Any) -> Any:
@@ -190,12 +201,12 @@ class JournalEngine:
                 after, trace = self.engine.run(states, schedule, n, moving=moving)
         except AbandonedBlock:
             if journal is not None:
-                journal.write(kept)
+                journal.write(kept, is_between_calls=False)
             self._interruption.stop_tuning(self._where)
             raise
         except BaseException:
             if journal is not None:
-                journal.write(kept)
+                journal.write(kept, is_between_calls=False)
             raise
         if journal is not None:
             journal.record(call, trace, lambda: self.engine.parts(after))

@@ -154,8 +154,10 @@ class KeptOnDisk(Keeper):
         self._save(frozen if isinstance(frozen, bytes) else self._encoded(frozen))
 
     def save(self, states: Any) -> None:
-        """Write what there is."""
-        self._save(self._encoded(states))
+        """Write what there is; the answers of calls that led there need not be kept any more."""
+        if self._new:
+            self._save(self._encoded(states))
+            self._folder.pass_answers()
 
     def _encoded(self, states: Any) -> bytes:
         return encode(self._engine.parts(states), self._folder.classes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from tempering.engines.callbacks import telling_where
 from tempering.engines.stopping import AbandonedBlock
 from tempering.execution.context import Context
 from tempering.execution.digest import digest
@@ -37,7 +38,7 @@ def run_batch(recipe: Packed, name: str, arguments: bytes) -> Any:
     mover = built(recipe)
     if mover is None:
         return Unknown()
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), telling_where():
         return getattr(mover, name)(*unpack(arguments))
 
 
@@ -51,7 +52,8 @@ def spread_mover(execution: Context, mover: BatchMover, path: Target, kernel: An
 
     def run(name: str, batches: list[tuple[Any, ...]]) -> list[Any]:
         if workers is None or recipe is None:
-            return [getattr(mover, name)(*batch) for batch in batches]
+            with telling_where():
+                return [getattr(mover, name)(*batch) for batch in batches]
         return workers.run_recipe(run_batch, recipe, [(name, pack(batch)) for batch in batches], may_abandon=True)
 
     def run_or_stop(name: str, batches: list[tuple[Any, ...]]) -> list[Any]:

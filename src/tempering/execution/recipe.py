@@ -18,6 +18,7 @@ from tempering.execution.pickling import pack, unpack
 from tempering.execution.plan import Plan
 from tempering.path import Path
 from tempering.randomness import stream
+from tempering.target import Target
 from tempering.target.layout import Layout
 
 EXAMPLE_STREAM = 3
@@ -38,13 +39,14 @@ class Recipe:
     seed: int
     n_rungs: int
     has_references: bool = False
+    run: str = ""  # as whose the answers of long calls are kept
 
     @classmethod
     def of(cls, plan: Plan, path: Path) -> Recipe:
         """Return the recipe of a plan's engine along a path."""
         return cls(
             plan.target, plan.kernel, plan.example, plan.starts, plan.engine, plan.method, plan.rung_moves, plan.seed,
-            len(path), bool(path.references),
+            len(path), bool(path.references), plan.context.run,
         )  # fmt: skip
 
     def build(self, n_chains: int) -> Engine:
@@ -55,21 +57,34 @@ class Recipe:
             from tempering.engines import vector
 
             if layout is None:
-                return vector.VectorEngine(vector.model_pieces(self.target), *common)
-            pieces = vector.target_pieces(self.target, self.kernel, layout, self.starts)
-            return vector.VectorEngine(pieces, *common)
+                pieces = vector.model_pieces(self.target)
+            else:
+                target = kept_target(self.target, layout, self.run)
+                pieces = vector.target_pieces(target, self.kernel, layout, self.starts)
+            found = vector.VectorEngine(pieces, *common)
+            found.run_by = self.run
+            return found
         from tempering.engines import scalar_pieces
         from tempering.engines.scalar import ScalarEngine
 
         if layout is None:
             example = self.target.initial(stream(self.seed, EXAMPLE_STREAM))
             return ScalarEngine(scalar_pieces.model_pieces(self.target, example), *common)
-        pieces_of = partial(scalar_pieces.target_pieces, has_references=self.has_references)
+        pieces_of = partial(scalar_pieces.target_pieces, has_references=self.has_references, run=self.run)
         return ScalarEngine(pieces_of(self.target, self.kernel, layout, self.starts), *common)
 
     def packed(self) -> Packed:
         """Return the recipe as it travels; the starting points stay at home."""
         return Packed.of(replace(self, starts=()))
+
+
+def kept_target(target: Target, layout: Layout, run: str) -> Target:
+    """Return a target for the vector engine whose answers are kept as those of a run, where JAX calls it back."""
+    if not run:
+        return target
+    from tempering.engines.callbacks import calls_back, with_kept_calls
+
+    return with_kept_calls(target, run) if calls_back(target, layout) else target
 
 
 @dataclass(frozen=True, eq=False)

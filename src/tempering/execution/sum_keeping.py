@@ -77,12 +77,14 @@ class SumKeeper:
         """Whether it is time to write again."""
         return self._folder is not None and self._folder.is_due
 
-    def save(self, at: Standing) -> None:
+    def save(self, at: Standing, *, is_between_turns: bool = True) -> None:
         """Write the parts, where there is a checkpoint."""
         if self._folder is not None:
             header = {"n_done": at.n_done, "is_whole": at.n_done >= at.begun.course.n}
             parts = [kept(part, self._folder.classes) for part in at.blocks.each(at.parts)]
             write_latest(self._folder, header, [encode(self._about), encode(at.begun), *parts])
+            if is_between_turns:
+                self._folder.pass_answers()
 
     def result(self, at: Standing) -> TemperedSums:
         """Put all parts together."""
@@ -98,5 +100,5 @@ class SumKeeper:
             if before.n_done:
                 error.draws = self.result(before)  # type: ignore[attr-defined]
                 if not isinstance(error, CheckpointError):
-                    self.save(before)
+                    self.save(before, is_between_turns=False)
             raise

@@ -18,6 +18,7 @@ from typing import Any
 
 from tempering.engines.stopping import AbandonedBlock, IsStopped, never
 from tempering.errors import FunctionError, SamplerError, TemperingError
+from tempering.execution.answers import Answered, AnswersOnDisk, answered
 from tempering.execution.recipe import Packed, Unknown, follow_the_parent
 
 ATTEMPTS = 2
@@ -34,6 +35,7 @@ class Workers:
         self._executor = executor
         self._own: ProcessPoolExecutor | None = None  # in place of a user's pool that broke
         self.is_stopped: IsStopped = never
+        self.answers: AnswersOnDisk | None = None  # where those of workers in other processes are kept
 
     @property
     def share_memory(self) -> bool:
@@ -50,16 +52,29 @@ class Workers:
         """
         results: dict[int, Any] = {}
         failures: dict[int, int] = {}
+        known: dict[int, dict[bytes, Any]] = {}  # answers of long calls in blocks that have not come to their end
         while len(results) < len(blocks):
             waiting = [i for i in range(len(blocks)) if i not in results]
-            futures = self._submitted(function, {i: blocks[i] for i in waiting})
+            if self.answers is None or not self.answers.is_open:
+                futures = self._submitted(function, {i: blocks[i] for i in waiting})
+            else:
+                asked = {i: self.answers.asked(known.get(i, {})) for i in waiting}
+                futures = self._submitted(answered, {i: (asked[i], function, *blocks[i]) for i in waiting})
             broken = False
             for i, future in futures.items():
                 if may_abandon:
                     self._wait_or_abandon(future, futures)
                 error = _outcome(future)
                 if error is None:
-                    results[i] = future.result()
+                    result = future.result()
+                    if isinstance(result, Answered):
+                        assert self.answers is not None
+                        self.answers.take(result.answers)
+                        known[i] = {**known.get(i, {}), **result.answers}
+                        if not result.is_done:
+                            continue
+                        result = result.result
+                    results[i] = result
                     tell()
                     continue
                 if isinstance(error, TemperingError) and not isinstance(error, FunctionError):  # it would fail anywhere

@@ -33,8 +33,8 @@ from tempering.io.records import copy_of, opened, read_record, readable, write_r
 FORMAT = 2
 SECONDS = 60.0
 RUN, LATEST, BEFORE, LOCK = "run.json", "latest", "latest.before", "lock"
-STORE, TUNING, PROBES = "draws.zarr", "tuning", "probes"
-OURS = {RUN, f"{RUN}.copy", LATEST, BEFORE, LOCK, STORE, TUNING, PROBES}
+STORE, TUNING, PROBES, ANSWERS = "draws.zarr", "tuning", "probes", "answers"
+OURS = {RUN, f"{RUN}.copy", LATEST, BEFORE, LOCK, STORE, TUNING, PROBES, ANSWERS}
 
 
 VALUES = "log densities"
@@ -72,10 +72,11 @@ class Folder:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.path = Path(checkpoint.path)
         self.seconds = checkpoint.seconds
-        self._opened = self._written = time.monotonic()
+        self._opened = self._written = self._answered = time.monotonic()
         self.seconds_before = 0.0  # spent by calls that were killed
         self.classes: dict[str, type] = {}  # a user's own, of which states may be
         self.values_at: Callable[[Any], list[str]] | None = None  # of the target, at flat positions
+        self.answers: Any = None  # of long calls, since the last record: `tempering.execution.answers.AnswersOnDisk`
         self.why_not_written = ""
         self._contents: Callable[[], dict[str, str]] = dict
         self._known = Identity({})
@@ -120,6 +121,8 @@ class Folder:
     def close(self) -> None:
         """Let others have the folder."""
         try:
+            if self.answers is not None:
+                self.answers.close()
             self._note_changes()
         finally:
             if self._lock is not None:
@@ -141,6 +144,22 @@ class Folder:
     def is_due(self) -> bool:
         """Whether it is time to write again."""
         return time.monotonic() - self._written >= self.seconds
+
+    @property
+    def seconds_left(self) -> float:
+        """How long it is until something must be written, if only the answers of long calls."""
+        return max(self._written, self._answered) + self.seconds - time.monotonic()
+
+    def pass_answers(self) -> None:
+        """Forget the answers of calls that come before a record that has just been written."""
+        if self.answers is not None:
+            self.answers.clear()
+
+    def write_answers(self, sections: Sequence[bytes]) -> None:
+        """Write what long calls have answered since the last record; the next record is due as before."""
+        written = self._written
+        self.write_record(ANSWERS, {}, sections)
+        self._written, self._answered = written, self._written
 
     def check_writable(self) -> None:
         """Refuse to go on with a run where nothing can be written."""
@@ -320,14 +339,20 @@ def read_latest(path: Path) -> tuple[dict[str, Any] | None, list[bytes]]:
         return None, []
     run = id_of(path)
     try:
-        return read_part(latest, LATEST, run)
+        earlier = read_part(before, LATEST, run)
+    except DamageError:
+        earlier = None
+    try:
+        found = read_part(latest, LATEST, run)
+        with readable(latest):
+            if earlier is not None and earlier[0]["n_done"] > found[0]["n_done"]:
+                raise DamageError(latest, f"it is older than {before.name}")
+        return found
     except DamageError as damage:
-        try:
-            found = read_part(before, LATEST, run)
-        except DamageError:
+        if earlier is None:
             raise DamageError(damage.file, damage.why, _without_latest(path)) from damage
         warnings.warn(f"{damage} The run goes on from the record before it, {before.name}.", stacklevel=3)
-        return found
+        return earlier
 
 
 def decoded(path: Path, section: bytes, classes: Classes | None = None, read: Read = decode) -> Any:

@@ -278,10 +278,12 @@ def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) ->
             + " Use method='simulated' or 'parallel'."
         )
     from tempering.execution.movers import spread_mover
+    from tempering.execution.recipe import kept_target
     from tempering.populations.sequential import sample_sequential
 
+    kept = kept_target(plan.target, plan.layout, plan.context.run or "none")  # which also says where a call has failed
     result = sample_sequential(
-        plan.target, plan.layout, plan.starts, plan.kernel, draws=draws, chains=plan.n_chains, seed=plan.seed,
+        kept, plan.layout, plan.starts, plan.kernel, draws=draws, chains=plan.n_chains, seed=plan.seed,
         report=report, carried_out=partial(spread_mover, plan.context, example=plan.example),
     )  # fmt: skip
     constrain = plan.target.constrain

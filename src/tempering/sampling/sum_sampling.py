@@ -146,7 +146,7 @@ def _run(execution: Context, keeper: SumKeeper, standing: Standing, report: Any)
         if execution.interruption.requested and standing.n_done < n:
             if not standing.n_done:
                 execution.interruption.stop_tuning(execution.how_to_go_on)
-            keeper.save(standing)
+            keeper.save(standing, is_between_turns=False)
             execution.warn_of_stop(standing.n_done, n)
             break
     return keeper.result(standing)

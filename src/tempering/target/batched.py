@@ -55,7 +55,7 @@ class Batched:
         shapes = tuple(np.shape(leaf) for leaf in leaves)
 
         def of_arrays(*arrays: Any) -> NDArray[np.float64]:
-            whole = [_in_double(a) for a in arrays]
+            whole = [in_double(a) for a in arrays]
             lead = whole[0].shape[: whole[0].ndim - len(shapes[0])]
             rows = [np.broadcast_to(a, (*lead, *s)).reshape(-1, *s) for a, s in zip(whole, shapes, strict=True)]
             return self._evaluate(rows, treedef, shapes)[0].reshape(lead)
@@ -203,7 +203,8 @@ def _is_ours(raised: Any) -> bool:
     return any(frame.f_code.co_filename == __file__ for frame, _ in frames)
 
 
-def _in_double(array: Any) -> NDArray[np.float64]:
+def in_double(array: Any) -> NDArray[np.float64]:
+    """Return numbers that JAX has handed over as their bits."""
     found = np.asarray(array)
     return found.view(np.float64)[..., 0] if found.dtype == np.uint32 else np.asarray(found, dtype=float)
 

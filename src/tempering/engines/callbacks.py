@@ -1,0 +1,138 @@
+"""Functions that JAX calls back from compiled code: found in what it traces, and kept like others that take long."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxprs_in_params
+
+from tempering.engines.answers import Kept
+from tempering.engines.stopping import AbandonedBlock
+from tempering.errors import FunctionError
+from tempering.target import Target, batched
+from tempering.target.gradients import gradient_of
+from tempering.target.layout import Layout
+
+
+@lru_cache(maxsize=64)
+def calls_back(target: Target, layout: Layout) -> bool:
+    """Whether JAX calls a function of the user's back."""
+    functions = [function for function in (target.energy, target.base) if function is not None]
+    with jax.enable_x64(True):
+        return any(_calls(jax.make_jaxpr(layout.on_flat(f))(np.zeros(layout.size)).jaxpr) for f in functions)
+
+
+@lru_cache(maxsize=16)
+def with_kept_calls(target: Target, run: str) -> Target:
+    """Return a target whose answers to JAX are kept as those of a run."""
+    _quieten()
+    found = copy(target)
+    for name in ("energy", "base"):
+        function = getattr(target, name)
+        if function is not None and gradient_of(function) is None:
+            object.__setattr__(found, name, _Rewritten(function, run, name))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Rewritten:
+    """A function of a position with other callbacks."""
+
+    function: Callable[[Any], Any]
+    run: str
+    name: str
+
+    def __call__(self, position: Any) -> Any:
+        """Trace the function, and do what it does, but for the callbacks; where nothing is traced, call it."""
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(position)):
+            return self.function(position)
+        traced, shape = jax.make_jaxpr(self.function, return_shape=True)(position)
+        jaxpr = self._other(traced.jaxpr, self.name)
+        outputs = jax.core.eval_jaxpr(jaxpr, traced.consts, *jax.tree.leaves(position))
+        return jax.tree.unflatten(jax.tree.structure(shape), outputs)
+
+    def _other(self, part: Any, place: str) -> Any:
+        """Return the same with other callbacks: a program, or what may hold programs."""
+        if type(part) is tuple:
+            return tuple(self._other(inner, f"{place}.{i}") for i, inner in enumerate(part))
+        if isinstance(part, ClosedJaxpr):
+            return part.replace(jaxpr=self._other(part.jaxpr, place))  # type: ignore[no-untyped-call]
+        if not isinstance(part, Jaxpr) or not _calls(part):
+            return part
+        equations = [self._other_equation(e, f"{place}.{i}") for i, e in enumerate(part.eqns)]
+        return part.replace(eqns=equations)  # type: ignore[no-untyped-call]
+
+    def _other_equation(self, equation: Any, place: str) -> Any:
+        inner = {name: self._other(part, f"{place}.{name}") for name, part in equation.params.items()}
+        if _is_callback(equation):
+            inner["callback"] = Kept(_Arrays(equation.params["callback"]), self.run, place)
+        return equation.replace(params=inner)
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """A callback whose answers are plain arrays."""
+
+    callback: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        """Call back."""
+        try:
+            return tuple(np.asarray(part) for part in self.callback(*arguments))
+        except Exception as error:
+            _failures[:] = [(error, self._at_fault(arguments))]
+            raise
+
+    def _at_fault(self, arguments: tuple[Any, ...]) -> Any:
+        """Return the position of a call; where there were many, that of the first which fails by itself."""
+        arrays = [np.asarray(argument) for argument in arguments]
+        if getattr(self.callback, "callback_func", None).__module__ != batched.__name__:
+            return arrays[0]
+        for i in range(len(arrays[0])):
+            try:
+                self.callback(*(array[i : i + 1] for array in arrays))
+            except Exception:
+                return batched.in_double(arrays[0][i])
+        return None
+
+
+_failures: list[tuple[Exception, Any]] = []  # the last one: JAX makes an error of its own of it, without the position
+
+
+@contextmanager
+def telling_where() -> Iterator[None]:
+    """Turn JAX's error about a function that it called back into one that says what was raised, and where."""
+    _failures.clear()
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        if not _failures or "allback" not in str(error):
+            raise
+        cause, position = _failures[0]
+        raise FunctionError(f"{type(cause).__name__}: {cause}", None, position) from cause
+
+
+@cache
+def _quieten() -> None:
+    """Keep JAX from logging that a block was abandoned in a callback: that is no error."""
+
+    def is_error(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], AbandonedBlock))
+
+    logging.getLogger("jax._src.callback").addFilter(is_error)
+
+
+def _is_callback(equation: Any) -> bool:
+    return bool(equation.primitive.name == "pure_callback")
+
+
+def _calls(jaxpr: Any) -> bool:
+    return any(_is_callback(e) or any(map(_calls, jaxprs_in_params(e.params))) for e in jaxpr.eqns)
