@@ -208,7 +208,7 @@ class Sampling:
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take groups of options as single values: every field of a group becomes an option."""
     own = list(signature(command, eval_str=True).parameters.values())
-    groups = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+    groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
 
     def run(**given: Any) -> None:
         for name, group in groups.items():
