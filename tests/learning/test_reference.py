@@ -90,6 +90,35 @@ def test_numpy_jax_padded_arrays_and_numba_give_one_density():
     assert SKEWED.log_density(x.reshape(4, 5, 3)).shape == (4, 5)
 
 
+def of_size(n, d, rng):
+    """Return a skewed mixture of ``n`` components."""
+    factors = np.tril(rng.normal(0.0, 0.3, (n, d, d)), -1) + np.eye(d) * rng.uniform(0.5, 1.5, (n, d, 1))
+    return Reference(rng.dirichlet(np.ones(n)), rng.normal(0.0, 3.0, (n, d)), factors, rng.integers(1, 16, n))
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 40])
+def test_arrays_of_any_size_give_the_density_and_its_slope(n):
+    rng = seeded_rng("groups of components")
+    reference, x = of_size(n, 3, rng), rng.normal(0.0, 4.0, (10, 3))
+    slopes = [reference.log_density_gradient(row)[1] for row in x]
+    with jax.enable_x64(True):
+        arrays = jax.tree.map(jnp.asarray, arrays_of(reference, is_fitted=True))
+        of = jax.jit(jax.vmap(jax.value_and_grad(log_density_of_arrays, argnums=1), in_axes=(None, 0)))
+        value, slope = of(arrays, x)
+        one_group_less = of(arrays._replace(n_groups=arrays.n_groups - 1), x)
+    np.testing.assert_allclose(value, reference.log_density(x), rtol=1e-12)
+    np.testing.assert_allclose(slope, slopes, rtol=1e-10, atol=1e-12)
+    assert not np.allclose(one_group_less[0], value)  # the control: a group that is passed over is seen
+
+
+def test_many_vectors_are_taken_block_by_block_and_none_is_lost():
+    rng = seeded_rng("blocks of vectors")
+    reference, x = of_size(40, 3, rng), rng.normal(0.0, 4.0, (3, 700, 3))
+    np.testing.assert_array_equal(reference.log_density(x), reference.log_density(x.reshape(-1, 3)).reshape(3, 700))
+    np.testing.assert_allclose(reference.log_density(x)[2, 650:], reference.log_density(x[2, 650:]), rtol=1e-14)
+    assert reference.log_parts(x).shape == (3, 700, 40)
+
+
 def test_it_integrates_to_one_against_a_known_density():
     rng = seeded_rng("integral")
     proposal = stats.multivariate_t(MEANS.mean(axis=0), 9 * np.eye(3), df=3, seed=rng)

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import tempering as tp
-from statistical import seeded_rng
+from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.errors import EstimatorError
 from tempering.learning.reference import fit_reference, fit_to_draws
 from tempering.learning.reference.fitted import missed_share
+from tempering.learning.reference.from_draws import Split, thinned
 from tempering.learning.reference.surface import Surface
 from tempering.problems import Banana, likelihood_gaussian, ring, two_modes
 
@@ -127,3 +128,41 @@ def test_a_density_that_no_mixture_fits_is_reached_by_the_safe_leg():
     assert len(np.unique(np.round(x[:, 0] * 40.0 / (2 * np.pi)))) > 3  # strips: chains have gone from one to another
     lengths = [done.n_iterations for done in run.info.rounds]
     assert len(lengths) >= 2
+
+
+def test_draws_thinned_by_weight_keep_every_sum_in_the_mean():
+    rng = seeded_rng("thinned")
+    log_weights, values = rng.normal(0.0, 2.0, 400), rng.exponential(size=400)
+    log_weights[::7] = -np.inf
+    whole = np.exp(log_weights)
+    found, forgotten = [], []
+    for _ in range(2000):
+        rows, kept = thinned(log_weights, 60, rng)
+        assert len(rows) <= 60
+        assert np.all(np.diff(rows) > 0)
+        np.testing.assert_allclose(np.exp(kept).sum(), whole.sum())
+        found.append(np.exp(kept) @ values[rows])
+        forgotten.append(whole[rows] @ values[rows])
+    assert_mean_is(whole @ values, found)
+    assert_mean_is_not(whole @ values, forgotten)  # the control: weights as they were before
+    heaviest = np.argsort(whole)[-5:]
+    assert np.isin(heaviest, rows).all()
+
+
+def test_few_draws_none_and_those_that_weigh_nothing_are_thinned_too():
+    rng = seeded_rng("few to thin")
+    rows, kept = thinned(np.array([0.0, -np.inf, -1.0]), 5, rng)
+    assert rows.tolist() == [0, 2]
+    assert kept.tolist() == [0.0, -1.0]
+    assert thinned(np.full(3, -np.inf), 5, rng)[0].size == 0
+    far = np.append(np.zeros(4), np.full(100, -1e4))
+    assert thinned(far, 10, rng)[0].tolist() == [0, 1, 2, 3]
+
+
+def test_a_thinned_split_keeps_its_halves_apart():
+    rng = seeded_rng("thinned halves")
+    chain = np.repeat([0.0, 1.0], 500)[:, None]
+    split = Split.thinned(chain, rng.normal(size=1000), 50, rng)
+    assert np.all(split.fitting[0] == 0.0)
+    assert np.all(split.judging[0] == 1.0)
+    assert len(split.values) == 100

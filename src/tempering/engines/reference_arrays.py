@@ -1,6 +1,7 @@
 """A reference as arrays of one shape, for code that is compiled once and run with any.
 
-Components are padded with ones that weigh nothing, up to a number at which a refit finds the same shapes.
+Components lie in groups. Arrays have room for as many groups as a fit may have; how many there are is a number among
+them, and only so many are evaluated.
 """
 
 from __future__ import annotations
@@ -15,68 +16,115 @@ import numpy as np
 from tempering.kernels.vector import Draw, normal_of
 from tempering.path.reference import Reference
 
-FEWEST, FEWEST_ENTRIES = 16, 512  # components, as long as their factors have no more entries than that together
+GROUP = 8  # components that are evaluated together
+ROOM, MOST_ENTRIES = (
+    64,
+    1 << 18,
+)  # components there is room for, as long as their factors have no more entries than that
 PAIRS = 8  # of degrees of freedom: a fit has up to 16
 
 
 class ReferenceArrays(NamedTuple):
-    """What `Reference` computes with, the component in the leading axis."""
+    """What `Reference` computes with, the group in the leading axis of what its density takes."""
 
+    n_groups: Any  # with a component in them
     origin: Any  # (d,)
-    whitening: Any  # (d, component x d): all inverse factors side by side
-    shift: Any
-    log_heights: Any  # -inf for the padding
-    freedom: Any
-    cumulative: Any  # weights summed; the last, and those of the padding, infinite
-    means: Any
+    whitening: Any  # (group, d, component x d): inverse factors side by side
+    shift: Any  # (group, component x d)
+    log_heights: Any  # (group, component); -inf for the padding
+    freedom: Any  # likewise
+    cumulative: Any  # (component,): weights summed; the last, and those of the padding, infinite
+    means: Any  # (component, d)
     factors: Any
     pairs: Any  # (pair,): counts pairs of degrees of freedom
 
 
-def n_padded(n_components: int, dimension: int) -> int:
-    """Return how many components there are with the padding.
+def room_for(n_components: int, dimension: int) -> int:
+    """Return how many components arrays have room for: as many as a fit may have, unless they are large.
 
     Examples
     --------
-    >>> [n_padded(n, d) for n, d in ((3, 1), (9, 2), (5, 10), (9, 10), (20, 5))]
-    [16, 16, 8, 16, 32]
+    >>> [room_for(n, d) for n, d in ((3, 1), (40, 8), (80, 2), (3, 100), (20, 1000))]
+    [64, 64, 128, 24, 32]
     """
-    least = max(1, min(FEWEST, FEWEST_ENTRIES // dimension**2))
-    return 1 << (max(n_components, least) - 1).bit_length()
+    least = max(GROUP, min(ROOM, MOST_ENTRIES // dimension**2 // GROUP * GROUP))
+    return max(least, 1 << (n_components - 1).bit_length())
 
 
 @lru_cache(maxsize=16)
 def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArrays:
-    """Return the arrays of a reference; one component alone is padded only if fits of more are to come."""
+    """Return the arrays of a reference; one component alone has room for more only if fits of more are to come."""
     n, d = reference.means.shape
-    more = 0 if n == 1 and not is_fitted else n_padded(n, d) - n
+    group = 1 if n == 1 and not is_fitted else GROUP
+    more = 0 if group == 1 else room_for(n, d) - n
 
     def filled(rows: Any, value: float) -> Any:
         return np.concatenate([rows, np.full((more, *rows.shape[1:]), value)])
 
-    inverse = filled(np.linalg.inv(reference.factors), 0.0)
-    means = filled(reference.means, 0.0)
-    cumulative = np.append(np.cumsum(reference.weights)[:-1], np.inf)
+    def grouped(rows: Any, value: float) -> Any:
+        return filled(rows, value).reshape(-1, group, *rows.shape[1:])
+
+    inverse = grouped(np.linalg.inv(reference.factors), 0.0)
+    offset = grouped(reference.means - reference.means[0], 0.0)
     return ReferenceArrays(
+        n_groups=np.int32(-(-n // group)),
         origin=reference.means[0],
-        whitening=inverse.reshape(-1, d).T,
-        shift=np.einsum("cij,cj->ci", inverse, means - reference.means[0]).ravel(),
-        log_heights=filled(reference.log_heights, -np.inf),
-        freedom=filled(reference.degrees_of_freedom.astype(float), 1.0),
-        cumulative=filled(cumulative, np.inf),
-        means=means,
+        whitening=inverse.reshape(len(inverse), -1, d).transpose(0, 2, 1),
+        shift=np.einsum("gcij,gcj->gci", inverse, offset).reshape(len(inverse), -1),
+        log_heights=grouped(reference.log_heights, -np.inf),
+        freedom=grouped(reference.degrees_of_freedom.astype(float), 1.0),
+        cumulative=filled(np.append(np.cumsum(reference.weights)[:-1], np.inf), np.inf),
+        means=filled(reference.means, 0.0),
         factors=filled(reference.factors, 0.0),
         pairs=np.arange(max(PAIRS, int(reference.degrees_of_freedom.max()) // 2), dtype=float),
     )
 
 
+@jax.custom_jvp
 def log_density(arrays: ReferenceArrays, x: Any) -> Any:
     """Return log q of one flat vector."""
-    z = (x - arrays.origin) @ arrays.whitening - arrays.shift
-    distance = jnp.sum(jnp.reshape(z, (-1, x.size)) ** 2, axis=-1)
-    log_parts = arrays.log_heights - 0.5 * (arrays.freedom + x.size) * jnp.log1p(distance / arrays.freedom)
-    largest = jax.lax.stop_gradient(jnp.max(log_parts))
-    return jnp.log(jnp.sum(jnp.exp(log_parts - largest))) + largest
+
+    def add(i: Any, found: Any) -> Any:
+        largest, total = found
+        log_parts, _, _ = _group(arrays, i, x)
+        top = jnp.maximum(largest, jnp.max(log_parts))
+        return top, total * jnp.exp(largest - top) + jnp.sum(jnp.exp(log_parts - top))
+
+    largest, total = _over_groups(arrays, add, (-jnp.inf, 0.0))
+    return jnp.log(total) + largest
+
+
+@log_density.defjvp
+def _log_density_and_slope(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """Return log q and its change along a direction: a loop of unknown length has no derivative of its own."""
+    arrays, x = primals
+
+    def add(i: Any, found: Any) -> Any:
+        largest, total, slope = found
+        log_parts, z, pull = _group(arrays, i, x)
+        top = jnp.maximum(largest, jnp.max(log_parts))
+        parts, less = jnp.exp(log_parts - top), jnp.exp(largest - top)
+        pulled = jnp.ravel((parts * pull)[:, None] * z)
+        return top, total * less + jnp.sum(parts), slope * less - arrays.whitening[i] @ pulled
+
+    largest, total, slope = _over_groups(arrays, add, (-jnp.inf, 0.0, jnp.zeros_like(x)))
+    return jnp.log(total) + largest, slope / total @ tangents[1]
+
+
+def _over_groups(arrays: ReferenceArrays, add: Any, start: Any) -> Any:
+    """Add up over the groups that have a component; one alone needs no loop."""
+    if arrays.log_heights.shape[0] == 1:
+        return add(0, start)
+    return jax.lax.fori_loop(0, arrays.n_groups, add, start)
+
+
+def _group(arrays: ReferenceArrays, i: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Return log of w_c t_c(x) of a group's components, the whitened vector, and how strongly each component pulls."""
+    freedom = arrays.freedom[i]
+    z = jnp.reshape((x - arrays.origin) @ arrays.whitening[i] - arrays.shift[i], (-1, x.size))
+    distance = jnp.sum(z**2, axis=-1)
+    log_parts = arrays.log_heights[i] - 0.5 * (freedom + x.size) * jnp.log1p(distance / freedom)
+    return log_parts, z, (freedom + x.size) / (freedom + distance)
 
 
 def draw_of(arrays: ReferenceArrays, term: int) -> Draw:
@@ -86,7 +134,7 @@ def draw_of(arrays: ReferenceArrays, term: int) -> Draw:
     def position(_: Any, uniforms: Any) -> Any:
         component = jnp.sum(uniforms[0] >= arrays.cumulative)
         normals = normal_of(uniforms[1 : d + 2])
-        freedom = arrays.freedom[component]
+        freedom = jnp.ravel(arrays.freedom)[component]
         # a chi-square number: minus twice the log of a uniform one for each pair of degrees of freedom; one log for all
         pairs = jnp.where(arrays.pairs < jnp.floor(freedom / 2), 1.0 - uniforms[d + 2 :], 1.0)
         chi_square = -2.0 * jnp.log(jnp.prod(pairs)) + jnp.where(freedom % 2 == 1, normals[d] ** 2, 0.0)

@@ -8,6 +8,9 @@ the tuning half of ``benchmarks/calibration`` is for choosing, and the other hal
 # mixture of 63 components in few dimensions, or a dense covariance in a hundred; the time
 # that a round's fits take grows with their number.
 DRAWS_OF_A_ROUND = 5_000
+# Of these, thinned by weight, so many fit the mixture and as many judge it: its time is most of what learning takes.
+DRAWS_OF_A_FIT = 3_000
+DRAWS_PER_COORDINATE = 50
 # Rounds double in length: the last three hold seven eighths of all draws, and those before were out of equilibrium.
 ROUNDS_REMEMBERED = 3
 # The first round's share of the tuning, and so how often it can double.

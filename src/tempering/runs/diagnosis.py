@@ -86,11 +86,12 @@ def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     path, fit = draws.path, draws.in_units_of_error.fit
     barrier = sum(_barrier(draws, leg) for leg in range(len(path.legs)))
     index_ess = ess_of_autocorrelation(draws.rung.astype(float)) if len(path) > 1 else float(draws.rung.size)
-    ess, r_hat = _by_quantity(draws)
+    quantities = list(_quantities(draws))
+    ess, r_hat = _by_quantity(draws, quantities)
     disagreement = disagreement_of(draws)
     sentences = [
         *sentences_about(draws, barrier, ess, r_hat, disagreement),
-        *_about_legs(draws),
+        *_about_legs(draws, quantities),
         *_about_thin_places(draws),
     ]
     return Diagnosis(
@@ -209,7 +210,7 @@ def _about_numbers(draws: TemperedDraws | TemperedSums) -> list[str]:
     ]
 
 
-def _about_legs(draws: TemperedDraws) -> list[str]:
+def _about_legs(draws: TemperedDraws, quantities: list[tuple[str, Floats]]) -> list[str]:
     """Compare what the two legs say of the same quantities, each by its own draws alone."""
     path = draws.path
     if not path.has_two_legs or path.target == 0 or draws.chains_per_ensemble > 1:
@@ -218,7 +219,7 @@ def _about_legs(draws: TemperedDraws) -> list[str]:
     if safe is None or quick is None:
         return ["one of the two legs has no draw that counts: draw more."]
     worst, worst_z = "", 0.0
-    for name, values in _quantities(draws):
+    for name, values in quantities:
         one, other = (weighted_estimate(values, weights) for weights in (safe, quick))
         gap = np.abs(np.ravel(one.value) - np.ravel(other.value))
         error = np.hypot(np.ravel(one.standard_error), np.ravel(other.standard_error))
@@ -326,10 +327,12 @@ def _about_quantities(ess: dict[str, float], r_hat: dict[str, float]) -> list[st
     return said
 
 
-def _by_quantity(draws: TemperedDraws) -> tuple[dict[str, float], dict[str, float]]:
+def _by_quantity(
+    draws: TemperedDraws, quantities: list[tuple[str, Floats]]
+) -> tuple[dict[str, float], dict[str, float]]:
     """Return effective draws and split R-hat of each named value under the weights, its worst coordinate."""
     ess, r_hat = {}, {}
-    for label, flat in _quantities(draws):
+    for label, flat in quantities:
         name = label.strip("'")
         mean = draws.estimate(flat)
         variance = draws.variance(flat)

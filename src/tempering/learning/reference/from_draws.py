@@ -40,6 +40,18 @@ class Split:
     values: Floats
     log_weights: Floats
 
+    @classmethod
+    def thinned(cls, values: Floats, log_weights: Floats, n: int, rng: np.random.Generator) -> Split:
+        """Take at most about ``n`` of the draws for each half: a fit to more would take longer and be no better."""
+        middle = len(values) // 2
+        halves = [slice(0, middle), slice(middle, None)]
+        rows, kept = zip(*(thinned(log_weights[half], n, rng) for half in halves), strict=True)
+        least = min(map(len, rows))  # so that the halves stay what they are
+        return cls(
+            np.concatenate([values[half][row[:least]] for half, row in zip(halves, rows, strict=True)]),
+            np.concatenate([log_w[:least] for log_w in kept]),
+        )
+
     @property
     def half(self) -> int:
         """How many draws fit."""
@@ -59,6 +71,35 @@ class Split:
         """Return the mean log density of the draws that judge: higher is nearer the target."""
         values, log_weights = self.judging
         return float(np.exp(log_weights - logsumexp(log_weights)) @ reference.log_density(values))
+
+
+def thinned(log_weights: Floats, n: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:
+    """Keep at most ``n`` draws and return which, with their new log weights: any sum keeps its mean.
+
+    What weighs most stays as it is; of the rest some stay, all with one weight, by systematic sampling (Fearnhead and
+    Clifford 2003, J. R. Stat. Soc. B 65, "optimal resampling").
+
+    Examples
+    --------
+    >>> rows, log_weights = thinned(np.log([5.0, 1.0, 1.0, 1.0, 1.0]), 3, np.random.default_rng(1))
+    >>> rows[0], len(rows), np.exp(log_weights).round(3).tolist()
+    (np.int64(0), 3, [5.0, 2.0, 2.0])
+    """
+    largest = float(np.max(log_weights, initial=-np.inf))
+    if largest == -np.inf:
+        return np.empty(0, dtype=np.intp), np.empty(0)
+    weights = np.exp(log_weights - largest)
+    used = np.flatnonzero(weights)  # what is e^745 times lighter than another counts as nothing
+    if used.size <= n:
+        return used, log_weights[used]
+    weights = weights[used]
+    falling = np.sort(weights)[::-1]
+    rest = np.cumsum(falling[::-1])[::-1][:n]
+    common = rest / (n - np.arange(n))  # the weight of those that are drawn, if so many are kept for sure
+    cut = common[np.argmax(falling[:n] <= common)]
+    ends = np.cumsum(np.minimum(weights / cut, 1.0)) + rng.random()
+    taken = np.flatnonzero(np.diff(np.floor(ends), prepend=0.0) > 0)
+    return used[taken], np.log(np.maximum(weights[taken], cut)) + largest
 
 
 def fit_to_draws(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
+from tempering.learning.limits import DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE
 from tempering.learning.reference.covariances import best_rank, with_rank
 from tempering.learning.reference.fitted import MISSED
 from tempering.learning.reference.from_draws import SIZES, Split, best_of_clusters
@@ -44,10 +45,10 @@ def learnt_reference(
     rng : Generator
     """
     begun = with_missed(old, modes, log_normaliser)
-    used = np.isfinite(log_weights)
-    if used.sum() < 2 * values.shape[1] + 2:
+    d = values.shape[1]
+    split = Split.thinned(values, log_weights, max(DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE * d), rng)
+    if len(split.values) < 2 * d + 2:
         return begun
-    split = Split(values[used], log_weights[used])
     candidates = [begun]
     try:
         candidates += [refit_reference(begun, *split.fitting), best_of_clusters(split, rng)]

@@ -23,6 +23,8 @@ LEAST_WEIGHT = 0.01  # shared by the modes: even one that seems to weigh nothing
 FREEDOMS = (1, 3, 5, 8, 16)  # to choose from; a Gaussian in 25 dimensions: ESS .43 (3) to .79 (16)
 ITERATIONS = 8  # of EM on one set of draws
 LEAST_VARIANCE = 1e-12  # of the largest of a covariance
+ENOUGH_OF_A_STEP = 1e-3  # nats that a step of EM gains in the mean, below which no other is taken
+LEAST_MASS = 1e-300
 FEW = 3  # with other degrees of freedom, from where those have led
 
 
@@ -132,43 +134,33 @@ def fitted_to(
     draws = prepared(values, truncated(weights), reference.n_components)
     height = -np.inf
     for _ in range(iterations):
-        reference, height = _em_step(reference, start, draws, freedom, held)
+        before, (reference, height) = height, _em_step(reference, start, draws, freedom, held)
+        if height - before < ENOUGH_OF_A_STEP:
+            break
     return reference, height
 
 
 def _em_step(
     reference: Reference, start: Reference, draws: FewComponents | ManyComponents, freedom: int, held: float
 ) -> tuple[Reference, float]:
-    """Take one step of EM, held near the start where few draws speak for a component."""
+    """Take one step of EM; components are shrunk to those of the start while few draws speak for them."""
     n = reference.n_components - 1
-    sums = draws.sums(reference, freedom)
-    every = zip(*sums[:-1], start.means[:n], start.factors[:n], strict=True)
-    fitted = [_component(held, *of) for of in every]
-    means, factors = (np.array(part) for part in zip(*fitted, strict=True))
-    return assemble(np.log(np.maximum(sums.masses, 1e-300)), means, factors, freedom), sums.height
+    masses, n_effective, totals, means, products, height = draws.sums(reference, freedom)
+    trust = np.where(n_effective < 2.0, 0.0, n_effective / (n_effective + held))[:, None]
+    shrunk = trust * means + (1.0 - trust) * start.means[:n]
+    off = means - shrunk
+    products = products + totals[:, None, None] * off[:, :, None] * off[:, None, :]
+    found = (trust / np.maximum(masses, LEAST_MASS)[:, None])[..., None] * products
+    old = (1.0 - trust)[..., None] * start.factors[:n] @ start.factors[:n].transpose(0, 2, 1)
+    return assemble(np.log(np.maximum(masses, LEAST_MASS)), shrunk, _factors(found + old), freedom), height
 
 
-def _component(
-    held: float,
-    mass: float,
-    n_effective: float,
-    total: float,
-    mean: Floats,
-    products: Floats,
-    old_mean: Floats,
-    old_factor: Floats,
-) -> tuple[Floats, Floats]:
-    """Return mean and factor of one component's weighted draws, shrunk to the old ones while few count."""
-    if n_effective < 2.0:
-        return old_mean, old_factor
-    trust = n_effective / (n_effective + held)
-    shrunk = trust * mean + (1.0 - trust) * old_mean
-    covariance = (products + total * np.outer(mean - shrunk, mean - shrunk)) / mass
+def _factors(covariances: Floats) -> Floats:
+    """Return lower Cholesky factors, all at once if all are positive definite."""
     try:
-        factor = np.linalg.cholesky(trust * covariance + (1.0 - trust) * old_factor @ old_factor.T)
+        return np.asarray(np.linalg.cholesky(covariances))
     except np.linalg.LinAlgError:
-        return old_mean, old_factor
-    return shrunk, np.asarray(factor)
+        return np.array([lower_factor(covariance) for covariance in covariances])
 
 
 def truncated(weights: Floats) -> Floats:
