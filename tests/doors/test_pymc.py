@@ -81,7 +81,14 @@ def prior_draw(target, seed=1):
         return target.sample_base(np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("name", ["eight_schools", "mixture", "bimodal_groups", "constrained"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "eight_schools",
+        "bimodal_groups",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("mixture", "constrained")),
+    ],
+)
 def test_prior_and_likelihood_are_the_models(name):
     model = MODELS[name]()
     target, own = target_from_pymc(model), model.compile_logp()
@@ -214,6 +221,7 @@ def ordered_mixture():
     return model
 
 
+@pytest.mark.long
 def test_ordered_priors_are_normalised_and_drawn_in_order():
     model = ordered_mixture()
     target, own = target_from_pymc(model), model.compile_logp(vars=model.free_RVs)
@@ -227,6 +235,7 @@ def test_ordered_priors_are_normalised_and_drawn_in_order():
     assert stats.kstest(smaller, stats.uniform.cdf).pvalue < FALSE_ALARM_RATE  # control: as they were drawn
 
 
+@pytest.mark.long
 def test_every_row_of_an_ordered_prior_has_its_own_orders():
     """Three rows of two values in order: 2! orders each, not 2! in all."""
     with pm.Model() as model:

@@ -120,6 +120,7 @@ def test_rounds_with_ladders_of_their_own_are_one_fit():
     assert both.second_eigenvalue == pytest.approx(merged.second_eigenvalue)
 
 
+@pytest.mark.long
 def test_a_hundred_rungs_over_thousands_of_nats():
     rng = seeded_rng("hundred rungs")
     k, dimension = np.geomspace(1, 1e-3, 100), 60

@@ -267,12 +267,14 @@ def z_scores(rng, n_replicates, error=None, n_chains=4):
     return z
 
 
+@pytest.mark.long
 def test_z_scores_of_every_rule_have_variance_one():
     for z in z_scores(seeded_rng("running z"), 60):
         assert_mean_is(0.0, z)
         assert_variance_is_one(z)
 
 
+@pytest.mark.long
 def test_control_errors_from_the_number_of_draws_are_seen_to_be_wrong():
     for z in z_scores(seeded_rng("running z control"), 40, lambda x, found: 1.0 / np.sqrt(found.ess)):
         with pytest.raises(AssertionError):

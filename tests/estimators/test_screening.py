@@ -1,6 +1,7 @@
 """What the rules are worth where weights are bad: iid draws of N(0, I_50)^k, 40 rungs, k_m = 0.1."""
 
 import numpy as np
+import pytest
 
 from statistical import seeded_rng
 from tempering.estimators import combine
@@ -21,6 +22,7 @@ def squared_errors(rng, dimension, n_replicates):
     return errors
 
 
+@pytest.mark.long
 def test_screening_saves_lambda_star_in_fifty_dimensions():
     cold, plain, screened, mbar = squared_errors(seeded_rng("fifty dimensions"), 50, 40).mean(axis=0)
     # 0.29 and 0.20 over 300 replicates; a mean square error of 40 is known to 22 %, a ratio to 31 %

@@ -79,6 +79,7 @@ def test_a_block_whose_worker_is_killed_is_done_again(tmp_path):
             executor.submit(os.getpid)  # it was the user's pool that broke; another took its place
 
 
+@pytest.mark.long
 def test_a_block_that_kills_every_worker_stops_the_run_with_the_draws_so_far(tmp_path):
     with ProcessPoolExecutor(2, SPAWN) as executor, pytest.raises(SamplerError, match="failed 2 times") as stopped:
         run(Walker(dies_at=330), executor=executor, checkpoint=tmp_path / "run")

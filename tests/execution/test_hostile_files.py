@@ -51,6 +51,7 @@ def used(name, path):
                 pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["python, unfinished", "sums"])
 def test_no_file_of_a_checkpoint_is_unpickled(name, tmp_path, recwarn):
     KINDS[name].make(tmp_path / "intact")

@@ -28,6 +28,7 @@ def kill(way, folder, n):
     return counts
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_three_times_ends_as_if_nothing_had_happened(tmp_path):
     counts = kill("python", tmp_path, 3)
     assert counts["in a write"] == 1

@@ -53,6 +53,7 @@ def assert_same_fit(one, two):
         np.testing.assert_array_equal(mine.energy, other.energy)
 
 
+@pytest.mark.long
 def test_treed_gps_are_the_same_on_processes_and_threads(pool):
     with ThreadPoolExecutor(2) as threads:
         for executor in (threads, pool):
@@ -64,7 +65,7 @@ def test_control_another_seed_is_another_fit():
         assert_same_fit(alone(), fitted(random_state=2))
 
 
-@pytest.mark.parametrize("n_writes", [1, 2, 5, 8, 12, 15])
+@pytest.mark.parametrize("n_writes", [5, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 8, 12, 15))])
 def test_a_treed_gp_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypatch, pool):
     """Alone, stopped while its ladder is tuned or while draws are made; then on processes."""
     kept = tp.Checkpoint(tmp_path / "fit", seconds=0.0)

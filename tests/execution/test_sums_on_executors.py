@@ -102,6 +102,7 @@ def test_runs_are_cut_into_parts(monkeypatch):
     assert sizes == [24, 22]  # two parts of 24 chains, and one of 22
 
 
+@pytest.mark.long
 def test_parts_of_unlike_size_keep_as_many_stretches_of_time(monkeypatch):
     """Four parts of 5 chains and one of 2, over 60 stretches: all keep as many apart."""
     monkeypatch.setattr(blocks, "WORK", 1.0)

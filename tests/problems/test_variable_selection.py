@@ -55,11 +55,13 @@ def test_a_step_keeps_the_tempered_posterior(k):
     assert_mean_is(0.0, differences(f"invariant {k}", k))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", TEMPERATURES)
 def test_a_compiled_step_keeps_the_tempered_posterior(k):
     assert_mean_is(0.0, differences(f"compiled {k}", k, PROBLEM.compiled.step, 20_000))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", TEMPERATURES)
 @pytest.mark.parametrize(
     ("term", "broken"),
@@ -81,6 +83,7 @@ def test_control_a_forgotten_term_is_seen(monkeypatch, term, broken, k):
 FULL_PRIOR = moves.log_prior_ratio
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", [0.02, 0.3])
 def test_control_a_step_at_the_wrong_temperature_is_seen(k):
     assert_mean_is_not(0.0, differences(f"warmer {k}", k, lambda rng, s, k: PROBLEM.step(rng, s, 0.5 * k)))

@@ -81,6 +81,7 @@ def test_the_evidence_of_sums_is_that_of_the_draws_by_every_method(runs):
         assert abs(sums.by_method[name].value - other.value) < 0.05 * float(other.standard_error) + 1e-3, name
 
 
+@pytest.mark.long
 def test_control_chains_that_stay_in_their_modes_are_seen():
     # so many rungs that batches hold several chains; starting points are taken in turn
     run = sampled(tp.Sums(QUANTITIES), np.linspace(1.0, 0.95, 24), density=far_modes, initial=[-9.0, 9.0])
@@ -91,6 +92,7 @@ def test_control_chains_that_stay_in_their_modes_are_seen():
     assert run.expect("right").standard_error > 0.1  # half of 16 chains on either side: 0.5 / sqrt(16)
 
 
+@pytest.mark.long
 def test_control_rungs_that_do_not_overlap_are_seen():
     found = sampled(tp.Sums(QUANTITIES), ladder=[1.0, 0.9, 0.0005]).diagnose()
     assert not found.is_good

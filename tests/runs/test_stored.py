@@ -124,6 +124,7 @@ print(loaded - before, copied - before, peak() - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
 def test_a_copy_of_a_long_run_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(run_store, "CHUNK", 2**17)  # 1 MB

@@ -138,6 +138,7 @@ def test_runs_of_two_seeds_are_merged():
         one.merge(one)
 
 
+@pytest.mark.long
 def test_memory_is_that_of_a_short_run():
     options = {"execution": VECTOR, "chains": 4, "keep": tp.Sums(QUANTITIES)}
     long, longer = (run(PROBLEM.log_density, draws=n, **options) for n in (10_000, 40_000))
@@ -200,6 +201,7 @@ def test_a_nan_far_into_a_run_is_outside_the_support():
     assert sums.expect("inside").value == 1.0
 
 
+@pytest.mark.long
 def test_energies_above_all_that_was_known_are_counted():
     def density(x):  # a spike a million times as high, far from where chains start
         return jnp.logaddexp(-0.5 * x**2, 1000.0 - 0.5 * ((x - 6.0) / 0.5) ** 2)
@@ -248,6 +250,7 @@ def test_model_objects_are_summed_too():
     assert abs(kept.expect(lambda place: place).value - summed.expect("place").value) < 1e-5
 
 
+@pytest.mark.long
 def test_more_chains_than_tuning_needs_start_from_copies():
     sums = run(PROBLEM.log_density, draws=64, chains=1500, tuning=tp.Tuning(0), keep=tp.Sums(QUANTITIES))
     assert sums.n_chains == 1500

@@ -114,6 +114,7 @@ def test_a_record_restores_the_tree():
     assert [sorted(r) for _, _, r in before.leaves()] == [sorted(r) for _, _, r in after.leaves()]
 
 
+@pytest.mark.long
 def test_running_sums_agree_with_the_kept_trees():
     x, y = wiggle()
     new = np.linspace(0.2, 4.8, 12)[:, None]

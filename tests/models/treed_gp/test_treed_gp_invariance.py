@@ -119,6 +119,7 @@ def assert_seen(rows):
     assert_mean_is_not(np.zeros(N_STATISTICS), rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     ["grow or prune", "change", "swap or rotate", "ranges", "switches", "slopes", "nuggets", "coefficients", "step"],
@@ -141,6 +142,7 @@ WRONG_CONSTANT = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WRONG_CONSTANT)
 def test_control_a_move_with_another_prior_is_seen(name):
     state = build(1.0)

@@ -46,6 +46,7 @@ def test_control_without_the_mean_taken_off_the_same_points_are_far_off(model):
     assert np.abs(centred - EXACT).max() < 0.02
 
 
+@pytest.mark.long
 def test_seeds_hardly_matter(model):
     found = [model.sobol(1024, random_state=seed)[0] for seed in range(4)]
     assert np.std(found, axis=0).max() < 0.01
