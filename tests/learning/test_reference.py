@@ -15,7 +15,6 @@ from tempering.learning.reference import (
     TooManyCalls,
     along_reference,
     fit_reference,
-    improved_reference,
     refit_reference,
     search,
 )
@@ -407,21 +406,6 @@ def test_simulated_tempering_from_the_reference_has_every_mass_right():
     cut = student_cut(run.n_chains, 1)
     assert abs(mass.value - 0.3) < cut * mass.standard_error
     assert abs(mass.value - 0.5) > 1.3 * cut * mass.standard_error  # the share of starts: chains did leave
-
-
-def test_a_round_of_draws_improves_a_poor_reference():
-    """Over 12 seeds the effective draws a draw rose by 1.9 to 37 times, but for one fit that its judges refused."""
-    problem, gains = Banana(), []
-    for i in range(6):
-        rng = seeded_rng(f"improve {i}")
-        poor = fit_reference(problem.log_density, problem.initial, splits=0, rng=rng)
-        values = problem.sample(rng, 4000)
-        better = improved_reference(problem.log_density, poor, values, np.zeros(4000), rng=rng)
-        gains.append(better.ess_fraction / poor.ess_fraction)
-        wrong = improved_reference(problem.log_density, better, values + 3.0, np.zeros(4000), rng=rng)  # control
-        assert wrong.reference is better.reference
-    assert min(gains) >= 1.0
-    assert np.median(gains) > 1.5
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -77,15 +77,6 @@ def aimed_occupancy(states: DensityOfStates, ladder: Ladder) -> Floats:
     return np.asarray(aim / np.mean(aim))
 
 
-def choose_short_ladder(states: DensityOfStates, objective: str = "hybrid", method: str = "simulated") -> Ladder:
-    """Return the best of a few evenly spaced ladders from k = 1 to a base that is near the target already.
-
-    The barrier says little here: a base with heavy tails has energies far below any that matter.
-    """
-    ladders = [Ladder(np.linspace(1.0, 0.0, rungs)) for rungs in range(2, MOST_SHORT_RUNGS + 1)]
-    return max(ladders, key=lambda ladder: score_of(states, ladder, objective, method))
-
-
 def score_of(states: DensityOfStates, ladder: Ladder, objective: str, method: str) -> float:
     """Return what a ladder is good for, per model call; minus infinity where a move between rungs is too rare."""
     acceptance = states.acceptance(ladder, method)

@@ -2,7 +2,7 @@
 
 from tempering.learning.reference.fitted import FittedReference
 from tempering.learning.reference.fitting import fit_reference
-from tempering.learning.reference.from_draws import fit_to_draws, improved_reference
+from tempering.learning.reference.from_draws import fit_to_draws
 from tempering.learning.reference.path import along_reference
 from tempering.learning.reference.refit import refit_reference
 from tempering.learning.reference.surface import TooManyCalls
@@ -15,6 +15,5 @@ __all__ = [
     "along_reference",
     "fit_reference",
     "fit_to_draws",
-    "improved_reference",
     "refit_reference",
 ]

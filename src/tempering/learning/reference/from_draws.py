@@ -18,14 +18,14 @@ from scipy.cluster.vq import kmeans2
 from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
-from tempering.learning.reference.fitted import GOOD_PARETO_K, MISSED, FittedReference, judged, missed_share
+from tempering.learning.reference.fitted import MISSED, FittedReference, judged, missed_share
 from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, fitted_to, lower_factor, refit_reference
 from tempering.learning.reference.surface import Surface
 from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
 
-ENOUGH_NATS = 0.05  # nearer the target, in Kullback and Leibler's sense, that a fit to draws must be
+ENOUGH_NATS = 0.025  # nearer the target, in Kullback and Leibler's sense, that more components must be
 # components, tried one after the other; with the broad one they fill a power of two, as compiled code wants them
 SIZES = (1, 4, 8, 15, 31, 63)
 DRAWS_PER_ENTRY = 1  # of the draws that fit, for every entry of a component's mean and covariance
@@ -169,44 +169,6 @@ def _with_missed(surface: Surface, fitted: FittedReference, modes: FittedReferen
     )
 
 
-def improved_reference(
-    log_density: Callable[[Any], Any],
-    fitted: FittedReference,
-    values: Floats,
-    log_weights: Floats,
-    *,
-    draws: int = 1000,
-    rng: np.random.Generator | int | None = None,
-) -> FittedReference:
-    """Refit a reference to the weighted draws of a tuning round, or replace it by one fitted to them alone.
-
-    Chains have been where the reference never draws from. What is returned is the old fit unless fresh draws confirm
-    that the new one is better.
-
-    Parameters
-    ----------
-    log_density : callable
-        As `fit_reference` takes it.
-    fitted : FittedReference
-    values : ndarray, shape (draw, d)
-    log_weights : ndarray, shape (draw,)
-        Log weight of every draw towards the target, up to a constant.
-    draws : int
-        A quarter of those that judge the new fit.
-    rng : int, Generator or None
-    """
-    generator, old = np.random.default_rng(rng), fitted.reference
-    split = Split(values, log_weights)
-    candidates = [refit_reference(old, *split.fitting), best_of_clusters(split, generator)]
-    best = max(candidates, key=split.log_likelihood)
-    if split.log_likelihood(best) - split.log_likelihood(old) < ENOUGH_NATS:
-        return replace(fitted, n_calls=0)
-    n_modes = fitted.n_modes if best is candidates[0] else best.n_components - 1
-    new = _judged(Surface(log_density, old.dimension), best, n_modes, split, draws, generator)
-    is_better = new.ess_fraction > fitted.ess_fraction and new.pareto_k < GOOD_PARETO_K
-    return new if is_better else replace(fitted, n_calls=new.n_calls)
-
-
 def _judged(
     surface: Surface, best: Reference, n_modes: int, split: Split, draws: int, rng: np.random.Generator
 ) -> FittedReference:
@@ -228,7 +190,7 @@ def best_of_clusters(split: Split, rng: np.random.Generator) -> Reference:
             break
         candidate = _from_clusters(split, size, rng)
         gain = split.log_likelihood(candidate) - height
-        if gain <= ENOUGH_NATS / 2:
+        if gain <= ENOUGH_NATS:
             break
         best, height = candidate, height + gain
     return best
