@@ -91,7 +91,7 @@ def mixing(seeds: range) -> list[Result]:
     sides = {
         "untempered": replace(study, ladder=[1.0], chains=64, draws=4000),
         "the paper's 40 rungs to k = 0.1": replace(study, ladder=PAPER_LADDER),
-        "tuned, to the prior (the default)": study,
+        "tuned, from fitted laws (the default)": study,
     }
     found = {name: np.array([rates(side, histories, seed) for seed in seeds]) for name, side in sides.items()}
     results = []

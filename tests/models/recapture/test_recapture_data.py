@@ -136,7 +136,7 @@ def test_groups_that_are_pooled_are_said_to_be(tmp_path):
     file = tmp_path / "two.inp"
     file.write_text("101 3 2;\n110 5 1;\n")
     data, _ = grouped(read(file, groups=2), None)
-    assert data.notes == ("2 groups (1, 2) are pooled; groups='group' tells them apart",)
+    assert data.notes == ("2 groups (1, 2) are pooled; groups='group' (--by group) tells them apart",)
     assert data.groups == ("1",)
     kept, _ = grouped(read(file, groups=("hen", "cock")), "group")
     assert kept.to_counts(1).groups == ("hen", "cock")

@@ -291,7 +291,7 @@ def test_the_command_says_what_it_reads_then_estimates_then_the_rest(tmp_path):
     order = [
         "Birds: 58, all marked as chicks",
         "Note: 4 birds were marked at the last occasion",
-        "3 intervals, 1 age classes, 2 models of phi, p.",
+        "3 intervals, 1 age class, 2 models of phi, p.",
         "Estimates, averaged over models",
         "Survival phi by interval",
         "Recapture p by occasion",

@@ -44,14 +44,14 @@ class Annealed:
 def anneal(model: RecaptureModel, rng: np.random.Generator, n_particles: int = N_PARTICLES) -> Annealed:
     """Cool a population from the prior to k = 1, resampling it at every step (Neal 2001; Del Moral et al. 2006)."""
     states = [model.initial(rng) for _ in range(n_particles)]
-    k, seen = 0.0, [(0.0, _energies(states))]
+    k, seen = 0.0, [(0.0, _energies(model, states))]
     while k < 1.0 and len(seen) < MOST_STEPS:
         energy = seen[-1][1]
         before, k = k, next_k(energy, k)
         states = [copied(states[j]) for j in resampled(rng, (k - before) * energy)]
         for state in states:
             advance(rng, state, k, MOVES if k < 1.0 else MOVES_AT_END)
-        seen.append((k, _energies(states)))
+        seen.append((k, _energies(model, states)))
     energies = Energies(np.repeat([k for k, _ in seen], n_particles), np.concatenate([e for _, e in seen]))
     return Annealed(tuple(states), energies)
 
@@ -80,5 +80,5 @@ def resampled(rng: np.random.Generator, log_weights: NDArray[np.float64]) -> NDA
     return np.minimum(np.searchsorted(edges, points), len(w) - 1)
 
 
-def _energies(states: list[State]) -> Any:
-    return np.array([state.energy[0] for state in states])
+def _energies(model: RecaptureModel, states: list[State]) -> Any:
+    return np.array([model.energy(state) for state in states])

@@ -110,7 +110,8 @@ def _introduce(data: Any, study: "MarkRecapture", ages: str | None) -> None:
             typer.echo(f"Note: {note}.")
     n_groups = len(counts.groups) // (len(counts.stages) or 1)
     typer.echo(
-        f"{counts.n_intervals - (counts.entered is not None)} intervals, {counts.n_age_classes} age classes"
+        f"{counts.n_intervals - (counts.entered is not None)} intervals, {counts.n_age_classes} age class"
+        + ("es" if counts.n_age_classes > 1 else "")
         + (f", {n_groups} groups" if n_groups > 1 else "")
         + (f", birds told apart after a capture: {', '.join(counts.stages)}" if counts.stages else "")
         + (f", individual covariates {', '.join(space.individual)}" if space.individual else "")

@@ -1,4 +1,4 @@
-"""How the functions of the hot path are compiled: cached on disk, without the interpreter's lock.
+"""How the functions of the hot path are compiled: those that Python calls are cached on disk.
 
 Numba's cache notices a change of a function's own file, not of the functions it calls. So the names under which it
 caches carry a digest of all the sources of this folder that are compiled: a new version never runs old code.
@@ -14,7 +14,8 @@ from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True}
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
+_INNER: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @cache
@@ -30,12 +31,12 @@ def digest() -> str:
 
 def compiled(function: Function) -> Function:
     """Compile a function that Python calls, too; division by zero gives infinity, as in NumPy."""
-    return cast(Function, njit(**_OPTIONS)(_named(function)))
+    return cast(Function, njit(**_OPTIONS, cache=True)(_named(function)))
 
 
 def allocating(function: Function) -> Function:
     """Compile a function for compiled code alone that makes arrays."""
-    return cast(Function, njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(_named(function)))
+    return cast(Function, njit(**_INNER)(function))
 
 
 def inner(function: Function) -> Function:
@@ -43,9 +44,7 @@ def inner(function: Function) -> Function:
 
     It has no door from Python, which takes half of the compilation, and counts no references: it may not allocate.
     """
-    return cast(
-        Function, njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(_named(function))
-    )
+    return cast(Function, njit(**_INNER, _nrt=False)(function))
 
 
 def _named(function: Function) -> Function:

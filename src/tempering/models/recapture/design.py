@@ -9,6 +9,7 @@ from tempering.errors import InputError
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.individuals import Individuals
+from tempering.models.recapture.laws import logistic_of
 from tempering.models.recapture.layout import FIDELITY, LAMBDA, PARAMETERS, PHI, SENIORITY, Floats, Ints, P, pack
 from tempering.models.recapture.partitions import sets_of
 from tempering.models.recapture.spaces import ModelSpace
@@ -109,7 +110,7 @@ def check_columns(counts: Counts, space: ModelSpace) -> None:
 def lay_out(
     counts: Counts, space: ModelSpace, times: TimeStructures, laws: tuple[Ints, Floats, Floats, Floats], *,
     step: float = 0.06, fitted_splits: float = 0.3, with_companion: float = 0.5, jumps: int = 4,
-    individuals: Individuals | None = None, slope_laws: Floats | None = None,
+    individuals: Individuals | None = None, slope_laws: Floats | None = None, base: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[Ints, Floats]:  # fmt: skip
     """Return the two flat arrays of a study; ``laws`` are the rows of sets and their fitted laws."""
     n_individual = 0 if individuals is None else len(individuals.names)
@@ -185,6 +186,9 @@ def lay_out(
         at.INDIVIDUAL: nobody if individuals is None else individuals.x,
         at.SLOPE_LAWS: np.zeros((Q, n_individual, 2)) if slope_laws is None else slope_laws,
         at.SLOPE_JACOBIAN: np.zeros(1),
+        at.BASE_POWER: np.array([base[0]]),  # of the likelihood in the laws of a fitted base; 0: the prior
+        at.BASE_DOUBT: np.array([base[1]]),  # share of the prior in a fitted base
+        at.BASE_LAWS: _base_laws(shapes, marginal, base[0]),
         at.LOGIT_POWER: np.array([1.0]),  # of the logit's derivative in densities of values
     }
     return pack(sizes, {k: np.asarray(v, np.int64) for k, v in ints.items()}, floats)
@@ -232,6 +236,13 @@ def option_tables(space: ModelSpace, times: TimeStructures) -> tuple[Ints, Ints]
     for place in np.ndindex(n.shape):
         out[place][: n[place]] = sorted(times.names.index(time) for time in found[place[0]][place[1]])
     return out, n
+
+
+def _base_laws(shapes: Floats, marginal: Floats, power: float) -> Floats:
+    """Return location and scale of the logits' laws in a fitted base (Q, R, L, 2)."""
+    a, b = np.moveaxis(shapes[:, None, None] + power * marginal, -1, 0)
+    law: Any = logistic_of
+    return np.stack(law.py_func(a, b), axis=-1)
 
 
 def _levels(space: ModelSpace, times: TimeStructures) -> Ints:

@@ -17,7 +17,7 @@ from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.individuals import Individuals, strata_of
 from tempering.models.recapture.layout import PARAMETERS
-from tempering.models.recapture.model import RecaptureModel, recapture_model
+from tempering.models.recapture.model import FITTED_BASE, PRIOR_BASE, RecaptureModel, recapture_model
 from tempering.models.recapture.reading import Data, as_counts, grouped
 from tempering.models.recapture.results import RecaptureResult
 from tempering.models.recapture.spaces import ModelSpace
@@ -69,8 +69,9 @@ class MarkRecapture:
     beta : mapping
         (a, b) of the Beta prior of the values of ``"phi"``, ``"p"``, ``"lambda"``, ``"F"``; uniform if not named.
     ladder : Ladder or sequence of float, optional
-        Inverse temperatures; by default as many as the data need, from 1 to 0, the prior, where every chain draws
-        afresh. The paper's are ``Ladder.geometric(40, 0.1)``.
+        Powers of the likelihood, such as the paper's ``Ladder.geometric(40, 0.1)``. By default as many temperatures as
+        the data need, from k = 1 to k = 0, where every chain draws afresh: a model from the prior, its values from wide
+        laws that were fitted to the data.
     method : {"parallel", "simulated"}
         Coupled chains, which need no pseudo-prior; or single chains, whose pseudo-prior a short run of
         coupled chains learns first.
@@ -235,7 +236,7 @@ class MarkRecapture:
     ) -> RecaptureResult:
         """Sample the models and their values.
 
-        A population cooled from the prior tells which temperatures the data need, and is where the chains start.
+        A population cooled from k = 0 tells which temperatures the data need, and is where the chains start.
 
         Parameters
         ----------
@@ -255,7 +256,10 @@ class MarkRecapture:
         data, counts, space = self.prepared(data)
         times = self.times(counts, space)
         individuals = self._strata(data, counts, space)
-        model = recapture_model(counts, space, times, keep_values=self.keep_values, individuals=individuals)
+        model = recapture_model(
+            counts, space, times, keep_values=self.keep_values, individuals=individuals,
+            base=FITTED_BASE if self.ladder is None else PRIOR_BASE,
+        )  # fmt: skip
         seed = None if rng is None else seed_of(rng)
         start = anneal(model, np.random.default_rng([ANNEALING_STREAM, seed or 0]))
         model = replace(model, starts=start.states)

@@ -24,8 +24,8 @@ from tempering.models.recapture.tables import (
     kind_of,
     label,
     last_of,
+    law_of,
     length,
-    marginal_count,
     mask_of,
     n_blocks,
     pseudo_count,
@@ -55,23 +55,12 @@ def sets_touching(state: State, q: int, mask: int) -> Any:
 
 
 @inner
-def recall(state: State, q: int, mask: int, time: int) -> None:
-    """Take the laws of a set as fitted."""
-    i, f = state.ints, state.floats
-    first = first_column(mask)
+def recall(state: State, q: int, mask: int, time: int, which: int) -> None:
+    """Take the laws of a set as fitted: PSEUDO, or MARGINAL while its companion is free, whatever that is."""
+    i, first, law = state.ints, first_column(mask), law_of(state.ints, q, mask, time, 0)
     for block in range(n_blocks(i, time)):
-        state.laws[first, block, 0] = pseudo_count(i, f, q, mask, time, block, 0)
-        state.laws[first, block, 1] = pseudo_count(i, f, q, mask, time, block, 1)
-
-
-@inner
-def recall_free(state: State, q: int, mask: int, time: int) -> None:
-    """Take the laws that a set has while its companion is free, whatever that is."""
-    i, f = state.ints, state.floats
-    first = first_column(mask)
-    for block in range(n_blocks(i, time)):
-        state.laws[first, block, 0] = marginal_count(i, f, q, mask, time, block, 0)
-        state.laws[first, block, 1] = marginal_count(i, f, q, mask, time, block, 1)
+        for side in range(2):
+            state.laws[first, block, side] = pseudo_count(i, state.floats, which, law + block, side)
 
 
 @inner
@@ -82,7 +71,7 @@ def look(state: State, q: int, columns: int) -> None:
     for c in range(i[at.N_COLUMNS]):
         if columns >> c & 1 and youngest(i, state.structure[q, 0], c) == c:
             mask, time = mask_of(i, state.structure[q, 0], c), state.structure[q, 1 + c]
-            recall(state, q, mask, time)
+            recall(state, q, mask, time, at.PSEUDO)
             if moves and _has_laws(i, time):
                 for block in range(n_blocks(i, time)):
                     if block_exists(i, q, mask, time, block):

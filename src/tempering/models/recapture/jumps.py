@@ -14,14 +14,16 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
-from tempering.models.recapture.given import companion, look, recall, recall_free, sets_touching
+from tempering.models.recapture.given import companion, look, recall, sets_touching
 from tempering.models.recapture.laws import (
     direct_of_set,
     first_column,
     is_inside,
+    log_base_over_prior,
     log_density_of_set,
     log_normal,
     log_prior_of_set,
+    power_of,
     propose_set,
     put,
     value_of,
@@ -83,11 +85,23 @@ def draw_afresh(rng: Any, state: State, q: int, k: float) -> Any:
     save(state, q)
     c = random_set(rng, state, q)
     mask, time = mask_of(state.ints, state.structure[q, 0], c), state.structure[q, 1 + c]
-    log_ratio = log_density_recalled(state, q, mask, time, k) - leave_set(state, q, mask, time)
+    log_ratio = log_density_recalled(state, q, mask, time, at.PSEUDO, k) + count_in(state, q, mask, time, -1.0, k)
     log_ratio -= propose_set(rng, state, q, mask, time, k)
     if log_ratio > -np.inf:
-        log_ratio += enter_set(state, q, mask, time)
+        log_ratio += count_in(state, q, mask, time, 1.0, k)
     return decide(rng, state, q, k, log_ratio)
+
+
+@inner
+def draw_given(rng: Any, state: State, q: int, columns: int, k: float) -> Any:
+    """Draw the values of all sets in some columns from their laws given the rest; return their log density."""
+    look(state, q, columns)
+    total = 0.0
+    for c in range(state.ints[at.N_COLUMNS]):
+        if is_first(state, q, columns, c):
+            mask = mask_of(state.ints, state.structure[q, 0], c)
+            total += propose_set(rng, state, q, mask, state.structure[q, 1 + c], k)
+    return total
 
 
 @inner
@@ -104,47 +118,40 @@ def log_density_given(state: State, q: int, columns: int, k: float) -> Any:
 
 
 @inner
-def log_density_recalled(state: State, q: int, mask: int, time: int, k: float) -> Any:
+def log_density_recalled(state: State, q: int, mask: int, time: int, which: int, k: float) -> Any:
     """Return the log density of a set's values under their laws as fitted."""
-    recall(state, q, mask, time)
+    recall(state, q, mask, time, which)
     return log_density_of_set(state, q, mask, time, k)
 
 
 @inner
-def propose_recalled(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> Any:
+def propose_recalled(rng: Any, state: State, q: int, mask: int, time: int, which: int, k: float) -> Any:
     """Draw the values of a set from their laws as fitted; return their log density."""
-    recall(state, q, mask, time)
+    recall(state, q, mask, time, which)
     return propose_set(rng, state, q, mask, time, k)
 
 
 @inner
-def propose(rng: Any, state: State, q: int, columns: int, k: float) -> Any:
-    """Draw the values of all sets in some columns from the laws found; return their log density."""
+def count_in(state: State, q: int, mask: int, time: int, sign: float, k: float) -> Any:
+    """Add a set's own events to the gain (sign 1) or take them out (-1).
+
+    Return its log density at k without birds, with the same sign.
+    """
+    state.energy[2] += sign * direct_of_set(state, q, mask, time)
+    log_density = log_prior_of_set(state, q, mask, time)
+    if k < 1.0:
+        log_density += (1 - k) * log_base_over_prior(state, q, mask, time)
+    return sign * log_density
+
+
+@inner
+def count_in_all(state: State, q: int, columns: int, sign: float, k: float) -> Any:
+    """Do as `count_in` with all sets in some columns."""
     total = 0.0
     for c in range(state.ints[at.N_COLUMNS]):
         if is_first(state, q, columns, c):
             mask = mask_of(state.ints, state.structure[q, 0], c)
-            total += propose_set(rng, state, q, mask, state.structure[q, 1 + c], k)
-    return total
-
-
-@inner
-def leave(state: State, q: int, columns: int) -> Any:
-    """Take the own events of all sets in some columns out of the gain, and return their log prior density."""
-    total = 0.0
-    for c in range(state.ints[at.N_COLUMNS]):
-        if is_first(state, q, columns, c):
-            total += leave_set(state, q, mask_of(state.ints, state.structure[q, 0], c), state.structure[q, 1 + c])
-    return total
-
-
-@inner
-def enter(state: State, q: int, columns: int) -> Any:
-    """Put the own events of all sets in some columns into the gain, and return their log prior density."""
-    total = 0.0
-    for c in range(state.ints[at.N_COLUMNS]):
-        if is_first(state, q, columns, c):
-            total += enter_set(state, q, mask_of(state.ints, state.structure[q, 0], c), state.structure[q, 1 + c])
+            total += count_in(state, q, mask, state.structure[q, 1 + c], sign, k)
     return total
 
 
@@ -155,26 +162,12 @@ def is_first(state: State, q: int, columns: int, c: int) -> Any:
 
 
 @inner
-def leave_set(state: State, q: int, mask: int, time: int) -> Any:
-    """Take a set's own events out of the gain, and return its log prior density."""
-    state.energy[2] -= direct_of_set(state, q, mask, time)
-    return log_prior_of_set(state, q, mask, time)
-
-
-@inner
-def enter_set(state: State, q: int, mask: int, time: int) -> Any:
-    """Put a set's own events into the gain, and return its log prior density."""
-    state.energy[2] += direct_of_set(state, q, mask, time)
-    return log_prior_of_set(state, q, mask, time)
-
-
-@inner
 def decide(rng: Any, state: State, q: int, k: float, log_ratio: float) -> Any:
     """Accept what stands in the state with the ratio's probability, or put back what was there."""
     threshold = np.log(rng.random())
     if log_ratio > -np.inf:
         last = state.ints[at.N_INTERVALS] - 1
-        gain = total_gain(state, q, state.energy[2], last)
+        gain = total_gain(state, q, state.energy[2], 0, last)
         if threshold < k * gain + log_ratio:
             keep_gain(state, gain, last)
             return True
@@ -246,10 +239,10 @@ def flip(rng: Any, state: State, q: int, k: float, both: bool) -> Any:
         new = option(i, q, mask, which + 1)
     if both:
         return flip_both(rng, state, q, mask, new, k)
-    log_ratio = log_density_recalled(state, q, mask, old, k) - leave_set(state, q, mask, old)
+    log_ratio = log_density_recalled(state, q, mask, old, at.PSEUDO, k) + count_in(state, q, mask, old, -1.0, k)
     set_time(state, q, mask, new)
-    log_ratio -= propose_recalled(rng, state, q, mask, new, k)
-    return log_ratio + enter_set(state, q, mask, new) if log_ratio > -np.inf else log_ratio
+    log_ratio -= propose_recalled(rng, state, q, mask, new, at.PSEUDO, k)
+    return log_ratio + count_in(state, q, mask, new, 1.0, k) if log_ratio > -np.inf else log_ratio
 
 
 @inner
@@ -257,20 +250,16 @@ def flip_both(rng: Any, state: State, q: int, mask: int, new: int, k: float) -> 
     """Give a set another time structure, its values as if the companion were free, then the companion's given them."""
     old, other = state.structure[q, 1 + first_column(mask)], companion(state, q)
     columns = sets_touching(state, other, mask)
-    log_ratio = -leave_set(state, q, mask, old) - leave(state, other, columns)
+    log_ratio = count_in(state, q, mask, old, -1.0, k) + count_in_all(state, other, columns, -1.0, k)
     log_ratio += log_density_given(state, other, columns, k)
-    recall_free(state, q, mask, old)
-    log_ratio += log_density_of_set(state, q, mask, old, k)
+    log_ratio += log_density_recalled(state, q, mask, old, at.MARGINAL, k)
     set_time(state, q, mask, new)
-    recall_free(state, q, mask, new)
-    log_ratio -= propose_set(rng, state, q, mask, new, k)
+    log_ratio -= propose_recalled(rng, state, q, mask, new, at.MARGINAL, k)
+    if log_ratio > -np.inf:
+        log_ratio -= draw_given(rng, state, other, columns, k)
     if log_ratio == -np.inf:
         return log_ratio
-    look(state, other, columns)
-    log_ratio -= propose(rng, state, other, columns, k)
-    if log_ratio == -np.inf:
-        return log_ratio
-    return log_ratio + enter_set(state, q, mask, new) + enter(state, other, columns)
+    return log_ratio + count_in(state, q, mask, new, 1.0, k) + count_in_all(state, other, columns, 1.0, k)
 
 
 @inner
@@ -312,18 +301,18 @@ def split(rng: Any, state: State, q: int, k: float) -> Any:
         return -np.inf
     log_ratio = np.log(n) - np.log(n_merges(state, q, target))
     log_ratio += per_set(i, f, q, staying) + per_set(i, f, q, leaving) - per_set(i, f, q, whole)
-    log_ratio -= leave_set(state, q, whole, time)
+    log_ratio += count_in(state, q, whole, time, -1.0, k)
     if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
-        log_ratio += log_density_recalled(state, q, whole, time, k)
+        log_ratio += log_density_recalled(state, q, whole, time, at.PSEUDO, k)
         state.structure[q, 0] = target
-        log_ratio -= propose_recalled(rng, state, q, staying, time, k)
-        log_ratio -= propose_recalled(rng, state, q, leaving, time, k)
+        log_ratio -= propose_recalled(rng, state, q, staying, time, at.PSEUDO, k)
+        log_ratio -= propose_recalled(rng, state, q, leaving, time, at.PSEUDO, k)
     else:
         state.structure[q, 0] = target
         log_ratio += spread_values(rng, state, q, staying, leaving, time, k)
     if log_ratio == -np.inf:
         return log_ratio
-    return log_ratio + enter_set(state, q, staying, time) + enter_set(state, q, leaving, time)
+    return log_ratio + count_in(state, q, staying, time, 1.0, k) + count_in(state, q, leaving, time, 1.0, k)
 
 
 @inner
@@ -344,23 +333,26 @@ def merge(rng: Any, state: State, q: int, k: float) -> Any:
     target = merge_to(i, q, partition, which)
     log_ratio = np.log(n) - np.log(n_splits(i, q, target))
     log_ratio += per_set(i, f, q, first | second) - per_set(i, f, q, first) - per_set(i, f, q, second)
-    log_ratio -= leave_set(state, q, first, time) + leave_set(state, q, second, time)
+    log_ratio += count_in(state, q, first, time, -1.0, k) + count_in(state, q, second, time, -1.0, k)
     if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
-        log_ratio += log_density_recalled(state, q, first, time, k) + log_density_recalled(state, q, second, time, k)
+        log_ratio += log_density_recalled(state, q, first, time, at.PSEUDO, k)
+        log_ratio += log_density_recalled(state, q, second, time, at.PSEUDO, k)
         state.structure[q, 0] = target
-        log_ratio -= propose_recalled(rng, state, q, first | second, time, k)
+        log_ratio -= propose_recalled(rng, state, q, first | second, time, at.PSEUDO, k)
     else:
         log_ratio += gather_values(state, q, first, second, time, k)
         state.structure[q, 0] = target
     if log_ratio == -np.inf:
         return log_ratio
-    return log_ratio + enter_set(state, q, first | second, time)
+    return log_ratio + count_in(state, q, first | second, time, 1.0, k)
 
 
 @inner
 def sigma_of(state: State, k: float) -> Any:
     """Return the deviation of the Gaussian auxiliaries at a temperature."""
-    return min(constant(state.ints, state.floats, at.STEP) / np.sqrt(k), LARGEST_SIGMA) if k > 0.0 else LARGEST_SIGMA
+    power = power_of(state, k)
+    step = constant(state.ints, state.floats, at.STEP)
+    return min(step / np.sqrt(power), LARGEST_SIGMA) if power > 0.0 else LARGEST_SIGMA
 
 
 @inner

@@ -7,18 +7,19 @@ import numpy as np
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import compiled, inner
 from tempering.models.recapture.jumps import draw_afresh, jump
+from tempering.models.recapture.laws import log_base_over_prior
 from tempering.models.recapture.layout import State
 from tempering.models.recapture.prior_draws import redraw
 from tempering.models.recapture.slopes import move_slopes
 from tempering.models.recapture.sweep import sweep
-from tempering.models.recapture.tables import is_present, jumps
+from tempering.models.recapture.tables import constant, is_present, jumps, mask_of, youngest
 
 Array = Any
 
 
 @inner
 def move(rng: Any, state: State, k: float) -> None:
-    """Move once, leaving prior x likelihood^k invariant; at k = 0 draw from the prior afresh."""
+    """Move once, leaving base^(1 - k) (prior x likelihood)^k invariant; at k = 0 draw from the base afresh."""
     if k == 0.0:
         redraw(rng, state)
         return
@@ -49,8 +50,15 @@ def advance(rng: Any, state: State, k: float, n: int) -> None:
 
 @compiled
 def energy(state: State) -> Any:
-    """Return the log likelihood."""
-    return float(state.energy[0])
+    """Return the log of prior x likelihood over the base: where that is the prior, the log likelihood."""
+    i, total = state.ints, state.energy[0]
+    if constant(i, state.floats, at.BASE_POWER) > 0.0:
+        for q in range(at.N_PARAMETERS):
+            for c in range(i[at.N_COLUMNS]):
+                if is_present(i, q) and youngest(i, state.structure[q, 0], c) == c:
+                    mask = mask_of(i, state.structure[q, 0], c)
+                    total -= log_base_over_prior(state, q, mask, state.structure[q, 1 + c])
+    return total
 
 
 @compiled

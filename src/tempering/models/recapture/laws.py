@@ -15,6 +15,7 @@ from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.layout import BLOCKS, PARALLEL, PHI, RANDOM, TREND, State
 from tempering.models.recapture.likelihood import log_events, survival
 from tempering.models.recapture.tables import (
+    base_law,
     base_of,
     block_exists,
     block_sum,
@@ -26,6 +27,7 @@ from tempering.models.recapture.tables import (
     kind_of,
     label,
     last_of,
+    law_of,
     level,
     n_blocks,
     pseudo_count,
@@ -151,8 +153,8 @@ def evidence_of(state: State, q: int, mask: int, time: int, block: int, k: float
     i, f = state.ints, state.floats
     if k == 0.0:
         return 0.0, 0.0
-    s = k * (pseudo_count(i, f, q, mask, time, block, 0) + 0.5)
-    n = k * (pseudo_count(i, f, q, mask, time, block, 1) + 0.5)
+    law = law_of(i, q, mask, time, block)
+    s, n = k * (pseudo_count(i, f, at.PSEUDO, law, 0) + 0.5), k * (pseudo_count(i, f, at.PSEUDO, law, 1) + 0.5)
     return np.log(s / n), s * n / (s + n)
 
 
@@ -226,19 +228,25 @@ def put_hyper(state: State, q: int, mask: int, one: float, two: float) -> None:
 
 
 @inner
-def block_law(state: State, q: int, mask: int, time: int, block: int, k: float) -> Any:
-    """Return a and b of the Beta law fitted to a block."""
-    i, f = state.ints, state.floats
-    a = shape(i, f, q, 0) + k * pseudo_count(i, f, q, mask, time, block, 0)
-    b = shape(i, f, q, 1) + k * pseudo_count(i, f, q, mask, time, block, 1)
-    return a, b
+def power_of(state: State, k: float) -> Any:
+    """Return the power of the likelihood that a value feels at k: a fitted base has some of it already."""
+    base = constant(state.ints, state.floats, at.BASE_POWER)
+    return base + (1 - base) * k
+
+
+@inner
+def block_law(state: State, q: int, mask: int, time: int, block: int, which: int, power: float) -> Any:
+    """Return a and b of the Beta law fitted to a block, of the PSEUDO or the MARGINAL counts."""
+    i, f, law = state.ints, state.floats, law_of(state.ints, q, mask, time, block)
+    a = shape(i, f, q, 0) + power * pseudo_count(i, f, which, law, 0)
+    return a, shape(i, f, q, 1) + power * pseudo_count(i, f, which, law, 1)
 
 
 @inner
 def given_law(state: State, q: int, mask: int, block: int, k: float) -> Any:
     """Return a and b of the Beta law that jumps draw a block from: `given` has looked at the rest of the state."""
-    i, f, c = state.ints, state.floats, first_column(mask)
-    return shape(i, f, q, 0) + k * state.laws[c, block, 0], shape(i, f, q, 1) + k * state.laws[c, block, 1]
+    i, f, c, power = state.ints, state.floats, first_column(mask), power_of(state, k)
+    return shape(i, f, q, 0) + power * state.laws[c, block, 0], shape(i, f, q, 1) + power * state.laws[c, block, 1]
 
 
 @inner
@@ -313,7 +321,7 @@ def propose_set(rng: Any, state: State, q: int, mask: int, time: int, k: float) 
         one, two = rng.standard_normal(), rng.standard_normal()
         put_hyper(state, q, mask, ma + sa * one, mb + sb * (r * one + np.sqrt(1 - r * r) * two))
         return log_density_of_set(state, q, mask, time, k) if put_trend(state, q, mask, time) else np.inf
-    a, b = block_law(state, q, mask, at.CONSTANT, 0, k)
+    a, b = block_law(state, q, mask, at.CONSTANT, 0, at.PSEUDO, k)
     location, scale = logistic_of(a, b)
     mu = location + 2 * scale * logit(rng.random())
     sigma = np.exp(LOG_SIGMA + SD_OF_LOG_SIGMA * rng.standard_normal())
@@ -384,7 +392,7 @@ def log_density_of_set(state: State, q: int, mask: int, time: int, k: float) -> 
                 mean, sd = distance_law(state, q, mask, time, c, k)
                 total += log_normal(state.hyper[q, c, 0], mean, sd)
     if kind == RANDOM:
-        a, b = block_law(state, q, mask, at.CONSTANT, 0, k)
+        a, b = block_law(state, q, mask, at.CONSTANT, 0, at.PSEUDO, k)
         location, scale = logistic_of(a, b)
         total += log_logistic(mu, location, 2 * scale) + log_normal(log_sigma, LOG_SIGMA, SD_OF_LOG_SIGMA)
     for block in range(n_blocks(i, time)):
@@ -440,6 +448,8 @@ def log_prior_of_value(state: State, q: int, v: float, kind: int, mu: float, log
     """Return the log prior density of one value of a block."""
     if kind == RANDOM:
         return log_normal(logit(v), mu, np.exp(log_sigma)) - np.log(v) - np.log1p(-v)
+    if state.ints[at.IS_FLAT]:
+        return 0.0
     a, b = shape(state.ints, state.floats, q, 0), shape(state.ints, state.floats, q, 1)
     return (a - 1) * np.log(v) + (b - 1) * np.log1p(-v) - _log_beta(a, b)
 
@@ -447,3 +457,34 @@ def log_prior_of_value(state: State, q: int, v: float, kind: int, mu: float, log
 @inner
 def _log_beta(a: float, b: float) -> Any:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
+
+
+@inner
+def has_fitted_base(state: State, time: int) -> Any:
+    """Whether a set that varies so in time starts from fitted laws; trends, random and additive years do not."""
+    return kind_of(state.ints, time) == BLOCKS and constant(state.ints, state.floats, at.BASE_POWER) > 0.0
+
+
+@inner
+def base_density(state: State, q: int, law: int, v: float) -> Any:
+    """Return the density of a value under a fitted base: a wide logistic law of its logit, or in doubt the prior."""
+    i, f = state.ints, state.floats
+    location, scale, doubt = base_law(i, f, law, 0), base_law(i, f, law, 1), constant(i, f, at.BASE_DOUBT)
+    odds = v / (1 - v)
+    tail = np.exp(-abs(np.log(odds) - location) / scale)
+    fitted = tail / ((1 + tail) * (1 + tail) * scale * v * (1 - v))
+    prior = 1.0 if i[at.IS_FLAT] else np.exp(log_prior_of_value(state, q, v, BLOCKS, 0.0, 0.0))
+    return (1 - doubt) * fitted + doubt * prior
+
+
+@inner
+def log_base_over_prior(state: State, q: int, mask: int, time: int) -> Any:
+    """Return the log of base over prior of a set's values; 0 where the base is the prior."""
+    total = 0.0
+    if has_fitted_base(state, time):
+        law = law_of(state.ints, q, mask, time, 0)
+        for block in range(n_blocks(state.ints, time)):
+            if block_exists(state.ints, q, mask, time, block):
+                total += np.log(base_density(state, q, law + block, value_of(state, q, mask, time, block)))
+        total -= log_prior_of_set(state, q, mask, time)
+    return total

@@ -27,9 +27,9 @@ N_PARAMETERS = len(PARAMETERS)
     N_SPLITS, SPLIT_TO, SPLIT_OFF, PAIRS, MERGE_TO, SET_ROW, JUMPS, PRESENT, DEAD, EXISTS, FIRST, LAST,
     COUNTS, SUMS, LENGTHS, SHAPES, COVARIATES, PRIOR, PSEUDO, LINEAR, PER_SET, SLOPE_SD, SIGMA_SCALE, STEP,
     FITTED_SPLITS, LOG_JACOBIAN, LOGIT_POWER, STRATA, INDIVIDUAL, SLOPE_LAWS, SLOPE_JACOBIAN, MARGINAL,
-    WITH_COMPANION, ENTERED, MOVES,
+    WITH_COMPANION, ENTERED, MOVES, BASE_POWER, BASE_DOUBT, BASE_LAWS,
     SIZE_OF_HEADER,
-) = range(71)  # fmt: skip
+) = range(74)  # fmt: skip
 
 CONSTANT, YEARLY = 0, 1  # the first two time structures of every study
 BLOCKS, TREND, RANDOM, PARALLEL = range(4)  # kinds of time structures
@@ -41,10 +41,10 @@ class State(NamedTuple):
     ``structure`` (Q, 1 + C): of each parameter its partition and the time structure of each column; ``hyper`` (Q,
     C, 2), the coefficients behind a column's values where it has any; ``values`` (Q, K, C); each has two rows more,
     for what may have to be put back. ``chi`` (5, K + 1, C): the probabilities never to be met again, their logs,
-    both as proposed, and those of birds that have left; ``energy`` (4,): the log likelihood, its part of birds
-    found dead that may have left before, of first captures and of states, what a jump has gained so far, and that
-    part as proposed; ``slopes`` (Q, M, 2): whether an individual covariate is in, and its slope; ``laws`` (C, K,
-    2): the pseudo-counts that jumps draw from, by the first column of a set and block.
+    both as proposed, and those of birds that have left; ``energy`` (5,): the log likelihood, its part of birds
+    found dead that may have left before, of first captures and of states, what a jump has gained so far, that part
+    as proposed, and where chi was worked out from; ``slopes`` (Q, M, 2): whether an individual covariate is in, and its
+    slope; ``laws`` (C, K, 2): the pseudo-counts that jumps draw from, by the first column of a set and block.
     """
 
     ints: Ints
@@ -83,7 +83,7 @@ def empty_state(ints: Ints, floats: Floats) -> State:
         np.zeros((N_PARAMETERS + 2, n_columns, 2)),
         np.full((N_PARAMETERS + 2, n_intervals, n_columns), 0.5),
         np.ones((5, n_intervals + 1, n_columns)),
-        np.zeros(4),
+        np.zeros(5),
         np.zeros((N_PARAMETERS, max(1, int(ints[N_INDIVIDUAL])), 2)),
         np.zeros((n_columns, n_intervals, 2)),
     )

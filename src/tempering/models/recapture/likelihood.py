@@ -35,6 +35,7 @@ Array = Any
 CHI, LOG_CHI, NEW_CHI, NEW_LOG_CHI, XI = range(5)
 CLOSEST = 1e-15
 VANISHED = 2 * at.N_PARAMETERS
+FROM = 4  # of ``energy``: the first interval whose chi was worked out
 
 
 @inner
@@ -47,30 +48,36 @@ def survival(state: State, t: int, c: int) -> Any:
 
 
 @inner
-def refresh_chi(state: State, last: int) -> Any:
-    """Work out chi of the intervals up to ``last`` as proposed; return the gain in sum V log chi.
+def refresh_chi(state: State, first: int, last: int) -> Any:
+    """Work out chi as proposed where values changed in the intervals ``first`` to ``last``; return the gain.
 
-    What does not change is not looked at twice: columns whose chi is the same to the bit keep its log.
+    That is the gain in sum V log chi. What does not change is not looked at twice: columns whose chi is the same to the
+    bit keep its log, and where a whole interval before ``first`` stays as it was, so do those before it.
     """
     i, f, chi = state.ints, state.floats, state.chi
     if i[at.HAS_FIDELITY]:
         return _refresh_with_fidelity(state)
     n_intervals, n_columns = i[at.N_INTERVALS], i[at.N_COLUMNS]
     gain = 0.0
+    state.energy[FROM] = 0.0
     for t in range(last, -1, -1):
-        after = CHI if t == last else NEW_CHI
+        after, stays = CHI if t == last else NEW_CHI, t < first
         for c in range(n_columns):
             phi = survival(state, t, c)
             on = following(i, c)
             later = 1.0 if t == n_intervals - 1 else chi[after, t + 1, on]
             new = (1 - phi) * (1 - state.values[LAMBDA, t, c]) + phi * (1 - state.values[P_, t, c]) * later
             chi[NEW_CHI, t, c] = new
+            stays = stays and new == chi[CHI, t, c]
             n = count(i, f, VANISHED, t, c)
             if new == chi[CHI, t, c] or n == 0.0:
                 chi[NEW_LOG_CHI, t, c] = chi[LOG_CHI, t, c]
             else:
                 chi[NEW_LOG_CHI, t, c] = np.log(new)
                 gain += n * (chi[NEW_LOG_CHI, t, c] - chi[LOG_CHI, t, c])
+        if stays:
+            state.energy[FROM] = t
+            break
     return gain
 
 
@@ -100,8 +107,10 @@ def _refresh_with_fidelity(state: State) -> Any:
 @inner
 def keep_chi(state: State, last: int) -> None:
     """Take over what `refresh_chi` worked out."""
-    rows = state.ints[at.N_INTERVALS] if state.ints[at.HAS_FIDELITY] else last + 1
-    for t in range(rows):
+    start, end = int(state.energy[FROM]), last + 1
+    if state.ints[at.HAS_FIDELITY]:
+        start, end = 0, state.ints[at.N_INTERVALS]
+    for t in range(start, end):
         for c in range(state.ints[at.N_COLUMNS]):
             state.chi[CHI, t, c] = state.chi[NEW_CHI, t, c]
             state.chi[LOG_CHI, t, c] = state.chi[NEW_LOG_CHI, t, c]
@@ -196,14 +205,17 @@ def stratified(state: State) -> Any:
 
 
 @inner
-def total_gain(state: State, q: int, direct: float, last: int) -> Any:
-    """Return the gain in log L of what stands in the state: ``direct`` is that of the changed values' own events."""
+def total_gain(state: State, q: int, direct: float, first: int, last: int) -> Any:
+    """Return the gain in log L of what stands in the state, of which the intervals ``first`` to ``last`` may be new.
+
+    ``direct`` is that of the changed values' own events.
+    """
     if state.ints[at.N_STRATA] > 0:
         return stratified(state) - state.energy[0]
     state.energy[3] = state.energy[1]
     if state.ints[at.HAS_ENTRY] or state.ints[at.HAS_STATES] or q in (P_, FIDELITY):
         state.energy[3] = other_parts(state)
-    return direct + refresh_chi(state, last) + state.energy[3] - state.energy[1]
+    return direct + refresh_chi(state, first, last) + state.energy[3] - state.energy[1]
 
 
 @inner
@@ -226,7 +238,7 @@ def refresh(state: State) -> Any:
         for c in range(i[at.N_COLUMNS]):
             state.chi[LOG_CHI, t, c] = 0.0
             state.chi[CHI, t, c] = 1.0
-    vanished = refresh_chi(state, i[at.N_INTERVALS] - 1)
+    vanished = refresh_chi(state, 0, i[at.N_INTERVALS] - 1)
     keep_chi(state, i[at.N_INTERVALS] - 1)
     state.energy[1] = other_parts(state)
     total = vanished + state.energy[1]

@@ -17,7 +17,9 @@ from tempering.models.recapture.slopes import fit_slopes
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.times import TimeStructures, time_structures
 
-JUMPS = 4  # of each parameter in an iteration: round trips grow faster than the time that jumps take
+PRIOR_BASE = (0.0, 0.0)
+FITTED_BASE = (0.1, 0.05)  # power of the likelihood in its laws, three times as wide; share of the prior
+JUMPS = 2  # of each parameter in an iteration: four take half as long again for half as many round trips more
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +117,7 @@ def recapture_model(
     step: float = 0.06,
     jumps: int = JUMPS,
     individuals: Individuals | None = None,
+    base: tuple[float, float] = PRIOR_BASE,
 ) -> RecaptureModel:
     """Fit the proposals to the data and build the model.
 
@@ -136,6 +139,9 @@ def recapture_model(
         Jumps of each parameter in an iteration.
     individuals : Individuals, optional
         Strata of birds by individual covariates.
+    base : tuple of float
+        What k = 0 is: ``PRIOR_BASE``, so that k is a power of the likelihood, or ``FITTED_BASE``, where values have
+        wide laws around their fits. From there only the models have to be told apart on the way to k = 1.
     """
     times = times or time_structures(counts.years)
     check_columns(counts, space)
@@ -154,7 +160,7 @@ def recapture_model(
     def laid_out(slopes: Floats | None) -> tuple[Ints, Floats]:
         return lay_out(
             counts, space, times, (set_row, pseudo, marginal, trend), step=step, fitted_splits=fitted_splits,
-            jumps=jumps, individuals=individuals, slope_laws=slopes,
+            jumps=jumps, individuals=individuals, slope_laws=slopes, base=base,
         )  # fmt: skip
 
     slopes = None

@@ -190,7 +190,7 @@ def _print(console: "Console", title: str, frame: pd.DataFrame) -> None:
 
     table = Table(title=title, title_justify="left")
     for column in frame.columns:
-        table.add_column(str(column))
+        table.add_column(str(column).replace("_", " "), overflow="fold")
     for row in frame.itertuples(index=False):
         table.add_row(*(f"{x:.3f}" if isinstance(x, float) else str(x) for x in row))
     console.print(table)

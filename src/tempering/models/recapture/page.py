@@ -125,7 +125,7 @@ def _figure(title: str, draw: Callable[[Any], Any]) -> str:
 
 
 def _table(frame: pd.DataFrame) -> str:
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in frame.columns)
+    head = "".join(f"<th>{html.escape(str(name).replace('_', ' '))}</th>" for name in frame.columns)
     rows = "".join(
         "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in frame.itertuples(index=False)
     )

@@ -1,4 +1,4 @@
-"""Exact draws from the prior: the reference distribution at k = 0."""
+"""Exact draws of a model and its values from the base at k = 0: the prior, or laws fitted to the data."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.laws import (
     from_logit,
+    has_fitted_base,
     is_first_of_level,
     is_reference,
     logit,
@@ -20,11 +21,13 @@ from tempering.models.recapture.layout import FIDELITY, PARALLEL, RANDOM, TREND,
 from tempering.models.recapture.likelihood import refresh
 from tempering.models.recapture.slopes import draw_slopes
 from tempering.models.recapture.tables import (
+    base_law,
     constant,
     cumulative_prior,
     fixed_time,
     is_held,
     kind_of,
+    law_of,
     mask_of,
     n_blocks,
     n_options,
@@ -38,7 +41,7 @@ CLOSEST = 1e-12
 
 @inner
 def redraw(rng: Any, state: State) -> None:
-    """Draw a model and its values from the prior."""
+    """Draw a model and its values from the base."""
     i = state.ints
     for q in range(at.N_PARAMETERS):
         draw_structure(rng, state, q)
@@ -94,7 +97,11 @@ def draw_set(rng: Any, state: State, q: int, mask: int, time: int) -> None:
         return
     a, b = shape(i, f, q, 0), shape(i, f, q, 1)
     for block in range(n_blocks(i, time)):
-        v = rng.random() if a == 1.0 and b == 1.0 else rng.beta(a, b)
+        if has_fitted_base(state, time) and rng.random() >= constant(i, f, at.BASE_DOUBT):
+            law = law_of(i, q, mask, time, block)
+            v = from_logit(base_law(i, f, law, 0) + base_law(i, f, law, 1) * logit(rng.random()))
+        else:
+            v = rng.random() if a == 1.0 and b == 1.0 else rng.beta(a, b)
         put(state, q, mask, time, block, min(max(v, CLOSEST), 1 - CLOSEST))
 
 

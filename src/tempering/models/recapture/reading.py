@@ -228,7 +228,8 @@ def grouped(
             raise InputError(
                 f"These counts come in {len(data.groups)} groups. Ask for them (groups='group'), or pool them yourself."
             )
-        note = f"{len(data.groups)} groups ({', '.join(data.groups)}) are pooled; groups='group' tells them apart"
+        names = ", ".join(data.groups)
+        note = f"{len(data.groups)} groups ({names}) are pooled; groups='group' (--by group) tells them apart"
         pooled = data.pooled()
         object.__setattr__(pooled, "notes", (*pooled.notes, note))
         return pooled, "group"

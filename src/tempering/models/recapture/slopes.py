@@ -75,7 +75,7 @@ def decide(rng: Any, state: State, q: int, m: int, k: float, is_in: float, b: fl
     was_in, old = state.slopes[q, m, 0], state.slopes[q, m, 1]
     threshold = np.log(rng.random())
     state.slopes[q, m, 0], state.slopes[q, m, 1] = is_in, b
-    gain = total_gain(state, q, 0.0, state.ints[at.N_INTERVALS] - 1)
+    gain = total_gain(state, q, 0.0, 0, state.ints[at.N_INTERVALS] - 1)
     if threshold < k * gain + log_ratio:
         keep_gain(state, gain, state.ints[at.N_INTERVALS] - 1)
     else:

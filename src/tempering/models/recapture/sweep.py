@@ -8,9 +8,11 @@ from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.laws import (
     are_inside,
+    base_density,
     block_law,
     distance_law,
     first_column,
+    has_fitted_base,
     is_first_of_level,
     is_inside,
     is_reference,
@@ -19,6 +21,7 @@ from tempering.models.recapture.laws import (
     log_prior_of_value,
     logit,
     moved,
+    power_of,
     put,
     put_distance,
     put_hyper,
@@ -38,6 +41,7 @@ from tempering.models.recapture.tables import (
     kind_of,
     label,
     last_of,
+    law_of,
     length,
     mask_of,
     n_blocks,
@@ -113,14 +117,14 @@ def move_value(rng: Any, state: State, q: int, mask: int, time: int, block: int,
     """Walk one value at random."""
     if not block_exists(state.ints, q, mask, time, block):
         return
-    a, b = block_law(state, q, mask, time, block, k)
+    kind = kind_of(state.ints, time)
+    a, b = block_law(state, q, mask, time, block, at.PSEUDO, power_of(state, k) if kind == BLOCKS else k)
     width = min(WIDTH * np.sqrt(a * b / (a + b + 1)) / (a + b), LARGEST_STEP)
     old = value_of(state, q, mask, time, block)
     new = old + width * (2 * rng.random() - 1)
     threshold = np.log(rng.random())
     if not is_inside(new):
         return
-    kind = kind_of(state.ints, time)
     if kind == PARALLEL and not moves_inside(state, q, mask, new):
         return
     log_ratio = 0.0
@@ -129,10 +133,14 @@ def move_value(rng: Any, state: State, q: int, mask: int, time: int, block: int,
         mu, log_sigma = state.hyper[q, first, 0], state.hyper[q, first, 1]
         log_ratio += log_prior_of_value(state, q, new, kind, mu, log_sigma)
         log_ratio -= log_prior_of_value(state, q, old, kind, mu, log_sigma)
+    if k < 1.0 and has_fitted_base(state, time):
+        law = law_of(state.ints, q, mask, time, block)
+        change = base_density(state, q, law, new) / base_density(state, q, law, old)
+        log_ratio = k * log_ratio + (1 - k) * np.log(change)
     gain = direct_gain(state, q, mask, time, block, new, old)
     put(state, q, mask, time, block, new)
-    last = last_of(state.ints, time, block)
-    gain = total_gain(state, q, gain, last)
+    first, last = first_of(state.ints, time, block), last_of(state.ints, time, block)
+    gain = total_gain(state, q, gain, first, last)
     if threshold < k * gain + log_ratio:
         keep_gain(state, gain, last)
     else:
@@ -157,7 +165,7 @@ def move_trend(rng: Any, state: State, q: int, mask: int, time: int, k: float) -
         accepted = put_trend(state, q, mask, time)
         if accepted:
             after = direct_part(state, q)
-            gain = total_gain(state, q, after - before, i[at.N_INTERVALS] - 1)
+            gain = total_gain(state, q, after - before, 0, i[at.N_INTERVALS] - 1)
             accepted = threshold < k * gain + log_ratio
             if accepted:
                 keep_gain(state, gain, i[at.N_INTERVALS] - 1)
@@ -194,7 +202,7 @@ def move_distances(rng: Any, state: State, q: int, mask: int, time: int, k: floa
         log_ratio = log_normal(new, 0.0, slope_sd) - log_normal(old, 0.0, slope_sd)
         accepted = are_inside(state, q, mask)
         if accepted:
-            gain = total_gain(state, q, direct_part(state, q) - before, last)
+            gain = total_gain(state, q, direct_part(state, q) - before, 0, last)
             accepted = threshold < k * gain + log_ratio
             if accepted:
                 keep_gain(state, gain, last)

@@ -255,15 +255,18 @@ def is_present(i: Array, q: int) -> Any:
 
 
 @inner
-def pseudo_count(i: Array, f: Array, q: int, mask: int, time: int, block: int, side: int) -> Any:
-    """Return successes (0) or failures (1) that a block of a set is worth."""
-    return f[i[at.PSEUDO] + 2 * law_of(i, q, mask, time, block) + side]
+def pseudo_count(i: Array, f: Array, which: int, law: int, side: int) -> Any:
+    """Return successes (0) or failures (1) that a block is worth, by its place in the tables (`law_of`).
+
+    ``which`` is PSEUDO, or MARGINAL while the companion is free.
+    """
+    return f[i[which] + 2 * law + side]
 
 
 @inner
-def marginal_count(i: Array, f: Array, q: int, mask: int, time: int, block: int, side: int) -> Any:
-    """Return successes (0) or failures (1) that a block of a set is worth while its companion is free."""
-    return f[i[at.MARGINAL] + 2 * law_of(i, q, mask, time, block) + side]
+def base_law(i: Array, f: Array, law: int, part: int) -> Any:
+    """Return location (0) or scale (1) of the logistic law that a fitted base has for a block."""
+    return f[i[at.BASE_LAWS] + 2 * law + part]
 
 
 @inner
