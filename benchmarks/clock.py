@@ -236,7 +236,7 @@ def waiting(folder: Path, call: float) -> float:
 def watched(folder: Path, call: float) -> float:
     """Look at the checkpoint for some time, once it is there; return how late it was written at the worst."""
     started, worst = time.time(), 0.0
-    while written(folder) < started and time.time() - started < 20.0 + 4 * CHAINS * call:
+    while written(folder) < started and time.time() - started < 120.0 + 4 * CHAINS * call:
         time.sleep(0.02)
     until = time.time() + max(WATCHED, (CALLS_WATCHED if call < MINUTE else MINUTES_WATCHED) * call)
     while time.time() < until:

@@ -324,9 +324,17 @@ def test_a_function_of_many_positions_tells_where_it_raised():
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_populations_tell_where_a_function_raised(batched):
-    prior = tp.prior.Normal(np.zeros(2), 0.6) if batched else lambda x: -0.5 * ((x / 0.6) ** 2).sum()
-    sampler = {} if batched else {"sample_prior": lambda key: 0.6 * jax.random.normal(key, (2,))}
-    target = tp.Target.from_likelihood(_many if batched else called_back, prior, **sampler, batched=batched)
+    if batched:
+        target = tp.Target.from_likelihood(
+            _many,
+            lambda x: -0.5 * ((x / 0.6) ** 2).sum(axis=1),
+            lambda rng: 0.6 * rng.standard_normal(2),
+            batched=True,
+        )
+    else:
+        target = tp.Target.from_likelihood(
+            called_back, lambda x: -0.5 * ((x / 0.6) ** 2).sum(), lambda key: 0.6 * jax.random.normal(key, (2,))
+        )
     with pytest.raises(FunctionError, match=r"ValueError: too far at \[") as told:
         tp.sample(target, initial=np.zeros(2), method="sequential", draws=600, chains=2, rng=1, progress=False,
                   kernel=tp.kernels.RandomWalk())  # fmt: skip

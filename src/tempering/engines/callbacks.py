@@ -107,6 +107,11 @@ class _Arrays:
 _failures: list[tuple[Exception, Any]] = []  # the last one: JAX makes an error of its own of it, without the position
 
 
+def failed_at() -> Any:
+    """Return the position of the last call back that failed; None where it is not known."""
+    return _failures[0][1] if _failures else None
+
+
 @contextmanager
 def telling_where() -> Iterator[None]:
     """Turn JAX's error about a function that it called back into one that says what was raised, and where."""

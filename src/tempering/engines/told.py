@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import FunctionError
+from tempering.target.batched import Batched
 
 PACKAGE = str(Path(__file__).parents[1])
 
@@ -90,7 +91,8 @@ def _argument_of_callback(frames: list[FrameType]) -> Any:
             plain = [value for value in given if isinstance(value, np.ndarray)]
             if plain:
                 return plain[0]
-    return None
+    many = [_plain(frame.f_locals["position"]) for frame in frames if frame.f_code is Batched.__call__.__code__]
+    return many[-1] if many else None
 
 
 def _jax() -> str:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tempering.compiling.programs import jitted
 from tempering.engines.answers import answers_of
+from tempering.engines.callbacks import failed_at
 from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.reference_arrays import arrays_of
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
@@ -173,7 +174,9 @@ class VectorEngine:
                     with jax.disable_jit():
                         self.step(jax.random.fold_in(states.keys[i], iteration), own, iteration, line, moving)
                 except Exception as cause:
-                    return function_error(cause, i * self.chains_per_ensemble, None, self.pieces.positions)
+                    told = function_error(cause, i * self.chains_per_ensemble, None, self.pieces.positions)
+                    told.position = failed_at() if told.position is None else told.position
+                    return told
         last = str(error).strip().splitlines()[-1]
         return FunctionError(f"an error that did not come again when the block was repeated ({last})")
 
