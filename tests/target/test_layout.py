@@ -65,6 +65,14 @@ def test_a_function_of_a_position_becomes_one_of_its_vector():
     assert Layout.of(0.0).on_flat(lambda x: x * 2)(np.array([4.0])) == 8.0
 
 
+def test_a_vector_called_x_is_not_the_vector_itself():
+    named, plain = Layout.of({"x": np.zeros(2)}), Layout.of(np.zeros(2))
+    assert named.on_flat(lambda position: position["x"].sum())(np.array([1.0, 2.0])) == 3.0
+    assert plain.on_flat(np.sum)(np.array([1.0, 2.0])) == 3.0
+    assert plain.is_vector
+    assert not named.is_vector
+
+
 def test_equal_layouts_are_one_key():
     one, other = Layout.of({"a": 1.0}), Layout.of({"a": 2.0})
     assert one == other

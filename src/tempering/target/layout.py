@@ -108,7 +108,9 @@ class Layout:
     @property
     def is_vector(self) -> bool:
         """Whether a position is its own flat vector."""
-        return self.names == ("x",) and len(self.shapes[0]) == 1
+        import jax
+
+        return jax.tree_util.treedef_is_leaf(self.treedef) and len(self.shapes[0]) == 1
 
 
 def _name(path: tuple[Any, ...]) -> str:
