@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from tempering.engines.trace import Engine, Trace
-from tempering.errors import SamplerError
-from tempering.execution.blocks import WholeEngine
-from tempering.execution.context import Context, carrying_out
-from tempering.execution.drawing import draw_in_blocks
-from tempering.execution.journal import JournalEngine, Past
-from tempering.execution.keeping import Keeper
-from tempering.execution.plan import Plan
-from tempering.learning.rounds import Tuned, check_spread
+from tempering.execution.context import carrying_out
 from tempering.path import Ladder
-from tempering.path import Path as TemperingPath
-from tempering.runs.draws import RunInfo, TemperedDraws
-from tempering.runs.store import draws_in_chunk
-from tempering.runs.stored import changed, first_draws, load_checkpoint
+from tempering.runs.draws import TemperedDraws
+from tempering.runs.stored import changed
 from tempering.runs.sums import TemperedSums
 from tempering.sampling import progress as progress_bars
+from tempering.sampling.draw_sampling import draw, on_devices, package, package_rounds, reopened
 from tempering.sampling.option_checks import check_devices, check_options, check_plan, wanted_sums
 from tempering.sampling.options import Execution, Method, Sums, Tuning, refuse_moved
 from tempering.sampling.planning import make_plan
-from tempering.sampling.preparing import info_of, prepare
+from tempering.sampling.preparing import prepare
 from tempering.sampling.starts import side_by_side
 from tempering.sampling.sum_sampling import sample_sums
-from tempering.sampling.until import Until, UntilDraws
+from tempering.sampling.until import Until
 
 Kept = Literal["draws", "rounds"]
 DRAWS = 10_000  # of each chain, unless a number is given
@@ -161,189 +151,20 @@ def sample(
         with progress_bars.bar(tuning.iterations + draws, show=progress) as report:
             report(0, plan.in_words)
             if plan.method == "sequential":
-                return context.finished(_sample_sequentially(plan, draws, report, started))
+                from tempering.sampling.sequential_sampling import sample_sequentially
+
+                return context.finished(sample_sequentially(plan, draws, report, started))
             plan, running, tuned = prepare(plan, tuning, report)
             if wanted is not None:
                 return sample_sums(plan, running, tuned, wanted, report, started)
             if execution.devices is not None:
                 running, tuned = on_devices(running, tuned, execution.devices, context)
-            keeper = context.keeper(running, partial(_package, plan, running, tuned, started), draws)
+            keeper = context.keeper(running, partial(package, plan, running, tuned, started), draws)
             run = draw(
                 context, running, keeper, tuned, draws, report, is_powered=plan.is_powered, until=until,
-                reopened=partial(_reopened, execution.checkpoint, plan, said),
+                reopening=partial(reopened, execution.checkpoint, plan, said),
             )  # fmt: skip
             if may_go_on and run.go_on is not None and run.diagnose().asks_for_draws:
                 report(0, "The verdict asks for more draws: drawing as many again.")
                 run = run.more(run.n_draws)
-            return run if keep != "rounds" else changed(run, rounds=_package_rounds(plan, running, tuned, started))
-
-
-def draw(
-    context: Context,
-    engine: Any,
-    keeper: Keeper,
-    tuned: Tuned,
-    n: int,
-    report: Any,
-    *,
-    is_powered: bool = False,
-    until: Until | UntilDraws | None = None,
-    reopened: Reopened | None = None,
-) -> TemperedDraws:
-    """Run with everything frozen, block by block; keep ``n`` draws of every chain, or fewer if a goal is reached.
-
-    ``reopened(n)`` is where the run goes on when it is asked for more.
-    """
-    schedule, started = tuned.schedule, time.perf_counter()
-    watch = progress_bars.Watch(report, engine.name, schedule.path, engine.n_chains)
-    report(min(keeper.n_done, n), "")
-
-    def check(trace: Trace) -> None:
-        if is_powered:
-            check_spread(trace, schedule)
-
-    def see(trace: Trace) -> None:
-        report(trace.rung.shape[1] - max(0, keeper.n_done - n), "")
-        watch.see(trace.rung, trace.terms)
-
-    def is_enough(is_look: bool) -> bool:
-        if until is None:
-            return False
-        seconds = time.perf_counter() - started
-        return until.is_late(seconds) or (is_look and until.is_reached(keeper.so_far, seconds))
-
-    run, states = draw_in_blocks(
-        context, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough,
-        next_look=None if until is None else until.next_look,
-    )  # fmt: skip
-    if states is None:  # stopped on the way
-        return run
-    run = _counted(run, engine, states)
-    if reopened is None or isinstance(states, Past):
-        return run
-    return changed(run, go_on=partial(_go_on, engine, keeper, replace(tuned, states=states), is_powered, reopened))
-
-
-Reopened = Callable[[int], AbstractContextManager[tuple[Context, int]]]
-
-
-@contextmanager
-def _reopened(checkpoint: Any, plan: Plan, said: dict[str, Any], n: int) -> Iterator[tuple[Context, int]]:
-    """Open the checkpoint of a run again, if it has one, for ``n`` draws; return how many it has room for, too."""
-    with carrying_out(None, checkpoint) as context:
-        room = n if context.folder is None else max(n, int(context.folder.identity["draws"]))
-        context.identified(plan, **(said | {"draws": room}))
-        yield context, room
-
-
-def _go_on(engine: Any, keeper: Keeper, tuned: Tuned, is_powered: bool, reopened: Reopened, n: int) -> TemperedDraws:
-    """Go on with a run from copies of the states that it ended with, on the workers it had.
-
-    What has been drawn since, in a checkpoint, is not drawn again.
-    """
-    blocks = engine.engine
-    tuned = replace(tuned, states=blocks.unpacked(blocks.packed(tuned.states)))
-    with reopened(n) as (context, room):
-        longer = keeper.longer(room, context.folder)
-        if longer.n_done < n or context.folder is None:
-            until = None if room == n else UntilDraws(n)
-            how: Any = {"is_powered": is_powered, "until": until, "reopened": reopened}
-            return draw(context, engine, longer, tuned, room, lambda done, line: None, **how)
-        run = first_draws(load_checkpoint(context.folder.path), n)
-        return changed(run, go_on=partial(_go_on, engine, keeper, tuned, is_powered, reopened))
-
-
-def _counted(run: TemperedDraws, engine: Any, states: Any) -> TemperedDraws:
-    """Say how many evaluations gave no number."""
-    if run.info is None or isinstance(states, Past):
-        return run
-    return changed(run, info=replace(run.info, n_invalid=engine.engine.n_invalid(states)))
-
-
-def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], context: Context) -> tuple[JournalEngine, Tuned]:
-    """Go on with the chains spread over devices."""
-    whole, states = engine.engine.in_one_piece(tuned.states)
-    n = whole.n_chains // whole.chains_per_ensemble
-    wide, states = whole.widened(states, n, devices)
-    spread = JournalEngine(WholeEngine(wide, n, n), None, context.interruption, "")
-    return spread, replace(tuned, states=states)
-
-
-def _sample_sequentially(plan: Plan, draws: int, report: Any, started: float) -> TemperedDraws:
-    """Carry populations from hot to cold, and keep them all."""
-    if plan.layout is None or plan.ladder is not None:
-        raise SamplerError(
-            "method='sequential' needs a Target and chooses its own temperatures, but got "
-            + ("a model object." if plan.layout is None else "a ladder.")
-            + " Use method='simulated' or 'parallel'."
-        )
-    from tempering.execution.movers import spread_mover
-    from tempering.execution.recipe import kept_target
-    from tempering.populations.sequential import sample_sequential
-
-    kept = kept_target(plan.target, plan.layout, plan.context.run or "none")  # which also says where a call has failed
-    result = sample_sequential(
-        kept, plan.layout, plan.starts, plan.kernel, draws=draws, chains=plan.n_chains, seed=plan.seed,
-        report=report, carried_out=partial(spread_mover, plan.context, example=plan.example),
-    )  # fmt: skip
-    constrain = plan.target.constrain
-    info = RunInfo(
-        method="sequential",
-        engine="vector (JAX)",
-        kernel=repr(plan.kernel),
-        rung_moves="none",
-        seed=plan.seed,
-        seconds=time.perf_counter() - started,
-        n_iterations=result.rung.shape[1],
-    )
-    return TemperedDraws(
-        values=plan.layout.named(result.values)
-        if constrain is None
-        else constrain(plan.layout.unflatten(result.values)),
-        rung=result.rung,
-        terms=result.energy[..., np.newaxis],
-        path=TemperingPath.of_energy(result.ladder, is_powered=False),
-        log_pseudo_prior=np.zeros(len(result.ladder)),
-        proposed=result.rung,
-        acceptance=result.acceptance,
-        layout=plan.layout,
-        settings=result.settings,
-        info=info,
-    )
-
-
-def _package(plan: Plan, engine: Engine, tuned: Tuned, started: float, trace: Trace) -> TemperedDraws:
-    info = info_of(plan, engine, tuned, started, trace.rung.shape[1])
-    return TemperedDraws(
-        values=_named_values(plan, engine, trace),
-        rung=trace.rung,
-        terms=trace.terms,
-        path=tuned.schedule.path,
-        log_pseudo_prior=tuned.schedule.log_pseudo_prior,
-        proposed=trace.proposed,
-        acceptance=trace.acceptance,
-        chains_per_ensemble=engine.chains_per_ensemble,
-        layout=plan.layout,
-        settings=tuned.schedule.settings,
-        info=info,
-        model=getattr(plan.target, "model", None),
-    )
-
-
-def _package_rounds(plan: Plan, engine: Engine, tuned: Tuned, started: float) -> tuple[TemperedDraws, ...]:
-    """Return the draws of the tuning rounds, each with the ladder it was made with."""
-    return tuple(
-        _package(plan, engine, replace(tuned, schedule=schedule, rounds=(), n_iterations=0), started, trace)
-        for trace, schedule in tuned.kept
-    )
-
-
-def _named_values(plan: Plan, engine: Engine, trace: Trace) -> Any:
-    """Return the values by name, constrained piece by piece: as they would be in a store, to the bit."""
-    constrain = getattr(plan.target, "constrain", None)
-    if constrain is None:
-        return engine.positions(trace)
-    length = draws_in_chunk(trace.rung.shape[0], trace.values.shape[-1])
-    starts = range(0, max(1, trace.values.shape[1]), length)
-    pieces = [constrain(plan.layout.unflatten(trace.values[:, i : i + length])) for i in starts]  # type: ignore[union-attr]
-    return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}
+            return run if keep != "rounds" else changed(run, rounds=package_rounds(plan, running, tuned, started))
