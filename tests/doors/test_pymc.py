@@ -252,6 +252,28 @@ def test_the_evidence_of_an_ordered_mixture_is_that_of_the_free_one():
     assert_evidence(tp.sample(target_from_pymc(ordered_mixture()), **SETTINGS), "mixture")
 
 
+@pytest.mark.parametrize(
+    ("n", "eta"), [(3, 2.5), *(pytest.param(*given, marks=pytest.mark.long) for given in [(2, 2.0), (3, 1.0)])]
+)
+def test_the_prior_of_a_covariance_integrates_to_one(n, eta):
+    """Compare with NumPyro's normalised density of the factor of the correlations; PyMC's constant is another."""
+    from numpyro.distributions import LKJCholesky
+
+    with pm.Model() as model:
+        pm.LKJCholeskyCov("chol", n=n, eta=eta, sd_dist=pm.Exponential.dist(1.0, shape=n), compute_corr=False)
+    target = target_from_pymc(model)
+    (name,) = target.model.names
+    packed = np.random.default_rng(n).normal(size=n * (n + 1) // 2)
+    rows, columns = np.tril_indices(n)
+    factor = np.zeros((n, n))
+    factor[rows, columns] = np.where(rows == columns, np.exp(packed), packed)
+    sd = np.sqrt(np.sum(factor**2, axis=1))
+    corr = factor / sd[:, None]
+    jacobian = np.sum(np.log(np.diag(corr)) - np.arange(n) * np.log(sd)) + np.sum(packed[rows == columns])
+    exact = float(LKJCholesky(n, eta).log_prob(corr)) - sd.sum() + jacobian
+    assert float(target.base({name: packed})) == pytest.approx(exact, abs=1e-6)
+
+
 def angle():
     with pm.Model() as model:
         phi = pm.VonMises("phi", mu=3.0, kappa=2.0)

@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from exact_runs import exact_run_on_two_legs
 from statistical import seeded_rng
 from tempering.estimators import Estimate
 from tempering.path import Ladder, Leg, Path
 from tempering.path.reference import Reference
-from tempering.runs.diagnosis import THIN, _about_thin_places
+from tempering.runs.diagnosis import THIN, _about_legs, _about_thin_places
 from tempering.runs.doubt import with_doubt
 from tempering.runs.tours import FEW_TOURS, effective_pieces, thinly_covered
 
@@ -94,3 +95,11 @@ def test_the_verdict_speaks_of_thin_places_beyond_a_trifle_and_beyond_the_share_
     many, few = 2 * FEW_TOURS / THIN, 0.2 * FEW_TOURS / THIN
     for mass, n_crossings, n_said in ((2 * THIN, many, 1), (THIN / 2, many, 0), (2 * THIN, few, 0)):
         assert len(_about_thin_places(SimpleNamespace(thin_mass=mass, n_crossings=n_crossings))) == n_said
+
+
+@pytest.mark.parametrize(("step", "disagrees"), [(2.0**-50, False), (0.01, True)])
+def test_legs_are_compared_by_what_varies_and_not_by_rounding(step, disagrees):
+    run = exact_run_on_two_legs("rounding")
+    steps = seeded_rng("steps").integers(4, size=run.rung.shape) + 2 * (run.rung < run.path.target)
+    said = _about_legs(run, [("one", (1.0 + step * steps)[..., None])])
+    assert bool(said) == disagrees, said

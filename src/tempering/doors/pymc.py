@@ -22,6 +22,8 @@ from tempering.doors.pymc_variables import (
     depends,
     idle_discrete,
     in_order,
+    is_lkj_cholesky,
+    lacking_of_lkj,
     order_of,
     with_angles_cut_open,
 )
@@ -127,7 +129,7 @@ class PyMCModel:
         return made.with_model(self, self.unconstrain)
 
     def _target(self) -> Target:
-        log_prior = _sum(self.model.logp(vars=self.free, jacobian=True, sum=False)) + self._log_orders()
+        log_prior = _sum(self.model.logp(vars=self.free, jacobian=True, sum=False)) + self._log_constants()
         kept = [*self.model.observed_RVs, *self.model.potentials]
         log_likelihood = _sum(self.model.logp(vars=kept, jacobian=True, sum=False))
         shown = self.model.replace_rvs_by_values(self.shown)
@@ -136,10 +138,19 @@ class PyMCModel:
         except Exception:  # a graph that JAX cannot trace, whatever it says
             return self._compiled_target(log_likelihood, log_prior, shown)
 
-    def _log_orders(self) -> float:
-        """Return what normalises ordered priors: of n exchangeable values PyMC keeps one order of n!."""
-        shapes = [tuple(int(n) for n in rv.shape.eval()) for rv in self.free if self._order(rv) is not None]
-        return float(sum(np.prod(shape[:-1]) * gammaln(shape[-1] + 1) for shape in shapes))
+    def _log_constants(self) -> float:
+        """Return what PyMC's priors lack to integrate to one.
+
+        Of n exchangeable values in order it keeps one order of n!, and LKJ densities have a constant of another sign.
+        """
+        total = 0.0
+        for rv in self.free:
+            copies = float(np.prod(rv.shape[:-1].eval())) if rv.ndim > 1 else 1.0
+            if self._order(rv) is not None:
+                total += copies * float(gammaln(int(rv.shape[-1].eval()) + 1))
+            if is_lkj_cholesky(rv):
+                total += copies * lacking_of_lkj(rv)
+        return total
 
     def _order(self, rv: Any) -> Any:
         return order_of(self.model.rvs_to_transforms[rv])

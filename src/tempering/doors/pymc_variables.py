@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from tempering.errors import TargetError
 
@@ -46,6 +47,34 @@ def with_angles_cut_open(model: Any) -> Any:
     transforms = model.rvs_to_transforms
     angles = [rv for rv in model.free_RVs if any(getattr(p, "name", "") == "circular" for p in _parts(transforms[rv]))]
     return change_value_transforms(model, {rv: Interval(-np.pi, np.pi) for rv in angles}) if angles else model
+
+
+def is_lkj_cholesky(rv: Any) -> bool:
+    """Whether a variable is the packed factor of a covariance whose correlations have an LKJ law."""
+    return "LKJCholeskyCov" in type(rv.owner.op).__name__
+
+
+def lacking_of_lkj(rv: Any) -> float:
+    """Return what the log density of an LKJCholeskyCov lacks to integrate to one.
+
+    PyMC (5 and 6) adds the log of the integral where it should subtract it. What it adds is read off its own density,
+    at the unit matrix with exponential scales, so that a version that has it right lacks nothing.
+    """
+    import pymc
+    import pytensor.tensor as pt
+    from pytensor.graph.basic import Constant
+
+    _, n, eta, *_ = rv.owner.inputs
+    if not isinstance(eta, Constant):
+        raise TargetError(f"eta of an LKJCholeskyCov must be a number, but that of {rv.name!r} is a variable.")
+    n, eta = int(n.eval()), float(eta.eval())
+    scales = pymc.Exponential.dist(1.0, shape=n)
+    alike = pymc.LKJCholeskyCov.dist(n=n, eta=eta, sd_dist=scales, compute_corr=False)
+    unit = np.eye(n)[np.tril_indices(n)]
+    added = float(pymc.logp(alike, pt.constant(unit)).eval()) + n  # an exponential law has the log density -1 at 1
+    k = np.arange(1, n)
+    log_integral = np.sum(0.5 * k * np.log(np.pi) + gammaln(eta + 0.5 * (n - 1 - k)) - gammaln(eta + 0.5 * (n - 1)))
+    return float(-log_integral - added)
 
 
 def idle_discrete(model: Any) -> list[Any]:

@@ -223,7 +223,8 @@ def _about_legs(draws: TemperedDraws, quantities: list[tuple[str, Floats]]) -> l
         one, other = (weighted_estimate(values, weights) for weights in (safe, quick))
         gap = np.abs(np.ravel(one.value) - np.ravel(other.value))
         error = np.hypot(np.ravel(one.standard_error), np.ravel(other.standard_error))
-        z = np.max(np.where(error > 0, gap / np.where(error > 0, error, 1.0), 0.0), initial=0.0)
+        moving = (error > 0) & varies(np.ravel(one.value), draws.variance(values))  # not a constant and its rounding
+        z = np.max(np.where(moving, gap / np.where(moving, error, 1.0), 0.0), initial=0.0)
         if z > worst_z:
             worst, worst_z = name, float(z)
     if worst_z < LEGS_DISAGREE:
