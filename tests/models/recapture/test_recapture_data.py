@@ -106,7 +106,7 @@ def test_whole_numbers_behind_a_frequency_are_not_taken_for_more_birds(tmp_path)
     """Three birds with a mass were read as 37."""
     file = tmp_path / "mass.inp"
     file.write_text("101 1 11;\n110 1 12;\n100 1 11;\n")
-    with pytest.raises(InputError, match="could be frequencies of 2 groups, or a frequency and 1 covariates"):
+    with pytest.raises(InputError, match="could be frequencies of 2 groups, or a frequency and 1 covariate:"):
         read(file)
     assert read(file, groups=1).n_birds == 3
     assert "Other columns, not used unless named: covariate1 (11, 12)." in describe(read(file, groups=1))
