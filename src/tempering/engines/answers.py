@@ -51,6 +51,7 @@ class Answers:
         self._past: dict[bytes, Any] = dict(past or {})
         self._new: dict[bytes, Any] = {}
         self._quick: set[str] = set()  # functions whose last call took next to no time
+        self.long: set[str] = set()  # and those whose last call took long, or was known
         self._used: set[bytes] = set()
         self._until = time.monotonic() + seconds
         self._lock = RLock()
@@ -78,6 +79,7 @@ class Answers:
         known = self._past.get(key)
         if known is not None:
             self._used.add(key)
+            self.long.add(name)
         elif self._new and time.monotonic() >= self._until:
             raise AbandonedBlock
         return Call(name, key, deepcopy(known), time.monotonic())
@@ -86,8 +88,12 @@ class Answers:
         """Take note of an answer, and return it."""
         if time.monotonic() - call.started < LONG:
             self._quick.add(call.name)
-        elif _can_be_kept(found):
-            self.take({call.key: deepcopy(found)})
+            self.long.discard(call.name)
+            self._new.pop(call.key, None)  # of a function that was held up by something else before
+        else:
+            self.long.add(call.name)
+            if _can_be_kept(found):
+                self.take({call.key: deepcopy(found)})
         return found
 
     def take(self, found: Known) -> None:

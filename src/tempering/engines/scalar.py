@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from tempering.compiling.functions import bind, compiled
 from tempering.engines import loops
-from tempering.engines.scalar_pieces import Pieces, quiet, raise_not_finite
+from tempering.engines.answers import answers_of
+from tempering.engines.scalar_pieces import NAMES, Pieces, quiet, raise_not_finite
 from tempering.engines.stopping import AbandonedBlock, IsStopped, never, watched
 from tempering.engines.told import function_error
 from tempering.engines.trace import Places, Schedule, Trace
@@ -106,6 +107,9 @@ class ScalarEngine:
     def run(self, states: list[Any], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[Any], Trace]:
         """Advance every chain by ``n`` iterations, on threads when compiled."""
         settings = self._pieces.settings(schedule)
+        answers = answers_of(self._pieces.run)
+        if answers is not None and answers.long.intersection(NAMES):
+            self._look_at_calls()
         one = self._run_ensemble if self._is_parallel else self._run_chain
 
         m = self.chains_per_ensemble

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -43,6 +44,7 @@ class Pieces:
     positions: Callable[[NDArray[np.float64]], Any]
     allocates: bool = True  # whether a move makes arrays
     looked_at: Callable[[IsStopped], tuple[Any, Any, Any]] | None = None  # the functions, compiled, where they are slow
+    run: str = ""  # as which answers of long calls are kept
 
 
 def quiet() -> np.errstate:
@@ -71,6 +73,8 @@ def target_pieces(
     if not is_compiled:
         energy, base = (kept(function, run, name) for function, name in zip((energy, base), NAMES, strict=True))
     own = (energy,) if target.base is None else (energy, base)
+    if is_compiled and run:
+        _compile(own)  # or the first call would take long
     _check_gradients(kernel, own)
     redraw, move = _redraw(target, layout, is_compiled), scalar_move(kernel)
     redraws = redraw is not None or has_references
@@ -111,8 +115,17 @@ def target_pieces(
         functions, bindings, is_compiled, len(leaves(kernel)), layout.size, new_particle, stack,
         partial(_settings, kernel, redraws), layout.named,
         redraw is not None or any(trait(leaf, "allocates") for leaf in leaves(kernel)),
-        looked_at if is_compiled else None,
+        looked_at if is_compiled else None, run,
     )  # fmt: skip
+
+
+def _compile(functions: Sequence[Any]) -> None:
+    import numba
+
+    for function in functions:
+        if not function.signatures:
+            with suppress(Exception):  # it will be told by the first call, with the position
+                function.compile((numba.float64[::1],))
 
 
 def _settings(kernel: Any, redraws: bool, schedule: Schedule) -> Any:
