@@ -408,6 +408,12 @@ AGAIN = {  # what an impatient new user wrote
     "emcee: text for a start": lambda: emcee.EnsembleSampler(4, 2, normal).run_mcmc("p0", 10),
     "numpyro: our option": lambda: sample_numpyro(numpyro_model, 1.0, draws=10),
     "numpyro: no data": lambda: sample_numpyro(numpyro_model),
+    "numpyro: a model that fails": lambda: target_from_numpyro(lambda: {}["a"]),
+    "numpyro: options of text": lambda: sample_numpyro(numpyro_model, 1.0, options="fast"),
+    "emcee: a density that fails": lambda: emcee.EnsembleSampler(4, 2, lambda x: {}["a"]).run_mcmc(
+        np.zeros((4, 2)), 10
+    ),
+    "emcee: moves": lambda: emcee.EnsembleSampler(4, 2, normal, moves=[1]),
     "command: no start": lambda: on_command_line("sample", "FILE:f"),
     "command: a tuple": lambda: on_command_line("sample", "FILE:f", "--initial", "(0,1)"),
     "command: NaN": lambda: on_command_line("sample", "FILE:f", "--initial", "NaN"),

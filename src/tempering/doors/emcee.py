@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempering.doors.ptemcee import Called, as_positions, counted, mapping_of
-from tempering.errors import SamplerError, TargetError
+from tempering.errors import SamplerError, TargetError, TemperingError
 from tempering.estimators import resample
 from tempering.target import Target
 from tempering.target.batched import one_by_one
@@ -52,6 +52,9 @@ class EnsembleSampler:
         blob_names: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
+        for name in ("moves", "backend", "live_dangerously", "parameter_names", "postprocess_fn"):
+            if name in options:
+                raise SamplerError(f"{name} is emcee's own and has no effect on tempered chains. Leave it out.")
         called = Called("log_prob_fn", log_prob_fn, args, kwargs)
         self.nwalkers, self.ndim, self._options = counted("nwalkers", nwalkers), counted("ndim", ndim), options
         self._many = called if vectorize else one_by_one(called, mapping_of(pool))
@@ -75,8 +78,16 @@ class EnsembleSampler:
 
     def _blobs(self, x: NDArray[np.float64]) -> tuple[str, ...]:
         """Ask the function once whether it returns blobs."""
-        with np.errstate(all="ignore"):
-            output = self._many(x[:1])
+        try:
+            with np.errstate(all="ignore"):
+                output = self._many(x[:1])
+        except TemperingError:
+            raise
+        except Exception as error:
+            raise TargetError(
+                f"log_prob_fn must return a number where walkers start, but at {x[0]} it raised "
+                f"{type(error).__name__}: {error}. Return -inf outside the support."
+            ) from error
         n = len(output) - 1 if isinstance(output, tuple) else 0
         names = self._blob_names if self._blob_names is not None else tuple(f"blob_{i}" for i in range(n))
         if len(names) != n:

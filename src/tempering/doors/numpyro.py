@@ -26,7 +26,7 @@ from tempering.doors.numpyro_sites import (
     log_prob,
     proper_priors,
 )
-from tempering.errors import SamplerError, TargetError
+from tempering.errors import SamplerError, TargetError, TemperingError
 from tempering.requirements import require
 from tempering.target import Target
 
@@ -86,8 +86,14 @@ class NumPyroModel:
         import jax
 
         self.model, self.args, self.kwargs = model, args, kwargs
-        with jax.enable_x64(True):
-            sites = self._drawn(jax.random.key(0))
+        try:
+            with jax.enable_x64(True):
+                sites = self._drawn(jax.random.key(0))
+        except TemperingError:
+            raise
+        except Exception as error:  # of the user's model
+            said = f"{type(error).__name__}: {str(error)[:200]}"
+            raise TargetError(f"A model must run with its data, but it raised {said}. Mend it first.") from error
         self.idle = {name: site["value"] for name, site in sites.items() if is_idle_discrete(name, site)}
         latent = [name for name, site in sites.items() if is_latent(site) and name not in self.idle]
         summed = marked(sites, [name for name in latent if sites[name]["fn"].support.is_discrete])
@@ -100,6 +106,7 @@ class NumPyroModel:
         self.observed = tuple(name for name, site in sites.items() if is_data(site))
         self.dims = {name: dims for name, site in sites.items() if (dims := dims_of(site))}
         self.coords: dict[str, Any] = {}
+        self.shapes = {name: np.shape(sites[name]["value"]) for name in self.latent}
 
     def target(self) -> Target:
         """Return the target, which knows this model."""
@@ -153,6 +160,12 @@ class NumPyroModel:
                 f"A position of this model has the names {list(self.latent)}, but got {came}. Pass a dictionary with "
                 "the model's own values under some or all of these names."
             )
+        for name, value in values.items():
+            if np.shape(value) != self.shapes[name]:
+                raise TargetError(
+                    f"A start must have the shape of its site, but {name!r} has shape {self.shapes[name]} and the "
+                    f"value {np.shape(value)}. Pass a value of the same shape."
+                )
         with jax.enable_x64(True):
             given = {name: jax.numpy.asarray(value, float) for name, value in values.items()}
             model = handlers.substitute(self.model, data=given)
@@ -336,6 +349,8 @@ def sample(model: Callable[..., Any], *args: Any, options: dict[str, Any] | None
     from tempering.doors.arviz import to_arviz
     from tempering.sampling.sample import sample as sample_target
 
+    if not isinstance(options or {}, dict):
+        raise SamplerError(f"options must be a dictionary, but got {options!r}. Write options={{'draws': 1000}}.")
     target = target_from_numpyro(model, *args, **kwargs)
     return to_arviz(sample_target(target, **(options or {})), model=target.model, predictive=True)
 
@@ -345,4 +360,7 @@ def _seed(rng_key: Any) -> int:
 
     if isinstance(rng_key, int | np.integer):
         return int(rng_key)
-    return int(jax.random.randint(rng_key, (), 0, 2**31 - 1))
+    try:
+        return int(jax.random.randint(rng_key, (), 0, 2**31 - 1))
+    except TypeError:
+        raise SamplerError(f"rng_key must be a key of JAX or a whole number, but got {rng_key!r}. Pass 1.") from None
