@@ -186,11 +186,16 @@ def _with_interval(row: Any) -> str:
 
 
 def _print(console: "Console", title: str, frame: pd.DataFrame) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
-    for column in frame.columns:
-        table.add_column(str(column).replace("_", " "), overflow="fold")
-    for row in frame.itertuples(index=False):
-        table.add_row(*(f"{x:.3f}" if isinstance(x, float) else str(x) for x in row))
-    console.print(table)
+    tight: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    table = Table(title=title, title_justify="left", **tight)
+    rows = [[f"{x:.3f}" if isinstance(x, float) else str(x) for x in row] for row in frame.itertuples(index=False)]
+    for i, column in enumerate(frame.columns):
+        heading = str(column).replace("_", " ")
+        words = " ".join([heading, *(row[i] for row in rows)]).split()
+        table.add_column(heading, overflow="fold", min_width=max(map(len, words)))
+    for row in rows:
+        table.add_row(*row)
+    console.print(table, "")
