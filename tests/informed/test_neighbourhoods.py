@@ -134,6 +134,32 @@ def test_bad_input_is_named():
         sample_informed(graphs(), balancing="cubic")
     with pytest.raises(SamplerError, match="method"):
         sample_informed(graphs(), method="serial")
+    for data in (np.ones((5, 3)), np.full((5, 3), np.nan)):
+        with pytest.raises(InputError, match="every column must vary"):
+            DecomposableGraphs(data)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"draws": 0}, "draws"),
+        ({"draws": 2.5}, "draws"),
+        ({"tune": -1}, "tune"),
+        ({"chains": 0}, "chains"),
+        ({"ladder": "hot"}, "single inverse temperature"),
+        ({"ladder": 2.0}, "single inverse temperature"),
+        ({"ladder": [1, 0.5], "log_pseudo_prior": [0.0]}, "each of the 2 rungs"),
+        ({"ladder": [1, 0.5], "log_pseudo_prior": [0.0, np.nan]}, "each of the 2 rungs"),
+    ],
+)
+def test_bad_settings_are_named(settings, message):
+    with pytest.raises(SamplerError, match=message):
+        sample_informed(graphs(), **settings)
+
+
+def test_a_model_without_its_methods_is_named():
+    with pytest.raises(SamplerError, match="initial, terms, neighbours, move, record"):
+        sample_informed(object())
 
 
 def test_ratios_that_are_no_numbers_are_named():

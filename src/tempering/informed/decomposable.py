@@ -54,6 +54,8 @@ class DecomposableGraphs:
         x = np.array(self.data, dtype=np.float64)
         if x.ndim != 2 or not 2 <= x.shape[1] <= 62:
             raise InputError(f"data must have 2 to 62 columns, but its shape is {x.shape}. Pass one row per case.")
+        if not (np.isfinite(x).all() and np.all(np.ptp(x, axis=0) > 0)):
+            raise InputError("data must be finite and every column must vary, but some do not. Drop what does not.")
         x -= x.mean(axis=0)
         object.__setattr__(self, "data", x / x.std(axis=0))
 

@@ -94,11 +94,16 @@ def sample_informed(
         raise SamplerError(f"method must be 'simulated' or 'parallel', but got {method!r}.")
     if rung_moves not in RUNG_MOVES:
         raise SamplerError(f"rung_moves must be one of {', '.join(RUNG_MOVES)}, but got {rung_moves!r}.")
+    for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
+        if not (isinstance(value, int | np.integer) and value >= least):
+            raise SamplerError(f"{name} must be a whole number of at least {least}, but got {value!r}.")
     seed = seed_of(rng)
     if method == "parallel" and k.size > 1:
         ensembles = [_run_parallel(stream(seed, c), mover, k, tune, draws) for c in range(chains)]  # type: ignore[arg-type]
         return _collect([chain for ensemble in ensembles for chain in ensemble], k, k.size)
     given = None if log_pseudo_prior is None else np.asarray(log_pseudo_prior, dtype=np.float64)
+    if given is not None and not (given.shape == k.shape and np.isfinite(given).all()):
+        raise SamplerError(f"log_pseudo_prior needs a finite number for each of the {k.size} rungs, but got {given}.")
     runs = [
         _run_simulated(stream(seed, c), mover, k, given, rung_moves, tune, draws)  # type: ignore[arg-type]
         for c in range(chains)
@@ -107,14 +112,17 @@ def sample_informed(
 
 
 def _informed(model: Any, ladder: Any, balancing: str, tries: int | None) -> InformedMover:
+    missing = [name for name in ("initial", "terms", "neighbours", "move", "record") if not hasattr(model, name)]
+    if missing:
+        raise SamplerError(f"The model lacks the methods {', '.join(missing)}. See tempering.informed.Neighbourhood.")
     if ladder is None:
         k = np.ones(1)
     elif isinstance(ladder, Ladder):
         k = np.asarray(ladder.inverse_temperatures)
     elif np.ndim(ladder) == 0:
+        if not (isinstance(ladder, int | float | np.number) and 0.0 < ladder <= 1.0):
+            raise SamplerError(f"A single inverse temperature must lie in (0, 1], but got {ladder!r}. Pass 1 for none.")
         k = np.array([float(ladder)])
-        if not 0.0 < k[0] <= 1.0:
-            raise SamplerError(f"A single inverse temperature must lie in (0, 1], but got {k[0]:g}. 1 does not temper.")
     else:
         k = np.asarray(Ladder(ladder).inverse_temperatures)
     return InformedMover(model, k, balancing, tries)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -142,7 +143,21 @@ def test_more_columns_than_rows_and_a_g_prior_with_copies():
         ({"prior": {"slab": np.ones(3)}}, "one for each of the 8 columns"),
         ({"prior": {"slab": np.ones((8, 8))}}, "positive definite"),
         ({"prior": {"size": -1.0}}, "positive"),
+        ({"prior": {"size": (1, 2, 3)}}, "beta distribution"),
+        ({"prior": {"size": "few"}}, "beta distribution"),
+        ({"prior": {"max_size": 2.5}}, "max_size must be a whole number"),
+        ({"prior": {"slab": Slab("dense", -np.eye(8))}}, "positive definite"),
         ({"design": {"interactions": "cubes"}}, "interactions"),
+        ({"design": {"heredity": "some"}}, "heredity"),
+        ({"design": {"forced": "x1"}}, "must be a list"),
+        ({"design": {"forced": [1.5]}}, "counted from 0 to 7"),
+        ({"design": {"groups": 3}}, "must be a list"),
+        ({"sampling": {"tries": 2.5}}, "tries must be a whole number"),
+        ({"threshold": 2}, "threshold"),
+        ({"family": {"name": "binomial", "trials": np.full(5, 9)}}, "one for each of the 60 rows"),
+        ({"family": {"name": "binomial", "trials": "nine"}}, "positive whole number"),
+        ({"family": {"noise": "loud"}}, "noise must be a positive number"),
+        ({"family": {"noise_prior": 3}}, "shape and a rate"),
         ({"design": {"groups": ["a"]}}, "label"),
         ({"family": "logistic"}, "0 or 1"),
         ({"family": "binomial"}, "number of trials"),
@@ -155,6 +170,37 @@ def test_wrong_settings_are_named(settings, message):
     x, y = data()
     with pytest.raises(InputError, match=message):
         VariableSelection(**settings).fit(x, y)
+
+
+def test_wrong_slabs_and_questions_are_named():
+    with pytest.raises(InputError, match="kind of a slab"):
+        Slab("soft")
+    with pytest.raises(InputError, match="g of a g-prior"):
+        Slab("g", g=-1.0)
+    with pytest.raises(NotFittedError):
+        VariableSelection().score(*data())
+    with pytest.raises(InputError, match="n must be a whole number"):
+        VariableSelection(**QUICK).fit(*data()).best_models(-1)
+
+
+def test_a_column_without_variation_is_named():
+    x, y = data()
+    with pytest.warns(UserWarning, match="x8: no variation"):
+        VariableSelection(**QUICK).fit(np.column_stack([x, np.ones(len(x))]), y)
+
+
+def test_answers_do_not_depend_on_units_however_large():
+    x, y = data()
+    plain = VariableSelection(**QUICK).fit(x, y)
+    large = VariableSelection(**QUICK).fit(x * 1e200, y * 1e-150)
+    np.testing.assert_allclose(large.inclusion_probabilities_, plain.inclusion_probabilities_, atol=1e-6)
+
+
+def test_probabilities_of_models_never_add_up_to_more_than_one():
+    x, y = data()
+    for seed in range(12):
+        model = VariableSelection(sampling=Sampling(100, 50, 2), random_state=seed).fit(x, y)
+        assert sum(found.probability for found in model.best_models(256)) <= 1.0 + 1e-12
 
 
 def test_settings_are_nested_parameters_and_old_ones_are_named():
@@ -189,5 +235,10 @@ def test_the_command_prints_a_table_that_fits_and_writes_files(tmp_path):
     assert max(map(len, done.output.splitlines())) <= 100
     assert len(pd.read_csv(tmp_path / "all.csv")) == 8
     assert (tmp_path / "picture.png").stat().st_size > 5000
-    bad = CliRunner().invoke(app, [*arguments, "--slab", "soft"])
-    assert isinstance(bad.exception, InputError)
+    together = CliRunner().invoke(app, [*arguments, "--groups", "column 0+column 5", "--out", str(tmp_path / "g.csv")])
+    assert together.exit_code == 0, together.output
+    inclusion = pd.read_csv(tmp_path / "g.csv", index_col="column")["inclusion"]
+    assert inclusion["column 0"] == inclusion["column 5"]
+    for wrong in (["--slab", "soft"], ["--groups", "column 0+z"], ["--plot", "picture.foo"], ["--out", "no/where.csv"]):
+        bad = CliRunner().invoke(app, [*arguments, *wrong])
+        assert isinstance(bad.exception, InputError)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 NO, STRONG, WEAK = 0, 1, 2
+HEREDITY = {"none": NO, "strong": STRONG, "weak": WEAK}
 
 
 class Columns(NamedTuple):

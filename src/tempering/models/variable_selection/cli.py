@@ -25,12 +25,16 @@ def select(
     trials: Annotated[
         str | None, typer.Option(help="Number of trials of a binomial response, or the column that holds them.")
     ] = None,
+    noise: Annotated[float | None, typer.Option(help="Standard deviation of a normal response, if known.")] = None,
     dispersion: Annotated[float, typer.Option(help="Of a negative binomial response.")] = 1.0,
     size: Annotated[
         float | None, typer.Option(help="Expected number of columns; learnt from the data by default.")
     ] = None,
     slab: Annotated[str, typer.Option(help="Prior precision of a coefficient, or g.")] = "1",
     forced: Annotated[str, typer.Option(help="Columns that are always in, by commas.")] = "",
+    groups: Annotated[
+        str | None, typer.Option(help="Columns that enter and leave together, such as age+sex,height+weight.")
+    ] = None,
     interactions: Annotated[str | None, typer.Option(help="Add products: pairs, or quadratic.")] = None,
     heredity: Annotated[str, typer.Option(help="Products need their columns: strong, weak or none.")] = "strong",
     ladder: Annotated[str | None, typer.Option(help="Inverse temperatures, such as 1,0.7,0.4, or tuned.")] = None,
@@ -46,11 +50,15 @@ def select(
     """Say which columns of a CSV file explain the response, and how surely."""
     import pandas as pd
 
-    from tempering.models.treed_gp.tables import numeric_columns, read_table
+    from tempering.models.treed_gp.tables import check_picture, check_writable, numeric_columns, read_table
     from tempering.models.variable_selection.estimator import VariableSelection
     from tempering.models.variable_selection.settings import Design, Family, Sampling, SelectionPrior
     from tempering.path.ladder import parse_ladder
 
+    if out is not None:
+        check_writable(out, "--out")
+    if plot is not None:
+        check_picture(plot, 1)
     table = read_table(file)
     left_out = (response, trials)
     names = inputs.split(",") if inputs is not None else [str(c) for c in table.columns if c not in left_out]
@@ -60,9 +68,9 @@ def select(
     if trials is not None:
         counts = int(trials) if trials.isdigit() else numeric_columns(table, [trials], file).ravel()
     model = VariableSelection(
-        Family(family, trials=counts, dispersion=dispersion),
+        Family(family, noise, trials=counts, dispersion=dispersion),
         prior=SelectionPrior(size=size, slab=_slab(slab)),
-        design=Design(tuple(filter(None, forced.split(","))), interactions=interactions, heredity=heredity),
+        design=Design(tuple(filter(None, forced.split(","))), _labels(groups, names), interactions, heredity),
         sampling=Sampling(draws, tune, chains, ladder=ladder if ladder == "tuned" else parse_ladder(ladder)),
         random_state=seed,
     )
@@ -85,6 +93,19 @@ def _waiting(quiet: bool) -> Any:
     console = Console(stderr=True)
     text = "Sampling models (the first run after an installation compiles for some seconds)"
     return console.status(text) if console.is_terminal and not quiet else nullcontext()
+
+
+def _labels(groups: str | None, names: list[str]) -> list[str] | None:
+    """Return a label for each column: its group, or its own name."""
+    from tempering.errors import InputError
+
+    if groups is None:
+        return None
+    label = {column: group for group in groups.split(",") for column in group.split("+")}
+    unknown = [column for column in label if column not in names]
+    if unknown:
+        raise InputError(f"--groups names no such column as {unknown[0]!r}: there are {', '.join(names[:20])}.")
+    return [label.get(name, name) for name in names]
 
 
 def _slab(text: str) -> Any:

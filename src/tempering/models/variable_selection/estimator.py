@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,14 @@ from tempering.models.variable_selection.parameters import NestedParameters, gro
 from tempering.models.variable_selection.posterior import FoundModel, posterior_of
 from tempering.models.variable_selection.priors import SizePrior, Slab
 from tempering.models.variable_selection.problem import LinearProblem
-from tempering.models.variable_selection.settings import Design, Family, Sampling, SelectionPrior
+from tempering.models.variable_selection.settings import (
+    Design,
+    Family,
+    Sampling,
+    SelectionPrior,
+    check_whole,
+    is_positive,
+)
 from tempering.models.variable_selection.terms import Terms
 
 if TYPE_CHECKING:
@@ -107,10 +115,12 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
             Runs the chains; the result is the same whoever does.
         """
         inputs, response = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        response = np.asarray(response, dtype=np.float64)
         self._read(response)
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(inputs.shape[1])])]
         self.terms_ = Terms.of(inputs, names, self.design_.interactions, self.design_.standardise)
         columns = self.terms_.columns(inputs)
+        self._warn_of_constants(columns)
         sampling = self.sampling_
         plan = ChainPlan(sampling.inverse_temperatures, sampling.draws, sampling.tune, sampling.chains, sampling.moves)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -130,14 +140,27 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
         self.inverse_temperatures_ = plan.inverse_temperatures
         return self
 
+    def _warn_of_constants(self, columns: Floats) -> None:
+        constant = [self.terms_.names[j] for j in np.flatnonzero(np.ptp(columns, axis=0) == 0)]
+        if constant:
+            warnings.warn(
+                f"{', '.join(constant[:10])}: no variation, so that the data say nothing of it, and its inclusion is "
+                "the prior's. Drop such columns.",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def _read(self, response: Floats) -> None:
         """Read the groups of settings, and check them against each other and the response."""
         self.family_: Family = group_of("family", self.family)
         self.prior_: SelectionPrior = group_of("prior", self.prior)
         self.design_: Design = group_of("design", self.design)
         self.sampling_: Sampling = group_of("sampling", self.sampling)
-        if not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs >= 1):
-            raise InputError(f"n_jobs must be a positive whole number, but got {self.n_jobs!r}. Pass 1.")
+        check_whole("n_jobs", self.n_jobs, 1, 1)
+        if not (is_positive(self.threshold) and self.threshold <= 1):
+            raise InputError(
+                f"threshold must be a probability above 0, but got {self.threshold!r}. 0.5 is the default."
+            )
         if self.family_.name not in FAMILIES:
             raise InputError(f"family must be one of {', '.join(FAMILIES)}, but got {self.family_.name!r}.")
         FAMILIES[self.family_.name].check(response, self.family_.trials)
@@ -168,7 +191,7 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
             "noise": self.family_.noise,
             "shape": float(shape),
             # a constant response, or one fitted without error, would have a density without bound
-            "rate": max(float(rate), 1e-10 * total, 1e-100),
+            "rate": max(float(rate), 1e-10 * total or 1e-100),
             "lost": 1,
             "forced": self._forced(),
             "parents": self.terms_.parents,
@@ -180,10 +203,9 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
         size = self.prior_.size
         if size is None:
             return SizePrior(a=1.0, b=1.0)
-        if np.ndim(size) == 0:
-            return SizePrior(expected=float(size))  # type: ignore[arg-type]
-        a, b = size  # type: ignore[misc]
-        return SizePrior(a=float(a), b=float(b))
+        if isinstance(size, Sequence):
+            return SizePrior(a=float(size[0]), b=float(size[1]))
+        return SizePrior(expected=float(size))
 
     def _forced(self) -> tuple[int, ...]:
         """Return the forced columns by index, with the parents that heredity asks for."""
@@ -194,11 +216,11 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
                 if column not in names:
                     raise InputError(f"There is no column {column!r} to force in: there are {', '.join(names[:20])}.")
                 found.add(names.index(column))
-            elif 0 <= int(column) < len(names):
+            elif isinstance(column, int | np.integer) and 0 <= column < len(names):
                 found.add(int(column))
             else:
                 raise InputError(
-                    f"Forced columns are counted from 0 to {len(names) - 1}, but got {column}. Names work too."
+                    f"Forced columns are counted from 0 to {len(names) - 1}, but got {column!r}. Names work too."
                 )
         if self.design_.interactions is not None and self.design_.heredity != "none":
             found |= {int(parent) for j in list(found) for parent in self.terms_.parents[j] if parent >= 0}
@@ -270,6 +292,7 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R^2 of the predicted means; of a binomial response, of the shares of successes."""
+        check_is_fitted(self)
         response = np.asarray(y, dtype=np.float64)
         if self.family_.name == "binomial":
             response = response / np.asarray(self.family_.trials, dtype=np.float64)
@@ -293,6 +316,7 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
     def best_models(self, n: int = 10) -> list[FoundModel]:
         """Return the most probable models with their probabilities."""
         check_is_fitted(self)
+        check_whole("n", n, 1, 10)
         return self.posterior_.best_models(n)
 
     def diagnose(self) -> Verdict:

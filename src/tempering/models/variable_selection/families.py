@@ -6,6 +6,7 @@ second order is taken.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import erfc, exp, log, log1p, pi, sqrt
@@ -40,9 +41,22 @@ class Distribution:
                 "A binomial response needs the number of trials: pass Family('binomial', trials=12), or one for each "
                 "row; --trials on the command line."
             )
+        if self.needs_trials:
+            check_trials(trials, len(response))
         if not self.is_valid(response, trials):
             raise InputError(f"The response must be {self.expected}, but it ranges from {response.min():g} "
                              f"to {response.max():g}. Choose another family.")  # fmt: skip
+
+
+def check_trials(trials: Any, n: int) -> None:
+    """Refuse trials that are not positive whole numbers, one or one for each row."""
+    counts = np.asarray(trials)
+    is_whole = counts.dtype.kind in "iuf" and bool(np.all((counts >= 1) & (counts == np.round(counts))))
+    if counts.shape not in ((), (n,)) or not is_whole:
+        raise InputError(
+            f"trials must be a positive whole number, or one for each of the {n} rows, but got "
+            f"{reprlib.repr(trials)}. Pass for example 12."
+        )
 
 
 def _is_count(y: Floats, trials: Any = None) -> bool:

@@ -115,6 +115,7 @@ class SelectionPosterior:
 
         The sum over a set of models is exact, and the draws know the set's share of the posterior. One half of the
         draws chooses the set, the other half weighs it: chosen and weighed by the same draws, it would look too heavy.
+        The sum over all models met is a lower bound: with it probabilities of models never add up to more than one.
         """
         first, second = self._halves()
         values, errors = [], []
@@ -132,7 +133,8 @@ class SelectionPosterior:
                 )
             values.append(float(logsumexp(self._log_posterior[chosen])) - np.log(mass))
             errors.append(float(share.standard_error) / mass)
-        return Estimate(float(np.mean(values)), float(np.linalg.norm(errors) / 2))
+        value = max(float(np.mean(values)), float(logsumexp(self._log_posterior)))
+        return Estimate(value, float(np.linalg.norm(errors) / 2))
 
     def _halves(self) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
         n_chains, n_draws = self.rung.shape

@@ -87,6 +87,12 @@ class Slab:
     precision: float | Floats = 1.0
     g: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.kind not in ("independent", "g", "dense"):
+            raise InputError(f"The kind of a slab must be independent, g or dense, but got {self.kind!r}.")
+        if self.g is not None and not self.g > 0:
+            raise InputError(f"g of a g-prior must be positive, but got {self.g}. The number of rows is the default.")
+
     @classmethod
     def of(cls, slab: object, n_rows: int) -> Slab:
         """Read what a user passes: "independent", "g", a Slab, a positive number, or a matrix."""

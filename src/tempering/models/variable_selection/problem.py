@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import InputError
-from tempering.models.variable_selection.arrays import NO, STRONG, WEAK, Columns, ModelPrior, Noise
+from tempering.models.variable_selection.arrays import HEREDITY, Columns, ModelPrior, Noise
 from tempering.models.variable_selection.priors import (
     SizePrior,
     Slab,
@@ -20,7 +20,6 @@ from tempering.models.variable_selection.priors import (
 )
 
 Floats = NDArray[np.float64]
-HEREDITY = {"none": NO, "strong": STRONG, "weak": WEAK}
 
 
 @dataclass(frozen=True, eq=False)

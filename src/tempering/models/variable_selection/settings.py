@@ -9,7 +9,21 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import InputError
+from tempering.models.variable_selection.arrays import HEREDITY
 from tempering.path.ladder import Ladder
+
+
+def is_positive(value: object) -> bool:
+    """Say whether a value is one positive and finite number."""
+    return isinstance(value, int | float | np.number) and bool(0 < value < np.inf)
+
+
+def check_whole(name: str, value: object, least: int, example: int) -> None:
+    """Refuse what is not a whole number of at least ``least``."""
+    if not (isinstance(value, int | np.integer) and value >= least):
+        raise InputError(
+            f"{name} must be a whole number of at least {least}, but got {value!r}. Pass for example {example}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +51,13 @@ class Family:
     dispersion: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.noise is not None and not self.noise > 0:
-            raise InputError(f"noise must be positive, but got {self.noise}. None: it is unknown.")
-        if not self.dispersion > 0:
-            raise InputError(f"dispersion must be positive, but got {self.dispersion}. 1 is a geometric response.")
-        if len(self.noise_prior) != 2 or min(self.noise_prior) < 0:
+        if self.noise is not None and not is_positive(self.noise):
+            raise InputError(f"noise must be a positive number, but got {self.noise!r}. None: it is unknown.")
+        if not is_positive(self.dispersion):
+            raise InputError(
+                f"dispersion must be a positive number, but got {self.dispersion!r}. 1 is a geometric response."
+            )
+        if np.shape(self.noise_prior) != (2,) or min(self.noise_prior) < 0:
             raise InputError(f"noise_prior needs a shape and a rate of at least 0, but got {self.noise_prior!r}.")
 
 
@@ -65,8 +81,14 @@ class SelectionPrior:
     max_size: int = 200
 
     def __post_init__(self) -> None:
-        if not self.max_size >= 1:
-            raise InputError(f"max_size must be at least 1, but got {self.max_size}. 200 is the default.")
+        check_whole("max_size", self.max_size, 1, 200)
+        size = self.size
+        is_pair = isinstance(size, Sequence) and len(size) == 2 and all(map(is_positive, size))
+        if not (size is None or is_positive(size) or is_pair):
+            raise InputError(
+                f"size must be a positive number of columns, or a and b of a beta distribution, but got {size!r}. "
+                "Pass for example 5, or (1, 100)."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +114,14 @@ class Design:
     interactions: str | None = None
     heredity: str = "strong"
     standardise: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("forced", "groups"):
+            value = getattr(self, name)
+            if isinstance(value, str) or (value is not None and np.ndim(value) != 1):
+                raise InputError(f"{name} must be a list, but got {value!r}. Write [{value!r}] for one.")
+        if self.heredity not in HEREDITY:
+            raise InputError(f"heredity must be one of {', '.join(HEREDITY)}, but got {self.heredity!r}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +153,10 @@ class Sampling:
     tries: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("draws", "tune", "chains"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value >= (0 if name == "tune" else 1)):
-                raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
+        for name, least, example in (("draws", 1, 5000), ("tune", 0, 1000), ("chains", 1, 4)):
+            check_whole(name, getattr(self, name), least, example)
+        if self.tries is not None:
+            check_whole("tries", self.tries, 1, 50)
         if self.draws < 100:
             raise InputError(
                 f"Standard errors need 100 draws, but got {self.draws}. Raise draws; thousands take seconds."

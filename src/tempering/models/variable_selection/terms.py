@@ -70,8 +70,11 @@ class Terms:
 
 
 def _scale(x: Floats, standardise: bool) -> Floats:
-    deviation = x.std(axis=0) if len(x) else np.ones(x.shape[1])
-    return np.where(deviation > 0, deviation, 1.0) if standardise else np.ones(x.shape[1])
+    if not standardise:
+        return np.ones(x.shape[1])
+    largest = np.maximum(np.abs(x).max(axis=0), np.finfo(float).tiny)  # squares of large numbers overflow
+    deviation = largest * (x / largest).std(axis=0)
+    return np.where(deviation > 0, deviation, 1.0)
 
 
 def _products(inputs: Floats, parents: NDArray[np.int64]) -> Floats:
