@@ -190,7 +190,7 @@ def _print(console: "Console", title: str, frame: pd.DataFrame) -> None:
     from rich.table import Table
 
     tight: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
-    table = Table(title=title, title_justify="left", **tight)
+    table = Table(**tight)
     rows = [[f"{x:.3f}" if isinstance(x, float) else str(x) for x in row] for row in frame.itertuples(index=False)]
     for i, column in enumerate(frame.columns):
         heading = str(column).replace("_", " ")
@@ -198,4 +198,5 @@ def _print(console: "Console", title: str, frame: pd.DataFrame) -> None:
         table.add_column(heading, overflow="fold", min_width=max(map(len, words)))
     for row in rows:
         table.add_row(*row)
+    console.print(title, style="bold", highlight=False, markup=False)
     console.print(table, "")
