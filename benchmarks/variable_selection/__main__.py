@@ -1,4 +1,4 @@
-"""Run it: ``python -m benchmarks.variable_selection [--agreement | --rounding | --prediction | --gpu]``."""
+"""Run it: ``python -m benchmarks.variable_selection``, with an option for each table but that of speed."""
 
 import argparse
 import json
@@ -14,7 +14,6 @@ from benchmarks.variable_selection.cases import CASES  # noqa: E402
 from benchmarks.variable_selection.large import large  # noqa: E402
 
 ABOUT = {"machine": "two shared cores of an AMD EPYC", "threads": 1, "time": "of the processor, without start-up"}
-AGREEMENT_DRAWS = {"p500": (40_000, 3_000), "p10000": (4_000, 300)}  # ours, millipede's
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
@@ -60,24 +59,33 @@ def measured(options: argparse.Namespace, report: dict[str, object]) -> dict[str
         from benchmarks.variable_selection.prediction import prediction
 
         return {"prediction": prediction()}
-    if options.rounding:
-        from benchmarks.variable_selection.rounding import rounding
+    found: dict[str, list[dict[str, object]]] = {}
+    for case in cases:
+        for name, rows in of_case(case, options).items():
+            found.setdefault(name, []).extend(rows)
+    print(json.dumps(found, indent=1))
+    order = list(CASES)
+    for name, rows in found.items():
+        kept = [row for row in report.get(name, []) if row.get("case") not in cases]  # type: ignore[attr-defined]
+        found[name] = sorted(kept + rows, key=lambda row: order.index(row["case"]))
+    return dict(found)
 
-        found = [rounding(case) for case in cases]
-        print(json.dumps(found, indent=1))
-        return {"rounding": found}
+
+def of_case(case: str, options: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
+    """Return the tables of one design."""
     if options.agreement:
         from benchmarks.variable_selection.agreement import agreement
 
         if options.peer is None:
             raise SystemExit("--agreement needs --peer, the Python of an environment with millipede-regression.")
-        kept = [row for row in report.get("agreement", []) if row["case"] not in cases]  # type: ignore[attr-defined]
-        rows = [row for case in cases for row in agreement(case, options.peer, options.runs, AGREEMENT_DRAWS[case])]
-        print(json.dumps(rows, indent=1))
-        return {"agreement": kept + rows}
+        return {"agreement": agreement(case, options.peer, options.runs)}
+    if options.rounding:
+        from benchmarks.variable_selection.rounding import rounding
+
+        return {"rounding": [rounding(case)]}
     from benchmarks.variable_selection.speed import compare
 
-    return {"speed": [row for case in cases for row in compare(case, options.peer, options.runs)]}
+    return compare(case, options.peer, options.runs)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
-"""Do the two programs have the same posterior? Three answers, from the sharpest to the bluntest.
+"""Do the two programs have the same posterior? By number, and by sum.
 
-The log odds of all columns at the same models, which decide the chain's law, are compared number by number. On a
-dozen columns all models are added up. On the whole design runs of equal length from the same start are compared by
-ranks: both programs run the same chain, so that what a short run still remembers of its start is the same for both, and
-ranks do not mind that estimates of short runs are far from normal. The probability that the largest difference of all
-open columns is as large by chance comes from permutations of the runs, which know how columns go together.
+The log odds of all columns at the same models, which decide the chain's law, are compared number by number. On
+fourteen columns all models are added up. What the programs say of whole designs is a table of its own: `arbiters`.
 """
 
 import numpy as np
@@ -13,9 +10,8 @@ from scipy import stats
 from benchmarks.variable_selection.cases import CASES, EXPECTED, design, inclusion_of, linear_problem
 from benchmarks.variable_selection.peer import log_odds_of_millipede, runs_of_millipede
 
+DRAWS = {"p500": (40_000, 3_000), "p10000": (4_000, 300)}  # ours, millipede's
 MODELS, JUMPS_BETWEEN = 12, 40
-PERMUTATIONS = 4_000
-OURS_FOR_ONE = 8  # runs of ours for one of theirs: they cost a hundredth
 SMALL = 14  # columns of which all 16,384 models are added up
 
 
@@ -79,36 +75,6 @@ def against_all_models(case: str, python: str, runs: int, draws: tuple[int, int]
     return rows
 
 
-def between_runs(case: str, own: np.ndarray, theirs: np.ndarray) -> dict[str, object]:
-    """Compare runs of both programs on the whole design, shapes (run, column), by the ranks of every open column."""
-    mean = 0.5 * (own.mean(axis=0) + theirs.mean(axis=0))
-    both = np.vstack([own, theirs])[:, (mean > 0.02) & (mean < 0.98)]
-    n, n_theirs = len(both), len(theirs)
-    ranks = stats.rankdata(both, axis=0) - (n + 1) / 2
-    deviation = np.sqrt(n_theirs * len(own) * (n + 1) / 12)
-
-    def largest(chosen: np.ndarray) -> float:
-        return float(np.abs(ranks[chosen].sum(axis=0)).max() / deviation)
-
-    rng = np.random.default_rng(0)
-    found = largest(np.arange(len(own), n))
-    by_chance = np.mean([largest(rng.permutation(n)[:n_theirs]) >= found for _ in range(PERMUTATIONS)])
-    return {
-        "case": case,
-        "what": f"{len(own)} runs of tempering and {n_theirs} of millipede, {both.shape[1]} open columns",
-        "largest_difference": float(np.abs(both[: len(own)].mean(axis=0) - both[len(own) :].mean(axis=0)).max()),
-        "in_errors": found,
-        "by_chance": float(by_chance),
-    }
-
-
-def agreement(case: str, python: str, runs: int, draws: tuple[int, int]) -> list[dict[str, object]]:
-    """Return all three answers for a design."""
-    from tempering.models.variable_selection.chains import ChainPlan, run_one
-
-    x, y = design(*CASES[case])
-    problem, plan = linear_problem(x, y), ChainPlan(np.ones(1), draws[1], draws[1] // 4)
-    own = np.array([inclusion_of(run_one(problem, plan, seed, 0)) for seed in range(1, OURS_FOR_ONE * runs + 1)])
-    other = runs_of_millipede(python, x, y, draws[1], draws[1] // 4, runs)
-    whole = between_runs(case, own, np.array([row["pip"] for row in other]))
-    return [same_log_odds(case, python), *against_all_models(case, python, runs, draws), whole]
+def agreement(case: str, python: str, runs: int) -> list[dict[str, object]]:
+    """Return both answers for a design."""
+    return [same_log_odds(case, python), *against_all_models(case, python, runs, DRAWS[case])]

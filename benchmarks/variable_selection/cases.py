@@ -24,6 +24,11 @@ def design(n: int, p: int, seed: int = 7) -> tuple[np.ndarray, np.ndarray]:
     return x / x.std(axis=0), y - y.mean()
 
 
+def tune_of(draws: int) -> int:
+    """Return the jumps before those that are kept."""
+    return max(draws // 4, 100)
+
+
 def linear_problem(x: np.ndarray, y: np.ndarray, expected: float = EXPECTED, max_size: int | None = 100):
     """Return the posterior that both programs sample."""
     from tempering.models.variable_selection.priors import SizePrior, Slab
@@ -33,6 +38,9 @@ def linear_problem(x: np.ndarray, y: np.ndarray, expected: float = EXPECTED, max
     return LinearProblem(x, y, SizePrior(expected=expected), slab, shape=0.0, rate=0.0, max_size=max_size)
 
 
-def inclusion_of(result) -> np.ndarray:
-    """Return the inclusion probabilities of one chain."""
-    return np.asarray(result.sums.inside[0].sum(axis=0) / result.sums.weight[0].sum())
+def inclusion_of(result, inverse_temperatures: np.ndarray | None = None) -> np.ndarray:
+    """Return the inclusion probabilities of one chain, its rungs combined."""
+    from tempering.models.variable_selection.posterior import posterior_of
+
+    k = np.ones(1) if inverse_temperatures is None else inverse_temperatures
+    return np.asarray(posterior_of([result], k, "screened").inclusion.value)

@@ -1,4 +1,8 @@
-"""millipede in an environment of its own: runs, and its log odds at given models."""
+"""millipede in an environment of its own: runs, and its log odds at given models.
+
+A mended run has the probability of a column's present state as a sigmoid of its log odds, of either sign, where
+millipede subtracts from 1; nothing else differs.
+"""
 
 import json
 import subprocess
@@ -14,8 +18,17 @@ import sys, json, time
 import numpy as np, pandas as pd, torch
 torch.set_num_threads(1)
 from millipede import NormalLikelihoodVariableSelector
-folder, draws, burn, runs, seed = sys.argv[1], *map(int, sys.argv[2:6])
-expected, precision = map(float, sys.argv[6:8])
+from millipede.normal import NormalLikelihoodSampler
+folder, draws, burn, runs, seed, mended = sys.argv[1], *map(int, sys.argv[2:7])
+expected, precision = map(float, sys.argv[7:9])
+def probabilities_by_odds(self, state):
+    log_odds = self._compute_add_prob(state)
+    state._add_prob = state.pip = torch.sigmoid(log_odds)
+    here = torch.sigmoid(torch.where(state.gamma, log_odds, -log_odds))
+    state._i_prob = torch.cat([self.xi, 0.5 * (state._add_prob + self.explore) / (here + self.epsilon)])
+    return state
+if mended:
+    NormalLikelihoodSampler._compute_probs = probabilities_by_odds
 x, y = np.load(folder + "/x.npy"), np.load(folder + "/y.npy")
 frame = pd.DataFrame(x, columns=[f"c{j}" for j in range(x.shape[1])]); frame = frame.assign(y=y)
 small = x.shape[1] <= 2000
@@ -60,12 +73,12 @@ def runs_of_millipede(
     draws: int,
     tune: int,
     runs: int,
-    seed: int = 1,
     expected: float = EXPECTED,
+    mended: bool = False,
 ) -> list[dict[str, object]]:
     """Return seconds and inclusion probabilities of independent runs."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = (draws, tune, runs, FIRST_SEED, expected, SLAB_PRECISION)
+        settings = (draws, tune, runs, FIRST_SEED, int(mended), expected, SLAB_PRECISION)
         done = _call(python, RUNS, folder, x, y, settings)
         return [json.loads(line) for line in done.splitlines()]
 

@@ -1,17 +1,18 @@
 """What rounding 1 - sigmoid(log odds) does to weighted tempered Gibbs sampling, without a random number.
 
 millipede has the probability of leaving a column out as 1 minus a sigmoid, which is 0 in double precision for log odds
-above 37: all such columns that are out are then equally likely to come in. On nine columns of a design (the strongest
-eight and a neighbour of one of them) the chain has 512 states, so that its stationary law is the solution of linear
-equations. With the odds themselves it is the posterior; with the rounded ones it is what millipede's runs are near.
+above 37: all such columns that are out are then equally likely to come in. On eleven columns of a design (the best near
+each of the ten effects, and a rival of one of them) the chain has 2,048 states, so that its stationary law is the
+solution of linear equations. With the odds themselves it is the posterior; with the rounded ones it is what millipede's
+runs tend to. The rival with the largest error is given.
 """
 
 import numpy as np
 
-from benchmarks.variable_selection.cases import CASES, EXPECTED, design, linear_problem
+from benchmarks.variable_selection.cases import CASES, EXPECTED, design, linear_problem, places
 
-STRONGEST = 8
-NEIGHBOURS = 3  # on either side of a strong column, among which its rival is looked for
+STRONGEST = 8  # effects, whose columns can have log odds above 37
+NEIGHBOURS = 5  # columns on either side, among which the best and its rival are looked for
 EXPLORE = 5.0  # millipede's default
 SMALLEST = 1e3 * np.finfo(float).tiny  # what millipede adds to a probability it divides by
 
@@ -42,35 +43,28 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 def _scores(x: np.ndarray, y: np.ndarray, chosen: list[int], columns: np.ndarray) -> np.ndarray:
     """Return how much each column explains beside the chosen ones."""
-    basis = np.linalg.qr(x[:, chosen])[0] if chosen else np.zeros((len(y), 0))
+    basis = np.linalg.qr(x[:, chosen])[0]
     rest = x[:, columns] - basis @ (basis.T @ x[:, columns])
     return np.asarray((rest.T @ y) ** 2 / np.maximum((rest**2).sum(axis=0), 1e-9))
 
 
-def strongest(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """Choose columns one after the other, each the best beside those before."""
-    chosen: list[int] = []
-    for _ in range(STRONGEST):
-        scores = _scores(x, y, chosen, np.arange(x.shape[1]))
-        scores[chosen] = -1.0
-        chosen.append(int(np.argmax(scores)))
-    return chosen
-
-
-def with_rival(x: np.ndarray, y: np.ndarray, chosen: list[int], strong: int) -> list[int]:
-    """Add the neighbour that could best take the place of a strong column."""
-    rest = [c for c in chosen if c != strong]
-    near = np.array([c for c in range(strong - NEIGHBOURS, strong + NEIGHBOURS + 1) if 0 <= c < x.shape[1]])
-    near = near[~np.isin(near, chosen)]
-    return sorted([*chosen, int(near[np.argmax(_scores(x, y, rest, near))])])
+def best_near(x: np.ndarray, y: np.ndarray, place: int, others: list[int], taken: list[int]) -> int:
+    """Return the column near a place that explains most beside some others, of those that are not taken."""
+    near = np.arange(max(place - NEIGHBOURS, 0), min(place + NEIGHBOURS + 1, x.shape[1]))
+    near = near[~np.isin(near, taken)]
+    return int(near[np.argmax(_scores(x, y, others, near))])
 
 
 def rounding(case: str) -> dict[str, object]:
     """Return the largest error of both chains over all strong columns and their rivals."""
     x, y = design(*CASES[case])
-    p, chosen, rows = x.shape[1], strongest(x, y), []
-    for strong in chosen:
-        columns = with_rival(x, y, chosen, strong)
+    p, rows = x.shape[1], []
+    chosen = [int(j) for j in places(p)]
+    for i, place in enumerate(chosen):
+        others = chosen[:i] + chosen[i + 1 :]
+        chosen[i] = best_near(x, y, place, others, others)
+    for i, place in enumerate(chosen[:STRONGEST]):
+        columns = sorted([*chosen, best_near(x, y, place, chosen[:i] + chosen[i + 1 :], chosen)])
         problem = linear_problem(np.ascontiguousarray(x[:, columns]), y, EXPECTED * len(columns) / p, None)
         found, log_posterior = problem.enumerate()
         ordered = np.empty(len(log_posterior))

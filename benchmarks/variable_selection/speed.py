@@ -1,19 +1,14 @@
-"""Effective draws per second, ours beside millipede's."""
+"""Effective draws per second, ours beside millipede's; and whether others agree with the answers of both."""
 
-import json
 import time
 
 import numpy as np
 
-from benchmarks.variable_selection.cases import CASES, design, inclusion_of, linear_problem
+from benchmarks.variable_selection.arbiters import judged, long_runs
+from benchmarks.variable_selection.cases import CASES, design, inclusion_of, linear_problem, tune_of
 from benchmarks.variable_selection.peer import runs_of_millipede
 
-DRAWS = {"p500": (20_000, 600), "p10000": (4_000, 100)}  # ours, millipede's: seconds of processor time each
-
-
-def tune_of(draws: int) -> int:
-    """Return the jumps before those that are kept."""
-    return max(draws // 4, 100)
+DRAWS = {"p500": (20_000, 1_500), "p10000": (4_000, 160)}  # ours, millipede's: seconds of processor time each
 
 
 def ours(x: np.ndarray, y: np.ndarray, draws: int, runs: int) -> list[dict[str, object]]:
@@ -45,16 +40,19 @@ def summary(rows: list[dict[str, object]], truth: np.ndarray, draws: int) -> dic
     }
 
 
-def compare(case: str, peer: str | None, runs: int) -> list[dict[str, object]]:
-    """Return a row for each program."""
+def compare(case: str, peer: str | None, runs: int) -> dict[str, list[dict[str, object]]]:
+    """Return a row of speed for each program, and what other chains say of their answers."""
     n, p = CASES[case]
     x, y = design(n, p)
     mine, his = DRAWS[case]
-    truth = np.mean([row["pip"] for row in ours(x, y, 10 * mine, 2)], axis=0)
-    own = ours(x, y, mine, runs)
-    rows: list[dict[str, object]] = [{"program": "tempering", "n": n, "p": p, **summary(own, truth, mine)}]
+    found = [("tempering", mine, ours(x, y, mine, runs))]
     if peer is not None:
-        other = runs_of_millipede(peer, x, y, his, tune_of(his), runs)
-        rows.append({"program": "millipede", "n": n, "p": p, **summary(other, truth, his)})
-    print(json.dumps(rows, indent=1), flush=True)
-    return rows
+        for name, mended in (("millipede 0.1.7", False), ("millipede 0.1.7 with the odds", True)):
+            found.append((name, his, runs_of_millipede(peer, x, y, his, tune_of(his), runs, mended=mended)))
+    long = long_runs(case, runs)
+    first, *_, last = (values.mean(axis=0) for _, values in long.values())
+    truth = 0.5 * (first + last)  # by weighted tempered Gibbs and by Metropolis
+    head = {"case": case, "n": n, "p": p}
+    speed = [{**head, "program": name, **summary(rows, truth, draws)} for name, draws, rows in found]
+    theirs = {name: (draws, np.array([row["pip"] for row in rows])) for name, draws, rows in found[1:]}
+    return {"speed": speed, "arbiters": judged(case, long, theirs)}
