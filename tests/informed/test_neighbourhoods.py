@@ -1,10 +1,12 @@
 """Two ready neighbourhoods against exact answers: change points by forward sums, decomposable graphs one by one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from statistical import seeded_rng
-from tempering.errors import InputError, SamplerError, TargetError
+from tempering.errors import EstimatorError, InputError, SamplerError, TargetError
 from tempering.estimators import RULES
 from tempering.informed import Moves, sample_informed
 from tempering.informed.decomposable import DecomposableGraphs
@@ -189,3 +191,14 @@ def test_round_trips_are_counted_from_cold_to_hot_and_back():
     assert count_round_trips([[2, 1, 0, 1, 2, 1, 0]], 3) == 1
     assert count_round_trips([[0, 0, 0], [1, 1, 1]], 3) == 0
     assert count_round_trips([[0, 0, 0]], 1) == 0
+
+
+def test_a_run_without_a_cold_draw_is_not_answered_from_hot_ones_alone():
+    """Hot rungs by themselves would answer, and state a small error."""
+    run = sample_informed(ChangePoints(sequence(), 1.0, 2.0, 0.08), ladder=[1.0, 0.4], chains=2, draws=50, rng=1)
+    hot = replace(run, rung=np.ones_like(run.rung))
+    with pytest.raises(EstimatorError, match="no draw is on it"):
+        hot.expect()
+    assert not hot.diagnose().is_good
+    assert "cold rung" in str(hot.diagnose())
+    assert np.all(np.isfinite(run.expect().value))  # control

@@ -74,6 +74,11 @@ class InformedRun:
 
         ``screened`` compares the rungs with the cold one, see `tempering.informed.combining`.
         """
+        if rule == "screened" and not np.any(self.rung == 0):
+            raise EstimatorError(
+                "Rungs are compared with the cold one, but no draw is on it. Tune for longer (tune=...) or raise "
+                "draws; rule='mbar' combines the other rungs unscreened."
+            )
         n_rungs = self.inverse_temperatures.size
         return weigh(self.log_weights, self.rung, n_rungs, rule, self.chains_per_ensemble)
 
@@ -116,6 +121,8 @@ class InformedRun:
             whether the energy is above its median.
         rule : str
         """
+        if not np.any(self.rung == 0):
+            return Verdict(False, ("No draw is on the cold rung: tune for longer, or raise draws.",), 0, 0.0, np.inf)
         weights = self.weights(rule)
         values = self.energy > np.median(self.energy) if f is None else f(self.values)
         h = np.asarray(values, dtype=np.float64).reshape(*self.rung.shape, -1)
