@@ -109,6 +109,7 @@ def test_quiet_leaves_out_the_notes(arguments):
     assert "Exact" not in result.output
 
 
+@pytest.mark.long
 def test_table_2_takes_its_size_from_the_options():
     result = run("reproduce", "table2", "--runs", "2", "--draws", "4000")
     assert result.exit_code == 0, result.output

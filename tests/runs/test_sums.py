@@ -306,6 +306,7 @@ def test_every_so_many_iterations_are_summed_and_no_other(row):
     assert np.all(rates < 5 * np.sqrt(0.25 * 50 / draws.visits[:-1]))
 
 
+@pytest.mark.long
 def test_standard_errors_are_right_where_some_iterations_are_summed():
     target = tp.Target(lambda x: -0.5 * (x - 1.0) ** 2)
     k = np.array([1.0, 0.5])

@@ -146,6 +146,7 @@ def test_control_birds_never_seen_again_that_are_forgotten_are_seen():
     assert_mean_is_not(0.0, differences(2, forget_the_unseen, 12))
 
 
+@pytest.mark.long
 def test_a_fit_finds_who_moves(tmp_path):
     """Birds of A leave, birds of B stay: survival alike, movement not; read from a file of MARK."""
     values = np.zeros((at.N_PARAMETERS, N_OCCASIONS - 1, 2))
