@@ -64,6 +64,23 @@ def changes(name, move=None, *, warmer=1.0, n_steps=3, scale=0.6, wide=1.0, n_mo
     return np.hstack(columns)
 
 
+@pytest.mark.parametrize("n_steps", [1, 2, 4, 9])
+def test_the_longest_move_is_a_quarter_of_a_period(n_steps):
+    """The leapfrog steps of a normal distribution are turns by one angle: all of them together forget the start."""
+    step = Hamiltonian(n_steps).local_scales[1] / np.sqrt(2.0)
+
+    def position_after(step):
+        x, momentum = 1.0, 0.0
+        for _ in range(n_steps):
+            momentum -= 0.5 * step * x
+            x += step * momentum
+            momentum -= 0.5 * step * x
+        return x
+
+    assert position_after(step) == pytest.approx(0.0, abs=1e-12)
+    assert abs(position_after(1.3 * step)) > 0.1
+
+
 def test_every_temperature_is_kept():
     assert_mean_is(0.0, changes("kept"))
     assert_mean_is(0.0, changes("kept with steps by the gradient", wide=10.0))

@@ -16,6 +16,7 @@ from tempering.randomness import accept
 from tempering.target.gradients import gradient_of
 
 SPREAD_OF_STEPS = 0.5  # standard deviation of a step's log: below .3 moves are lost in few dimensions, above .8 in many
+LEAST_SCALE = 0.05
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,6 @@ class Hamiltonian:
     """
 
     needs_gradient: ClassVar[bool] = True
-    has_local_steps: ClassVar[bool] = True  # cut where the gradient says that the density is narrow
 
     n_steps: int = 4
     covariance: str = "auto"
@@ -56,6 +56,15 @@ class Hamiltonian:
     def target_acceptance(self, dimension: int) -> float:
         """Return the acceptance to tune to: 0.65 is best for long trajectories (Beskos et al. 2013), more for short."""
         return 0.7
+
+    @property
+    def local_scales(self) -> tuple[float, float]:
+        """The least and the largest scale in a shape that was learnt.
+
+        Stiff directions need the one. At the other a move is a quarter of a period, after which a normal distribution
+        has forgotten where it began; steps are 1/sqrt(2) of their scale there. Longer moves would come back.
+        """
+        return LEAST_SCALE, 2.0 * np.sqrt(2.0) * np.sin(0.25 * np.pi / self.n_steps)
 
     @property
     def scalar_move(self) -> Any:

@@ -21,10 +21,6 @@ FULL_GAIN = 4.0
 DENSE_UP_TO = 16  # dimensions; beyond, a matrix a rung costs more than it gains
 DRAWS_FOR_SHAPE = 4000
 MOST_FRESH = 0.9  # of a rung's proposals: a mode that the base does not know is left by local moves alone
-LOCAL_SCALES = (
-    0.05,
-    2.0,
-)  # of local steps in a shape that was learnt: stiff directions need the one, nothing the other
 COVARIANCES = ("auto", "dense", "diagonal", "identity")
 
 
@@ -114,9 +110,9 @@ def _scale_for(leaf: Any, scale: Floats, growth: Floats) -> Floats:
     Local steps are cut where they are longer than the gradient allows. In the shape of a whole rung they are cut by the
     root of two at a typical place, and in one that was ``growth`` times smaller they were by sqrt(1 + growth^-2).
     """
-    if not getattr(leaf, "has_local_steps", False):
+    if not hasattr(leaf, "local_scales"):
         return scale / growth
-    return np.clip(scale * np.sqrt(2.0 / (1.0 + growth**2)), *LOCAL_SCALES)
+    return np.asarray(np.clip(scale * np.sqrt(2.0 / (1.0 + growth**2)), *leaf.local_scales))
 
 
 def _factor(values: Floats, weights: Floats, centre: Floats, n_effective: float, old: Floats) -> Floats:
