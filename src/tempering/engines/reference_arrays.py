@@ -16,7 +16,9 @@ import numpy as np
 from tempering.kernels.vector import Draw, normal_of
 from tempering.path.reference import Reference
 
-GROUP = 8  # components that are evaluated together
+# Components that are evaluated together, up to so many dimensions: padding costs the more the larger they are. One
+# core, 32 chains, two components: 128 dimensions 37 us in eights and 5 in pairs, 32 dimensions 2.4 and 1.0 in fours.
+GROUPS = ((16, 8), (64, 4), (np.inf, 2))
 ROOM, MOST_ENTRIES = (
     64,
     1 << 18,
@@ -39,15 +41,27 @@ class ReferenceArrays(NamedTuple):
     pairs: Any  # (pair,): counts pairs of degrees of freedom
 
 
+def group_for(dimension: int) -> int:
+    """Return how many components are evaluated together.
+
+    Examples
+    --------
+    >>> [group_for(d) for d in (2, 16, 17, 100)]
+    [8, 8, 4, 2]
+    """
+    return next(size for most, size in GROUPS if dimension <= most)
+
+
 def room_for(n_components: int, dimension: int) -> int:
     """Return how many components arrays have room for: as many as a fit may have, unless they are large.
 
     Examples
     --------
     >>> [room_for(n, d) for n, d in ((3, 1), (40, 8), (80, 2), (3, 100), (20, 1000))]
-    [64, 64, 128, 24, 32]
+    [64, 64, 128, 26, 32]
     """
-    least = max(GROUP, min(ROOM, MOST_ENTRIES // dimension**2 // GROUP * GROUP))
+    group = group_for(dimension)
+    least = max(group, min(ROOM, MOST_ENTRIES // dimension**2 // group * group))
     return max(least, 1 << (n_components - 1).bit_length())
 
 
@@ -55,7 +69,7 @@ def room_for(n_components: int, dimension: int) -> int:
 def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArrays:
     """Return the arrays of a reference; one component alone has room for more only if fits of more are to come."""
     n, d = reference.means.shape
-    group = 1 if n == 1 and not is_fitted else GROUP
+    group = 1 if n == 1 and not is_fitted else group_for(d)
     more = 0 if group == 1 else room_for(n, d) - n
 
     def filled(rows: Any, value: float) -> Any:
