@@ -21,12 +21,13 @@ def operations(recipe: Recipe) -> float:
     if recipe.engine != "vector":
         return 0.0
     if isinstance(recipe.target, Target):
-        return _of_target(recipe.target, Layout.of(recipe.example))
+        return operations_of(recipe.target, Layout.of(recipe.example))
     return _of_model(recipe.target)
 
 
 @lru_cache(maxsize=64)
-def _of_target(target: Target, layout: Layout) -> float:
+def operations_of(target: Target, layout: Layout) -> float:
+    """Return the operations of one energy of a target that JAX can trace; inf if it calls back."""
     import jax
 
     with jax.enable_x64(True):

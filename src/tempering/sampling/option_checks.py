@@ -23,7 +23,7 @@ TUNING_CHAINS = 1024  # more would fill memory with traces and teach nothing new
 def check_options(
     method: Method,
     ladder: Any,
-    draws: int,
+    draws: int | None,
     until: Until | None,
     chains: int | None,
     tuning: Tuning,
@@ -31,7 +31,8 @@ def check_options(
     keep: Any,
 ) -> None:
     """Refuse options of `tempering.sample` that do not go together, before anything runs."""
-    check_count("draws", draws)
+    if draws is not None:
+        check_count("draws", draws)
     if chains is not None:
         check_count("chains", chains)
     _check_kind("tuning", tuning, Tuning, "tp.Tuning(iterations=2_000)")
@@ -85,12 +86,12 @@ def check_plan(plan: Plan, tuning: Tuning) -> None:
         raise SamplerError(
             f"pseudo_prior is for method='simulated', but the method is {plan.method!r}, which has none. Leave it out."
         )
-    if not isinstance(given, str) and plan.ladder is None and tuning.iterations > 0:
+    if not isinstance(given, str) and plan.ladder is None and tuning.iterations != 0:
         raise SamplerError(
             "pseudo_prior holds one log value per rung, but the ladder is to be tuned. Give the ladder too, or leave "
             "pseudo_prior out."
         )
-    if plan.path == "two_legs" and tuning.iterations > 0:
+    if plan.path == "two_legs" and tuning.iterations != 0:
         raise SamplerError(
             f"pseudo_prior={given!r} is for a path of one leg; the two legs of the default path learn theirs by MBAR. "
             "Leave it out, or give a ladder or path='powers'."

@@ -68,10 +68,10 @@ class Tuning:
 
     Parameters
     ----------
-    iterations : int
-        About how many iterations of each chain are spent; 0 runs with the paper's ladder and untuned moves. Tuning of a
-        ladder ends sooner once there is nothing left to learn, and takes longer if few were given: its pilot needs
-        some 2000.
+    iterations : int, optional
+        About how many iterations of each chain are spent, by default 5000, and fewer where the density is dear; 0 runs
+        with the paper's ladder and untuned moves. Tuning of a ladder ends sooner once there is nothing left to learn,
+        and takes longer if few were given: its pilot needs some 2000.
     objective : {"hybrid", "barrier", "ess"}, optional
         What to optimise when the ladder is tuned (`tempering.learning.ladder_choice`); "hybrid" by default.
     pseudo_prior : str or sequence of float, optional
@@ -84,12 +84,13 @@ class Tuning:
     Tuning(iterations=2000, objective='barrier', pseudo_prior=None)
     """
 
-    iterations: int = 5_000
+    iterations: int | None = None
     objective: str | None = None
     pseudo_prior: str | Sequence[float] | NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        check_count("iterations", self.iterations, least=0)
+        if self.iterations is not None:
+            check_count("iterations", self.iterations, least=0)
         if self.objective is not None:
             check_objective(self.objective)
         if isinstance(self.pseudo_prior, str):

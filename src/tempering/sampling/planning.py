@@ -17,6 +17,7 @@ from tempering.kernels.kernel import trait
 from tempering.kernels.random_walk import RandomWalk
 from tempering.path import Ladder
 from tempering.randomness import seed_of, stream
+from tempering.sampling.effort import usual_effort
 from tempering.sampling.options import Method
 from tempering.sampling.starts import draw_from_base, inside_or_prior, with_reference
 from tempering.target import Target
@@ -25,10 +26,6 @@ from tempering.target.gradients import gradient_of
 from tempering.target.layout import Layout
 from tempering.target.starting import starting_points
 
-CHAINS = {
-    "vector": {"simulated": 32, "parallel": 4, "sequential": 8},
-    "scalar": {"simulated": 8, "parallel": 2, "sequential": 8},
-}
 GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
 LEAPFROG_STEPS = 4
 
@@ -54,7 +51,7 @@ def make_plan(
         name = _engine_of_model(target, engine)
         if name == "scalar":
             _check_record(target, seed)
-        n_chains = chains if chains is not None else CHAINS[name][method.name]
+        n_chains = chains if chains is not None else usual_effort(name, method.name).chains
         return Plan(target, None, None, steps, "powers", method.name, method.rung_moves, name, n_chains, seed, ())
     starts = starting_points(initial, target)
     check_target(target, starts)
@@ -72,7 +69,7 @@ def make_plan(
     kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
     if path == "two_legs" and any(trait(leaf, "checks_base") for leaf in leaves(kernel)):
         path = "prior"  # a kernel made for one prior can only be run along it
-    n_chains = chains if chains is not None else CHAINS[name][method.name]
+    n_chains = chains if chains is not None else usual_effort(name, method.name, target, layout).chains
     return Plan(
         target, layout, kernel, steps, path, method.name, method.rung_moves, name, n_chains, seed, starts, example
     )
@@ -153,7 +150,7 @@ def _engine_of_model(model: Any, engine: str) -> str:
     """Take the engine a model names, or the one its step can run on."""
     if engine != "auto":
         return engine
-    if getattr(model, "engine", None) in CHAINS:
+    if getattr(model, "engine", None) in ("vector", "scalar"):
         return str(model.engine)
     from tempering.engines.scalar_pieces import is_numba
 

@@ -35,6 +35,7 @@ BURN_IN = 256  # iterations of coupled chains that start from draws of single on
 
 def prepare(plan: Plan, tuning: Tuning, report: Any) -> tuple[Plan, Engine, Tuned]:
     """Tune what is open."""
+    assert tuning.iterations is not None
     tune, objective, pseudo_prior = tuning.iterations, tuning.learnt["objective"], tuning.learnt["pseudo_prior"]
     if plan.path == "two_legs" and tune > 0:
         return _tune_two_legs(plan, objective, tune, report)

@@ -17,6 +17,7 @@ from tempering.runs.stored import changed
 from tempering.runs.sums import TemperedSums
 from tempering.sampling import progress as progress_bars
 from tempering.sampling.draw_sampling import draw, on_devices, package, package_rounds, reopened
+from tempering.sampling.effort import usual_effort
 from tempering.sampling.option_checks import check_devices, check_options, check_plan, wanted_sums
 from tempering.sampling.options import Execution, Method, Sums, Tuning, refuse_moved
 from tempering.sampling.planning import make_plan
@@ -26,7 +27,6 @@ from tempering.sampling.sum_sampling import sample_sums
 from tempering.sampling.until import Until
 
 Kept = Literal["draws", "rounds"]
-DRAWS = 10_000  # of each chain, unless a number is given
 
 
 @overload
@@ -88,13 +88,14 @@ def sample(
         From `tempering.kernels`; by default a random walk whose scale and shape are tuned rung by rung, and
         Hamiltonian moves from 5 dimensions on if JAX gives gradients.
     draws : int, optional
-        Iterations of each chain that are kept. By default 10,000, and as many again if the verdict on those asks for
-        more (not with a goal, a checkpoint or sums).
+        Iterations of each chain that are kept. By default 10,000, fewer of a density that takes more than some 100,000
+        operations, and as many again if the verdict on those asks for more (not with a goal, a checkpoint or sums).
     until : Until, optional
         When to end sooner: at a number of effective draws, at a standard error, or after seconds (`tempering.Until`);
         ``draws`` is then the most of each chain.
     chains : int, optional
-        Number of chains (ensembles, for "parallel"); as many as the engine runs well by default.
+        Number of chains (ensembles, for "parallel"); by default as many as the engine runs well, and fewer where the
+        density is dear.
     rng : int, Generator or None
         The seed of all streams: equal seeds give equal draws.
     tuning : Tuning
@@ -127,7 +128,6 @@ def sample(
     refuse_moved(moved)
     how = method if isinstance(method, Method) else Method(method)
     may_go_on = draws is None and until is None and execution.checkpoint is None and execution.devices is None
-    draws = DRAWS if draws is None else draws
     check_options(how, ladder, draws, until, chains, tuning, execution, keep)
     started = time.perf_counter()
     with carrying_out(execution.executor, execution.checkpoint) as context:
@@ -135,20 +135,24 @@ def sample(
             target, initial=initial, ladder=ladder, path=path, method=how, kernel=kernel, chains=chains,
             rng=context.seed(rng), engine=execution.engine, keeps_sums=isinstance(keep, Sums),
         )  # fmt: skip
+        usual = usual_effort(plan.engine, plan.method, plan.target, plan.layout)
+        draws = usual.draws if draws is None else draws
+        tune = usual.iterations if tuning.iterations is None else tuning.iterations
+        tuning = replace(tuning, iterations=tune)
         check_plan(plan, tuning)
         plan = replace(plan, context=context, keep_rounds=keep == "rounds")
         wanted = wanted_sums(plan, keep, draws, execution.devices) if isinstance(keep, Sums) else None
         plan = check_devices(plan, execution.devices, keeps_sums=wanted is not None)
         if wanted is not None and plan.method == "simulated":
             plan = replace(plan, starts=side_by_side(plan.starts, plan.n_chains))
-        said = {"draws": draws, "tune": tuning.iterations, "path": path} | tuning.learnt
+        said = {"draws": draws, "tune": tune, "path": path} | tuning.learnt
         if wanted is None:
             done = context.identified(plan, **said)
         else:
             done = context.identified(plan, wanted.functions, **said, **wanted.identity)
         if done is not None:
             return done
-        with progress_bars.bar(tuning.iterations + draws, show=progress) as report:
+        with progress_bars.bar(tune + draws, show=progress) as report:
             report(0, plan.in_words)
             if plan.method == "sequential":
                 from tempering.sampling.sequential_sampling import sample_sequentially

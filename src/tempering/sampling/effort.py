@@ -1,0 +1,63 @@
+"""How much a call does unless it is told: fewer chains, shorter tuning and fewer draws where a density is dear.
+
+How dear it is says XLA's count of its operations, not a clock: equal seeds give equal draws on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tempering.execution.operations import operations_of
+from tempering.target.layout import Layout
+
+CHAINS = {
+    "vector": {"simulated": 32, "parallel": 4, "sequential": 8},
+    "scalar": {"simulated": 8, "parallel": 2, "sequential": 8},
+}
+DRAWS = 10_000  # of each chain
+ITERATIONS = 5_000  # of each chain's tuning
+
+# Operations of a log density up to which a call does all of that, in some ten seconds. A likelihood with 300 rows and
+# ten coefficients has 10,000; one with 10,000 rows thirty times as many.
+CHEAP = 25_000.0
+LEAST_CHAINS = {"simulated": 8, "parallel": 1}  # fewer say little about their spread
+LEAST_DRAWS, LEAST_ITERATIONS = 1_000, 1_000
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The number of chains, and the draws and iterations of tuning of each."""
+
+    chains: int
+    draws: int = DRAWS
+    iterations: int = ITERATIONS
+
+
+def usual_effort(engine: str, method: str, target: Any = None, layout: Layout | None = None) -> Effort:
+    """Return what a call does by default; a model object, and a density that JAX does not trace, are not looked at."""
+    if engine != "vector" or layout is None:
+        return effort_for(engine, method, 0.0)
+    return effort_for(engine, method, operations_of(target, layout))
+
+
+def effort_for(engine: str, method: str, operations: float) -> Effort:
+    """Return what a call does by default with a log density of so many operations; 0 or inf if nobody knows.
+
+    Chains are saved first, down to eight, for they are what costs least to lose; then draws and tuning.
+
+    Examples
+    --------
+    >>> effort_for("vector", "simulated", 8_000.0)
+    Effort(chains=32, draws=10000, iterations=5000)
+    >>> effort_for("vector", "simulated", 300_000.0)
+    Effort(chains=8, draws=3333, iterations=1666)
+    """
+    chains = CHAINS[engine][method]
+    too_dear = operations / CHEAP
+    if method not in LEAST_CHAINS or not 1.0 < too_dear < math.inf:
+        return Effort(chains)
+    fewer = max(LEAST_CHAINS[method], round(chains / too_dear))
+    left = max(1.0, too_dear * fewer / chains)
+    return Effort(fewer, max(LEAST_DRAWS, int(DRAWS / left)), max(LEAST_ITERATIONS, int(ITERATIONS / left)))

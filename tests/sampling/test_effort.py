@@ -1,0 +1,59 @@
+"""How much a call does unless it is told: less where a density is dear, and never by a clock."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tempering as tp
+from statistical import seeded_rng
+from tempering.sampling.effort import CHEAP, effort_for, usual_effort
+from tempering.sampling.planning import make_plan
+
+
+def regression(n_rows):
+    rows = jnp.asarray(seeded_rng("rows of a regression").standard_normal((n_rows, 10)))
+    return tp.Target(lambda x: -0.5 * jnp.sum((rows @ x) ** 2) - 0.5 * jnp.sum(x**2))
+
+
+def plan_for(target, chains=None, engine="auto", method="simulated"):
+    return make_plan(
+        target, initial=np.zeros(10), ladder=None, path=None, method=tp.Method(method), kernel=None, chains=chains,
+        rng=1, engine=engine, keeps_sums=False,
+    )  # fmt: skip
+
+
+def effort_of(plan):
+    return usual_effort(plan.engine, plan.method, plan.target, plan.layout)
+
+
+def test_a_dear_density_has_fewer_chains_then_fewer_draws():
+    cheap, dear, dearest = (plan_for(regression(n)) for n in (100, 3_000, 100_000))
+    assert (cheap.n_chains, effort_of(cheap).draws, effort_of(cheap).iterations) == (32, 10_000, 5_000)
+    assert 8 < dear.n_chains < 32
+    assert effort_of(dear).draws == 10_000
+    assert dearest.n_chains == 8
+    assert effort_of(dearest).draws < 10_000 > effort_of(dearest).iterations
+
+
+def test_what_is_given_is_kept_to():
+    target = regression(20_000)
+    assert plan_for(target, chains=20).n_chains == 20
+    run = tp.sample(target, initial=np.zeros(10), ladder=[1.0], draws=7, tuning=tp.Tuning(32), rng=1, progress=False)
+    assert run.n_draws == 7
+    assert run.n_chains == 8
+
+
+def test_a_density_that_nobody_can_count_is_not_taken_for_a_dear_one():
+    plan = plan_for(tp.Target(lambda x: -0.5 * float(np.sum(np.asarray(x) ** 2))))
+    assert plan.engine == "scalar"
+    assert effort_of(plan).draws == 10_000
+    assert effort_for("vector", "simulated", np.inf).chains == 32
+
+
+@pytest.mark.parametrize("operations", CHEAP * np.geomspace(1.0, 1e4, 9))
+def test_the_operations_of_a_run_grow_no_more_until_the_least_is_reached(operations):
+    """Of draws: chains times draws times operations, give or take a chain."""
+    effort, most = effort_for("vector", "simulated", operations), 32 * 10_000 * CHEAP
+    assert effort.draws == 1_000 or effort.chains * effort.draws * operations <= 1.1 * most
+    assert effort.chains >= 8
+    assert effort.iterations >= 1_000
