@@ -10,28 +10,12 @@ A likelihood and such a dictionary are all that is needed; bounds and circles ar
 Target(base * exp(energy)^k)
 """
 
-from tempering.prior.distributions import (
-    Beta,
-    Cauchy,
-    Cosine,
-    Dirichlet,
-    Distribution,
-    Exponential,
-    Gamma,
-    HalfCauchy,
-    HalfNormal,
-    InverseGamma,
-    LogNormal,
-    LogUniform,
-    MultivariateNormal,
-    Normal,
-    Sine,
-    StudentT,
-    TruncatedNormal,
-    Uniform,
-    VonMises,
-)
+from tempering.prior.distribution import Distribution
+from tempering.prior.half_line import Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, LogNormal
+from tempering.prior.interval import Beta, Cosine, LogUniform, Sine, TruncatedNormal, Uniform, VonMises
 from tempering.prior.joint import JointPrior, UnitCube, joint_prior
+from tempering.prior.line import Cauchy, Normal, StudentT
+from tempering.prior.vectors import Dirichlet, MultivariateNormal
 
 __all__ = [
     "Beta",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tempering.errors import TargetError
 from tempering.prior.bijections import Interval, log_sigmoid, namespace
-from tempering.prior.distributions import Distribution
+from tempering.prior.distribution import Distribution
 from tempering.prior.scipy_frozen import from_scipy, is_frozen
 
 

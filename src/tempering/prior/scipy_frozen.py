@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import TargetError
-from tempering.prior import distributions as ours
 from tempering.prior.bijections import HalfLine, Interval, Line
+from tempering.prior.distribution import Distribution
+from tempering.prior.half_line import Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, LogNormal
+from tempering.prior.interval import Beta, LogUniform, Uniform
+from tempering.prior.line import Cauchy, Normal, StudentT
 
 
 def is_frozen(given: Any) -> bool:
@@ -18,7 +21,7 @@ def is_frozen(given: Any) -> bool:
     return callable(getattr(given, "logpdf", None)) and callable(getattr(given, "rvs", None)) and hasattr(given, "args")
 
 
-def from_scipy(frozen: Any) -> ours.Distribution:
+def from_scipy(frozen: Any) -> Distribution:
     """Return the prior that a frozen distribution stands for."""
     if callable(getattr(frozen, "logpmf", None)) and not hasattr(frozen.dist, "logpdf"):
         raise TargetError(f"A prior must be continuous, but got the discrete {frozen.dist.name}. Sum it out.")
@@ -31,30 +34,30 @@ def from_scipy(frozen: Any) -> ours.Distribution:
     return FromSciPy(frozen)
 
 
-def _at_zero(make: Callable[..., ours.Distribution]) -> Callable[..., ours.Distribution | None]:
+def _at_zero(make: Callable[..., Distribution]) -> Callable[..., Distribution | None]:
     """Take a distribution only where it begins at 0, as ours does."""
     return lambda shapes, location, scale: make(shapes, scale) if np.all(location == 0) else None
 
 
-_ALIKE: dict[str, Callable[..., ours.Distribution | None]] = {
-    "norm": lambda _, location, scale: ours.Normal(location, scale),
-    "t": lambda shapes, location, scale: ours.StudentT(shapes[0], location, scale),
-    "cauchy": lambda _, location, scale: ours.Cauchy(location, scale),
-    "uniform": lambda _, location, scale: ours.Uniform(location, location + scale),
-    "beta": lambda shapes, location, scale: ours.Beta(shapes[0], shapes[1], location, location + scale),
-    "halfnorm": _at_zero(lambda _, scale: ours.HalfNormal(scale)),
-    "halfcauchy": _at_zero(lambda _, scale: ours.HalfCauchy(scale)),
-    "expon": _at_zero(lambda _, scale: ours.Exponential(1.0 / scale)),
-    "gamma": _at_zero(lambda shapes, scale: ours.Gamma(shapes[0], 1.0 / scale)),
-    "invgamma": _at_zero(lambda shapes, scale: ours.InverseGamma(shapes[0], scale)),
-    "lognorm": _at_zero(lambda shapes, scale: ours.LogNormal(np.log(scale), shapes[0])),
-    "loguniform": _at_zero(lambda shapes, scale: ours.LogUniform(shapes[0] * scale, shapes[1] * scale)),
-    "reciprocal": _at_zero(lambda shapes, scale: ours.LogUniform(shapes[0] * scale, shapes[1] * scale)),
+_ALIKE: dict[str, Callable[..., Distribution | None]] = {
+    "norm": lambda _, location, scale: Normal(location, scale),
+    "t": lambda shapes, location, scale: StudentT(shapes[0], location, scale),
+    "cauchy": lambda _, location, scale: Cauchy(location, scale),
+    "uniform": lambda _, location, scale: Uniform(location, location + scale),
+    "beta": lambda shapes, location, scale: Beta(shapes[0], shapes[1], location, location + scale),
+    "halfnorm": _at_zero(lambda _, scale: HalfNormal(scale)),
+    "halfcauchy": _at_zero(lambda _, scale: HalfCauchy(scale)),
+    "expon": _at_zero(lambda _, scale: Exponential(1.0 / scale)),
+    "gamma": _at_zero(lambda shapes, scale: Gamma(shapes[0], 1.0 / scale)),
+    "invgamma": _at_zero(lambda shapes, scale: InverseGamma(shapes[0], scale)),
+    "lognorm": _at_zero(lambda shapes, scale: LogNormal(np.log(scale), shapes[0])),
+    "loguniform": _at_zero(lambda shapes, scale: LogUniform(shapes[0] * scale, shapes[1] * scale)),
+    "reciprocal": _at_zero(lambda shapes, scale: LogUniform(shapes[0] * scale, shapes[1] * scale)),
 }
 
 
 @dataclass(frozen=True, eq=False)
-class FromSciPy(ours.Distribution):
+class FromSciPy(Distribution):
     """Any other continuous distribution of SciPy, by its own functions; JAX cannot trace those."""
 
     frozen: Any
