@@ -181,7 +181,9 @@ def sample(
         str | None, typer.Option(help="random_walk, slice, hamiltonian, nuts, ... or MODULE:NAME of your own.")
     ] = None,
     draws: Annotated[int | None, typer.Option(help="Iterations of each chain that are kept. [default: 10,000]")] = None,
-    tune: Annotated[int, typer.Option(help="Iterations spent on tuning before.", rich_help_panel="Tuning")] = 5_000,
+    tune: Annotated[
+        int | None, typer.Option(help="Iterations spent on tuning before. [default: 5,000]", rich_help_panel="Tuning")
+    ] = None,
     chains: Annotated[int | None, typer.Option(help="Number of chains, or of ensembles.")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,
     engine: Annotated[str, typer.Option(help="auto, vector or scalar.", rich_help_panel="Where it runs")] = "auto",
