@@ -180,9 +180,11 @@ def sample(
     kernel: Annotated[
         str | None, typer.Option(help="random_walk, slice, hamiltonian, nuts, ... or MODULE:NAME of your own.")
     ] = None,
-    draws: Annotated[int | None, typer.Option(help="Iterations of each chain that are kept. [default: 10,000]")] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="Iterations of each chain that are kept; 10,000 by default.")
+    ] = None,
     tune: Annotated[
-        int | None, typer.Option(help="Iterations spent on tuning before. [default: 5,000]", rich_help_panel="Tuning")
+        int | None, typer.Option(help="Iterations of tuning before; 5,000 by default.", rich_help_panel="Tuning")
     ] = None,
     chains: Annotated[int | None, typer.Option(help="Number of chains, or of ensembles.")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,
