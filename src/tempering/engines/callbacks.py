@@ -1,9 +1,13 @@
-"""Functions that JAX calls back from compiled code: found in what it traces, and kept like others that take long."""
+"""Functions that JAX calls back from compiled code: found in what it traces, and kept like others that take long.
+
+JAX runs them in threads of its own, outside of ``jax.enable_x64``, now and then in the caller's. There it rounds what
+passes to single precision, or refuses it: numbers of double precision pass as their bits, both ways.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -67,31 +71,80 @@ class _Rewritten:
             return part.replace(jaxpr=self._other(part.jaxpr, place))  # type: ignore[no-untyped-call]
         if not isinstance(part, Jaxpr) or not _calls(part):
             return part
-        equations = [self._other_equation(e, f"{place}.{i}") for i, e in enumerate(part.eqns)]
+        equations = [other for i, e in enumerate(part.eqns) for other in self._other_equations(e, f"{place}.{i}")]
         return part.replace(eqns=equations)  # type: ignore[no-untyped-call]
 
-    def _other_equation(self, equation: Any, place: str) -> Any:
+    def _other_equations(self, equation: Any, place: str) -> list[Any]:
         inner = {name: self._other(part, f"{place}.{name}") for name, part in equation.params.items()}
-        if _is_callback(equation):
-            inner["callback"] = Kept(_Arrays(equation.params["callback"]), self.run, place)
-        return equation.replace(params=inner)
+        if not _is_callback(equation):
+            return [equation.replace(params=inner)]
+        before = [_as_bits(variable) for variable in equation.invars]
+        after = [_from_bits(variable) for variable in equation.outvars]
+        given, found = (tuple(part is not None for part in parts) for parts in (before, after))
+        inner["callback"] = Kept(_Arrays(equation.params["callback"], given, found), self.run, place)
+        avals = zip(inner["result_avals"], after, strict=True)
+        inner["result_avals"] = tuple(aval if part is None else part.invars[0].aval for aval, part in avals)
+        other = equation.replace(
+            params=inner,
+            invars=[v if p is None else p.outvars[0] for v, p in zip(equation.invars, before, strict=True)],
+            outvars=[v if p is None else p.invars[0] for v, p in zip(equation.outvars, after, strict=True)],
+        )
+        return [*filter(None, before), other, *filter(None, after)]
+
+
+def _as_bits(variable: Any) -> Any:
+    """Return the equation that turns a variable of double precision into its bits; None for others."""
+    if variable.aval.dtype != np.float64:
+        return None
+    return _converting(variable.aval.shape, np.float64, np.uint32).replace(invars=[variable])
+
+
+def _from_bits(variable: Any) -> Any:
+    """Return the equation that makes a variable of double precision from its bits; None for others."""
+    if variable.aval.dtype != np.float64:
+        return None
+    return _converting((*variable.aval.shape, 2), np.uint32, np.float64).replace(outvars=[variable])
+
+
+def _converting(shape: tuple[int, ...], one: Any, two: Any) -> Any:
+    traced = jax.make_jaxpr(lambda x: jax.lax.bitcast_convert_type(x, two))(jax.ShapeDtypeStruct(shape, one))
+    return traced.jaxpr.eqns[0]
 
 
 @dataclass(frozen=True)
 class _Arrays:
-    """A callback whose answers are plain arrays."""
+    """A callback that is called in double precision, and whose answers are plain arrays.
+
+    Parameters
+    ----------
+    callback : callable
+        As JAX has it.
+    given, found : tuple of bool
+        Which arguments and which answers pass as bits.
+    """
 
     callback: Callable[..., Any]
+    given: tuple[bool, ...]
+    found: tuple[bool, ...]
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """Call back."""
-        try:
-            return tuple(np.asarray(part) for part in self.callback(*arguments))
-        except Exception as error:
-            _failures[:] = [(error, self._at_fault(arguments))]
-            raise
+        with jax.enable_x64(True):
+            whole = [
+                jax.numpy.asarray(np.asarray(argument).view(np.float64)[..., 0]) if is_bits else argument
+                for argument, is_bits in zip(arguments, self.given, strict=True)
+            ]
+            try:
+                answers = [np.asarray(part) for part in self.callback(*whole)]
+            except Exception as error:
+                _failures[:] = [(error, self._at_fault(whole))]
+                raise
+        return tuple(
+            np.asarray(answer, np.float64, order="C")[..., None].view(np.uint32) if is_bits else answer
+            for answer, is_bits in zip(answers, self.found, strict=True)
+        )
 
-    def _at_fault(self, arguments: tuple[Any, ...]) -> Any:
+    def _at_fault(self, arguments: Sequence[Any]) -> Any:
         """Return the position of a call; where there were many, that of the first which fails by itself."""
         arrays = [np.asarray(argument) for argument in arguments]
         if getattr(self.callback, "callback_func", None).__module__ != batched.__name__:

@@ -79,9 +79,7 @@ class Recipe:
 
 
 def kept_target(target: Target, layout: Layout, run: str) -> Target:
-    """Return a target for the vector engine whose answers are kept as those of a run, where JAX calls it back."""
-    if not run:
-        return target
+    """Return a target for the vector engine that JAX calls back in double precision, its answers kept as a run's."""
     from tempering.engines.callbacks import calls_back, with_kept_calls
 
     return with_kept_calls(target, run) if calls_back(target, layout) else target
