@@ -3,7 +3,7 @@
 The runs are forked from one process that has imported everything, so that a kill costs no new start of Python. A kill
 comes at a random moment after the run has written something; every third one comes from within, in the middle of a
 write. When there have been enough, the run is left alone, and must end with what it would have had. The last line of
-the output is a JSON object that counts the kills by where they fell.
+the output is a JSON object that counts the kills by where they fell, and those that left answers of long calls behind.
 """
 
 import json
@@ -22,8 +22,9 @@ from killed_run import result_of
 
 import tempering as tp
 from tempering.io import durable_files
+from tempering.io.checkpoint import ANSWERS
 
-LONGEST = 1.0  # seconds from a sign of life to the kill
+LONGEST, SHARE = 1.0, 0.1  # from a sign of life to the kill: seconds, or of the whole run's time, whichever is longer
 PATIENCE = 300.0  # seconds that a run may take without one
 MOST_STEPS = 40  # of writes, after which a run kills itself
 
@@ -91,14 +92,14 @@ def ended(child, wait=True):
     return status if found else None
 
 
-def killed_from_outside(child, checkpoint, rng):
+def killed_from_outside(child, checkpoint, rng, longest):
     """Kill a child some time after it has shown a sign of life; None if it has come to its end before."""
     before, started = signs_of_life(checkpoint), time.monotonic()
     while signs_of_life(checkpoint) == before and time.monotonic() - started < PATIENCE:
         if (status := ended(child, wait=False)) is not None:
             return status
         time.sleep(0.01)
-    until = time.monotonic() + rng.uniform(0.0, LONGEST)
+    until = time.monotonic() + rng.uniform(0.0, longest)
     while time.monotonic() < until:
         if (status := ended(child, wait=False)) is not None:
             return status
@@ -112,8 +113,10 @@ def main():
     jax.config.update("jax_compilation_cache_dir", str(folder / "compiled"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     rng = np.random.default_rng(seed)
-    counts = {"tuning": 0, "drawing": 0, "in a write": 0, "started again": 0}
+    counts = {"tuning": 0, "drawing": 0, "in a write": 0, "started again": 0, "with answers": 0}
+    started = time.monotonic()
     assert ended(forked(lambda: run_to_end(way, None, folder / "reference.npz"))) == 0
+    longest = max(LONGEST, SHARE * (time.monotonic() - started))  # a loaded machine comes no further in a second
     checkpoint, output = folder / "checkpoint", folder / "result.npz"
     n = 0
     while n < kills:
@@ -123,7 +126,7 @@ def main():
             where = "in a write"
         else:
             child = forked(lambda: run_to_end(way, checkpoint, output))
-            status = killed_from_outside(child, checkpoint, rng)
+            status = killed_from_outside(child, checkpoint, rng, longest)
             where = phase_of(checkpoint)
         if status == 0:  # done before it was killed often enough: again
             counts["started again"] += 1
@@ -131,6 +134,7 @@ def main():
             continue
         assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, status
         counts[where] += 1
+        counts["with answers"] += (checkpoint / ANSWERS).exists()
         n += 1
     assert ended(forked(lambda: run_to_end(way, checkpoint, output))) == 0
     with np.load(folder / "reference.npz") as one, np.load(output) as two:

@@ -4,6 +4,7 @@ It says when it begins. Chunks are small, so that there is always one on its way
 """
 
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,10 @@ import tempering as tp
 from tempering.runs import store as run_store
 
 run_store.CHUNK = 2_000
+SLOW = ("slow", "slow batched", "slow callback")  # calls long enough for their answers to be kept
 WAYS = ("python", "vector", "numba", "parallel", "model", "sequential", "sums", "numba sums", "treed_gp", "recapture")
+WAYS += SLOW
+CALL = 0.003  # seconds of a slow one
 
 
 def skewed(x):
@@ -24,6 +28,38 @@ def traced(x):
     import jax.numpy as jnp
 
     return 1.5 * x[0] - jnp.exp(x[0]) + 2.5 * x[1] - jnp.exp(x[1])
+
+
+def slow(x):
+    time.sleep(CALL)
+    return skewed(x)
+
+
+def slow_batched(x):
+    time.sleep(CALL)
+    return skewed(x.T)
+
+
+def slow_callback(x):
+    import jax
+
+    def answer(x):
+        time.sleep(CALL)
+        return np.asarray(skewed(np.asarray(x, float)), np.float32)
+
+    return jax.pure_callback(answer, jax.ShapeDtypeStruct((), np.float32), x, vmap_method="sequential")
+
+
+def sample_slowly(way, checkpoint):
+    """Take a hundred calls for an iteration, each of which is kept."""
+    common = {"rng": 11, "progress": False, "ladder": (1.0, 0.6, 0.3), "kernel": tp.kernels.RandomWalk()}
+    common |= {"initial": [np.full(2, 0.01 * i) for i in range(96)], "tuning": tp.Tuning(0)}
+    if way == "slow batched":  # all chains are one call
+        execution = tp.Execution("vector", checkpoint=checkpoint)
+        return tp.sample(tp.Target(slow_batched, batched=True), chains=4, draws=2_000, execution=execution, **common)
+    target = tp.Target(slow_callback if way == "slow callback" else slow)
+    execution = tp.Execution("vector" if way == "slow callback" else "scalar", checkpoint=checkpoint)
+    return tp.sample(target, chains=32, draws=30, method="parallel", execution=execution, **common)
 
 
 def sample(way, checkpoint):
@@ -83,6 +119,8 @@ def result_of(way, checkpoint):
         return sum_up(way, checkpoint)
     if way == "treed_gp":
         return fit_treed_gp(checkpoint)
+    if way in SLOW:
+        return arrays_of(sample_slowly(way, checkpoint))
     return fit_recapture(checkpoint) if way == "recapture" else arrays_of(sample(way, checkpoint))
 
 

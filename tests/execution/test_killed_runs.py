@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from killed_run import WAYS
+from killed_run import SLOW, WAYS
 
 PROGRAM = str(Path(__file__).with_name("kill_server.py"))
 STORED = Path(__file__).with_name("kills.json")  # counts of a whole run of the long tests
-KILLS = 21  # of each of ten ways: more than two hundred
+KILLS = 21  # of each of thirteen ways: more than two hundred
 
 
 def kill(way, folder, n):
@@ -41,6 +41,8 @@ def test_a_run_that_is_killed_often_ends_as_if_nothing_had_happened(way, tmp_pat
     assert counts["in a write"] == KILLS // 3
     if way != "sequential":  # which writes its draws once, at the end
         assert counts["drawing"] >= KILLS // 10
+    if way in SLOW:
+        assert counts["with answers"] >= KILLS // 3
     if os.environ.get("TEMPERING_STORE_KILLS"):
         known = json.loads(STORED.read_text()) if STORED.exists() else {}
         STORED.write_text(json.dumps(known | {way: counts}, indent=1, sort_keys=True) + "\n")
@@ -53,6 +55,7 @@ def test_the_stored_counts_are_of_kills_in_every_phase():
     assert sum(c["tuning"] + c["drawing"] + c["in a write"] for c in known.values()) >= 200
     assert all(counts["drawing"] > 0 for way, counts in known.items() if way != "sequential")
     assert sum(counts["in a write"] for counts in known.values()) >= 50
+    assert all(known[way]["with answers"] > 0 for way in SLOW)
 
 
 def test_control_another_seed_is_seen(tmp_path):
