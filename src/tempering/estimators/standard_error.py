@@ -6,13 +6,14 @@ centred chain by chain, so that disagreement between chains counts. Two batch le
 into the flat-top form 2 v_b - v_{b/2} (Politis & Romano 1995; lugsail with r = 2, c = 1/2 in Vats & Flegal
 2022), which has no bias of order 1/b. b is as long as leaves enough batches, at least sqrt(T), and grows until it holds
 several autocorrelation times (as in Sokal 1997). Many chains afford long batches, and need them: where most draws are
-independent of the last, the autocorrelation time says nothing of a rare place that a chain stays in for long.
+independent of the last, the autocorrelation time says nothing of a rare place that a chain stays in for long. Few
+batches know the variance badly: errors from them are wider by as much as Student's law is wider than the normal one.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, stdtrit
 
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, Ints, slices
@@ -25,6 +26,9 @@ BEYOND_NOISE = 0.99  # quantile of the variance between chains that mix
 MINIMUM_BATCHES = 10
 # the standard error is then known to some 7 %, and an interval of 95 % covers 94.8 %
 ENOUGH_BATCHES = 200
+# of the flat-top form, for each batch: 2 / (relative variance), 8/3 b/T (the integral of the squared kernel is 4/3)
+FREEDOM_OF_BATCH = 0.75
+TWO_SIDED = 0.975  # the quantile that intervals of 95 % take, at which Student's law and the normal one are compared
 QUANTITIES_AT_ONCE = 1 << 20  # doubles of one block of quantities
 DIFFERENCES_AT_ONCE = 1 << 15  # doubles: they stay in the second-level cache
 
@@ -130,10 +134,23 @@ def standard_error_of_sum(
     """
     series = sum_over_ensembles(influences, chains_per_ensemble)
     flat = series.reshape(*series.shape[:2], -1)
-    variance = _lengths_and_variances(flat, batch_length)[1]
+    lengths, variance = _lengths_and_variances(flat, batch_length)
     if batch_length is None:
-        variance = widened_by_chains(variance, flat.sum(axis=1))
+        variance = widened_by_chains(variance * student_factor(flat[..., 0].size / lengths) ** 2, flat.sum(axis=1))
     return np.sqrt(variance).reshape(series.shape[2:])
+
+
+def student_factor(n_batches: Floats) -> Floats:
+    """Return how much wider an error from so many batches must be for intervals of 95 % to cover as often.
+
+    Examples
+    --------
+    >>> student_factor(np.array([10.0, 20.0, 200.0])).round(3)
+    array([1.19 , 1.087, 1.   ])
+    """
+    wider = stdtrit(FREEDOM_OF_BATCH * n_batches, TWO_SIDED) / stdtrit(np.inf, TWO_SIDED)
+    found: Floats = np.where(n_batches < ENOUGH_BATCHES, wider, 1.0)
+    return found
 
 
 def widened_by_chains(variance: Floats, totals: Floats, least: int = ENOUGH_CHAINS) -> Floats:
