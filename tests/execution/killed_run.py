@@ -5,6 +5,7 @@ It says when it begins. Chunks are small, so that there is always one on its way
 
 import sys
 import time
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,20 @@ def sum_up(way, checkpoint):
         sums = tp.sample(tp.Target(traced), chains=600, draws=12_000, tuning=tp.Tuning(500), **common)
     else:
         sums = tp.sample(tp.Target(njit(skewed)), chains=3, draws=1_500_000, tuning=tp.Tuning(5_000), **common)
-    return sums.sums.totals._asdict() | sums.sums.batches._asdict() | {"exchanges": sums.index.exchanges}
+    return dict(arrays_in(sums.sums, "sums")) | {"exchanges": sums.index.exchanges}
+
+
+def arrays_in(value, name):
+    """Return all arrays of a value with fields, however deep, by their places."""
+    if is_dataclass(value):
+        parts = [(field.name, getattr(value, field.name)) for field in fields(value)]
+    elif isinstance(value, tuple):
+        parts = list(enumerate(value)) if not hasattr(value, "_asdict") else value._asdict().items()
+    elif isinstance(value, dict):
+        parts = value.items()
+    else:
+        return [(name, np.asarray(value))] if isinstance(value, np.ndarray | float | int) else []
+    return [found for key, part in parts for found in arrays_in(part, f"{name}.{key}")]
 
 
 def fit_treed_gp(checkpoint):

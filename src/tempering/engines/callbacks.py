@@ -107,8 +107,8 @@ def _from_bits(variable: Any) -> Any:
 
 
 def _converting(shape: tuple[int, ...], one: Any, two: Any) -> Any:
-    traced = jax.make_jaxpr(lambda x: jax.lax.bitcast_convert_type(x, two))(jax.ShapeDtypeStruct(shape, one))
-    return traced.jaxpr.eqns[0]
+    like = jax.ShapeDtypeStruct(shape, one)  # type: ignore[no-untyped-call]
+    return jax.make_jaxpr(lambda x: jax.lax.bitcast_convert_type(x, two))(like).jaxpr.eqns[0]
 
 
 @dataclass(frozen=True)
