@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from rich.console import Console
 from rich.table import Table
 
@@ -23,7 +24,7 @@ from tempering import Ladder
 from tempering.data import DIPPER_ARRAY, SYNTHETIC_COUNTS, SYNTHETIC_HISTORIES, path_of
 from tempering.models.recapture import Counts, MarkRecapture, ModelSpace, RecaptureResult, read
 from tempering.models.recapture.annealing import anneal
-from tempering.models.recapture.kernel import advance
+from tempering.models.recapture.kernel import step
 from tempering.models.recapture.model import JUMPS, RecaptureModel, recapture_model
 
 PAPER_LADDER = Ladder.geometric(40, 0.1)
@@ -62,10 +63,18 @@ def build_model(jumps: int) -> RecaptureModel:
     return recapture_model(counts, ModelSpace(4), keep_values=False, jumps=jumps)
 
 
+@njit(error_model="numpy", nogil=True)
+def advance(rng: Any, state: Any, k: float, n: int) -> None:
+    """Move as the engine does, without a call from Python for every move."""
+    for _ in range(n):
+        step(rng, state, k)
+
+
 def speed(n_iterations: int, jumps: int, bar: float | None) -> Result:
     """Measure iterations per second of one core at k = 1, from where a population cooled to it has come."""
     model, rng = build_model(jumps), np.random.default_rng(1)
     state = anneal(model, rng).states[0]
+    advance(rng, state, 1.0, 1)  # compiled
     started = time.process_time()
     advance(rng, state, 1.0, n_iterations)
     seconds = time.process_time() - started

@@ -194,6 +194,12 @@ def write_model(functions: Any, state: Any, out: Array) -> None:
     out[:] = record(state)
 
 
+def write_model_of_vectors(functions: Any, state: Any, out: Array) -> None:
+    """Do so where it is a vector, number by number: compiled in a tenth of the time."""
+    record = functions[2][0]
+    copy(record(state), out)
+
+
 def item_of(particles: Any, r: int) -> Any:
     """Return state r of a list."""
     return particles[r]

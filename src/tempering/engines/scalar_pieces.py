@@ -184,16 +184,16 @@ def model_pieces(model: Any, example: Any) -> Pieces:
 
         return List(states)
 
+    recorded = model.record(example)
     bindings: dict[str, Callable[..., Any]] = {
         "move": loops.step_model,
         "write_terms": loops.write_terms_of_model,
-        "write": loops.write_model,
+        "write": loops.write_model_of_vectors if is_compiled and np.ndim(recorded) == 1 else loops.write_model,
         "particle_of": loops.item_of,
         "put_particle": loops.put_item,
     }
-    width = np.size(model.record(example))
     return Pieces(
-        functions, bindings, is_compiled, 1, width, lambda _, rng, path: model.initial(rng), stack,
+        functions, bindings, is_compiled, 1, np.size(recorded), lambda _, rng, path: model.initial(rng), stack,
         lambda schedule: 0, positions_of(model),
     )  # fmt: skip
 

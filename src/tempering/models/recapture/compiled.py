@@ -12,10 +12,12 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
+from tempering.compiling import inner_functions
+from tempering.compiling.inner_functions import inner_function
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
-_INNER: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @cache
@@ -26,6 +28,7 @@ def digest() -> str:
         source = path.read_bytes()
         if b"recapture.compiled import" in source or path.stem in ("compiled", "layout"):
             found.update(source)
+    found.update(Path(inner_functions.__file__).read_bytes())
     return found.hexdigest()[:10]
 
 
@@ -36,15 +39,15 @@ def compiled(function: Function) -> Function:
 
 def allocating(function: Function) -> Function:
     """Compile a function for compiled code alone that makes arrays."""
-    return cast(Function, njit(**_INNER)(function))
+    return inner_function(function, **_OPTIONS)
 
 
 def inner(function: Function) -> Function:
     """Compile a function for compiled code alone.
 
-    It has no door from Python, which takes half of the compilation, and counts no references: it may not allocate.
+    It counts no references: it may not allocate.
     """
-    return cast(Function, njit(**_INNER, _nrt=False)(function))
+    return inner_function(function, **_OPTIONS, _nrt=False)
 
 
 def _named(function: Function) -> Function:

@@ -116,17 +116,29 @@ def fit_all(state: State, masks: Array, pseudo: Array, marginal: Array, trend: A
             for time in range(i[at.N_TIMES]):
                 if kind_of(i, time) == TREND:
                     _fit_trend(state, q, masks[row], time, trend[q, row, time])
-                    state.values[q] = centre
+                    _put_values(state, q, centre)
                 for block in range(n_blocks(i, time)):
                     if kind_of(i, time) == PARALLEL:  # what its base has: it serves as a width of steps
-                        pseudo[q, row, law] = pseudo[q, row, i[i[at.OFFSETS] + base_of(i, time)] + block]
+                        same = i[i[at.OFFSETS] + base_of(i, time)] + block
+                        pseudo[q, row, law, 0] = pseudo[q, row, same, 0]
+                        pseudo[q, row, law, 1] = pseudo[q, row, same, 1]
                     elif kind_of(i, time) != TREND:
                         _fit_block(state, q, masks[row], time, block, pseudo[q, row, law])
-                        state.values[q] = centre
-                        marginal[q, row, law] = pseudo[q, row, law]
+                        _put_values(state, q, centre)
+                        marginal[q, row, law, 0] = pseudo[q, row, law, 0]
+                        marginal[q, row, law, 1] = pseudo[q, row, law, 1]
                         _fit_with(state, q, other, masks[row], time, block, marginal[q, row, law])
-                        state.values[q], state.values[other] = centre, centre_of_other
+                        _put_values(state, q, centre)
+                        _put_values(state, other, centre_of_other)
                     law += 1
+
+
+@inner
+def _put_values(state: State, q: int, values: Array) -> None:
+    """Write the values of a parameter, one by one: whole arrays would bring the text of an error to be compiled."""
+    for t in range(values.shape[0]):
+        for c in range(values.shape[1]):
+            state.values[q, t, c] = values[t, c]
 
 
 @inner

@@ -41,11 +41,10 @@ def step(rng: Any, state: State, k: float) -> State:
     return state
 
 
-@compiled
 def advance(rng: Any, state: State, k: float, n: int) -> None:
-    """Move ``n`` times."""
+    """Move ``n`` times; from Python, so that all the moves are not compiled a second time."""
     for _ in range(n):
-        move(rng, state, k)
+        step(rng, state, k)
 
 
 @compiled
@@ -98,8 +97,10 @@ def record_all(state: State) -> Array:
     n_coefficients = 2 if i[at.N_TIMES] > 2 else 0
     n_intervals, n_columns = i[at.N_INTERVALS], i[at.N_COLUMNS]
     out = np.empty(codes.size + n_parameters * n_columns * (n_intervals + n_coefficients))
-    out[: codes.size] = codes
-    n = codes.size
+    n = 0
+    for code in codes:
+        out[n] = code
+        n += 1
     for q in range(n_parameters):
         for t in range(n_intervals):
             for c in range(n_columns):

@@ -1,0 +1,79 @@
+"""Compile functions that only compiled code calls, at a fraction of Numba's price.
+
+By itself Numba optimises a function, with all that it calls linked in, and makes machine code of it, before the
+function that calls it gets the same, with all of it again: in a tall tower of small functions that is most of the time.
+And it compiles a function anew for every whole number written out in a call. Here both are left out: inner functions
+are handed over as they are, once for each type, and optimised together with the function that Python calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import _dynfunc, njit, types
+from numba.core import codegen, compiler, typed_passes
+from numba.core.compiler_machinery import PassManager, register_pass
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def inner_function(function: Function, **options: Any) -> Function:
+    """Compile a function for compiled code alone, by Numba's ``njit`` with these options."""
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler}
+    found = njit(**options)(function)
+    template_of = found.get_call_template
+
+    def without_literals(args: Any, kws: Any) -> Any:
+        return template_of(tuple(map(types.unliteral, args)), {name: types.unliteral(a) for name, a in kws.items()})
+
+    found.get_call_template = without_literals
+    return cast(Function, found)
+
+
+class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """Code that waits for the function that calls it: it is neither optimised nor made machine code of."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return no address: there is none."""
+        self._ensure_finalized()
+        return 0
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
+    """Numba's own, into a library that waits."""
+
+    _name = "lowering_of_inner_function"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        state.library._ensure_finalized()
+        name = lowered.fndesc.qualname.split(".")[-1]
+        handle = _dynfunc.make_function(lowered.fndesc.lookup_module(), name, "", 0, lowered.env, (state.library,))
+        state.targetctx.insert_user_function(handle, lowered.fndesc, [state.library])
+        state.reload_init.extend(state.library._reload_init)
+        state["cr"] = lowered._replace(cfunc=handle)
+        return True
+
+
+class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
+    """Numba's passes, but for the last."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the only list of passes."""
+        passes = PassManager("inner function")
+        for each, why in compiler.DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
+            passes.add_pass(_Lowering if each is typed_passes.NativeLowering else each, why)
+        passes.finalize()
+        return [passes]
