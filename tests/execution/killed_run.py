@@ -91,7 +91,8 @@ def sum_up(way, checkpoint):
     common = {"initial": np.zeros(2), "rng": 11, "progress": False}
     common["execution"] = tp.Execution("scalar" if way == "python" else "auto", checkpoint=checkpoint)
     common |= {"keep": tp.Sums({"x": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)})}
-    if way == "sums":
+    if way == "sums":  # along a ladder that is given; those below take two legs
+        common |= {"ladder": (1.0, 0.5, 0.2)}
         sums = tp.sample(tp.Target(traced), chains=600, draws=12_000, tuning=tp.Tuning(500), **common)
     else:
         sums = tp.sample(tp.Target(njit(skewed)), chains=3, draws=1_500_000, tuning=tp.Tuning(5_000), **common)
