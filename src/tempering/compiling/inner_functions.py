@@ -4,6 +4,9 @@ By itself Numba optimises a function, with all that it calls linked in, and make
 function that calls it gets the same, with all of it again: in a tall tower of small functions that is most of the time.
 And it compiles a function anew for every whole number written out in a call. Here both are left out: inner functions
 are handed over as they are, once for each type, and optimised together with the function that Python calls.
+
+This leans on parts of Numba that it does not promise to keep. Versions on which it was not tried compile inner functions
+as Numba does by itself: slower, with the same results.
 """
 
 from __future__ import annotations
@@ -11,17 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numba
 from numba import _dynfunc, njit, types
 from numba.core import codegen, compiler, typed_passes
 from numba.core.compiler_machinery import PassManager, register_pass
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
+TRIED = ("0.65",)  # versions of Numba
+
 
 def inner_function(function: Function, **options: Any) -> Function:
     """Compile a function for compiled code alone, by Numba's ``njit`` with these options."""
-    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler}
-    found = njit(**options)(function)
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    if not is_tried():
+        return cast(Function, njit(**options)(function))
+    found = njit(**options, pipeline_class=_Compiler)(function)
     template_of = found.get_call_template
 
     def without_literals(args: Any, kws: Any) -> Any:
@@ -29,6 +37,11 @@ def inner_function(function: Function, **options: Any) -> Function:
 
     found.get_call_template = without_literals
     return cast(Function, found)
+
+
+def is_tried() -> bool:
+    """Say whether this is a version of Numba on which it was tried."""
+    return numba.__version__.rpartition(".")[0] in TRIED
 
 
 class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
