@@ -36,5 +36,6 @@ pathlib.Path("mine.py").write_text("def log_density(x):\n    return -0.5 * (x - 
 assert "x" in run("sample", "mine.py:log_density", "--initial", "0", "--draws", "500", "--seed", "1")
 assert tempering.load("run.zarr").rung.size > 0
 pathlib.Path("data.csv").write_text("x,y\n1,2\n2,3\n")
-said = run("treed-gp", "fit", "data.csv", "--response", "y", "--out", "m", status=2)
-assert "pip install 'tempering[models]'" in said, said
+for command in (("treed-gp", "fit", "data.csv", "--out", "m"), ("select", "data.csv")):
+    said = run(*command, "--response", "y", status=2)
+    assert "pip install 'tempering[models]'" in said, said

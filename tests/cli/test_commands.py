@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import tempering
 from tempering.cli import commands as cli
 from tempering.cli import warming
 from tempering.errors import InputError, TemperingError
@@ -312,8 +313,16 @@ def test_what_is_wrong_with_a_file_or_a_place_is_said_before_the_run(text, argum
     assert not (tmp_path / "run.zarr").exists()
 
 
-def test_a_model_that_needs_more_says_so_before_it_reads_anything(monkeypatch):
+@pytest.mark.parametrize("command", [("treed-gp", "fit", "no.csv", "--out", "m"), ("select", "no.csv")])
+def test_a_model_that_needs_more_says_so_before_it_reads_anything(monkeypatch, command):
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    found = run("treed-gp", "fit", "no.csv", "--response", "y", "--out", "m").exception
+    found = run(*command, "--response", "y").exception
     assert isinstance(found, InputError)
     assert "needs sklearn, which is not installed. Run: pip install 'tempering[models]'" in str(found)
+
+
+@pytest.mark.parametrize("name", ["TreedGP", "VariableSelection"])
+def test_a_model_that_needs_more_says_so_when_it_is_imported(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(InputError, match=rf"tempering\.models\.{name} needs sklearn, which is not installed"):
+        getattr(tempering.models, name)

@@ -33,7 +33,7 @@ MODELS = {
     "select": ("tempering.models.variable_selection.cli", "Say which columns explain a response."),
 }
 WIDE = 100  # columns of a terminal that take every column of a summary
-NEEDS_SKLEARN = ("treed-gp", "motorcycle", "exponential")  # commands and experiments that fit treed GPs
+NEEDS_SKLEARN = ("treed-gp", "select", "motorcycle", "exponential")  # commands and experiments
 
 
 class LazyGroup(TyperGroup):
@@ -305,7 +305,7 @@ def _check_needs(name: str) -> None:
     from tempering.requirements import require
 
     if name in NEEDS_SKLEARN:
-        require("sklearn", what=f"{name!r} fits treed Gaussian processes and", install="tempering[models]")
+        require("sklearn", what=f"{name!r}", install="tempering[models]")
 
 
 def _is_installed(module: str) -> bool:

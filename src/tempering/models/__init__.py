@@ -6,6 +6,8 @@ Each is imported when it is asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tempering.requirements import require
+
 if TYPE_CHECKING:
     from tempering.models.recapture import MarkRecapture
     from tempering.models.treed_gp import TreedGP
@@ -18,10 +20,13 @@ _HOMES = {
     "TreedGP": "tempering.models.treed_gp",
     "VariableSelection": "tempering.models.variable_selection",
 }
+_NEED_SKLEARN = ("TreedGP", "VariableSelection")  # estimators after its conventions
 
 
 def __getattr__(name: str) -> object:
     """Import a model with what it needs (scikit-learn, Numba, JAX) when it is first named."""
     if name not in _HOMES:
         raise AttributeError(f"module 'tempering.models' has no attribute {name!r}")
+    if name in _NEED_SKLEARN:
+        require("sklearn", what=f"tempering.models.{name}", install="tempering[models]")
     return getattr(import_module(_HOMES[name]), name)
