@@ -239,6 +239,51 @@ def test_the_command_prints_a_table_that_fits_and_writes_files(tmp_path):
     assert together.exit_code == 0, together.output
     inclusion = pd.read_csv(tmp_path / "g.csv", index_col="column")["inclusion"]
     assert inclusion["column 0"] == inclusion["column 5"]
-    for wrong in (["--slab", "soft"], ["--groups", "column 0+z"], ["--plot", "picture.foo"], ["--out", "no/where.csv"]):
-        bad = CliRunner().invoke(app, [*arguments, *wrong])
-        assert isinstance(bad.exception, InputError)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--slab", "soft"], "--slab must be a positive number or g"),
+        (["--groups", "column 0+z"], "--groups names 'z', which is no column"),
+        (["--groups", "column 0+column 1,column 1+column 2"], "--groups names 'column 1' twice"),
+        (["--plot", "picture.foo"], "a picture cannot be written as '.foo'"),
+        (["--out", "no/where.csv"], "the folder no does not exist"),
+        (["--inputs", ""], "There are no columns to choose from"),
+        (["--inputs", "column 0,column 0"], "--inputs names 'column 0' 2 times"),
+        (["--inputs", "y,column 0"], "--inputs names 'y', which is the response"),
+        (["--seed", "-1"], "must be None, a RandomState or a whole number from 0"),
+        (["--top", "0"], "--top must be at least 1"),
+        (["--family", "poisson", "--noise", "2"], "noise belongs to a gaussian response"),
+        (["--trials", "3"], "trials belongs to a binomial response"),
+    ],
+)
+def test_wrong_options_end_in_one_sentence_before_the_run(wrong, message, tmp_path):
+    x, y = data()
+    file = tmp_path / "data.csv"
+    pd.DataFrame(x, columns=[f"column {j}" for j in range(8)]).assign(y=y).to_csv(file, index=False)
+    bad = CliRunner().invoke(app, [str(file), "--response", "y", *wrong])
+    assert isinstance(bad.exception, InputError)
+    assert message in str(bad.exception)
+    assert not bad.stdout
+
+
+def test_a_constant_response_is_warned_of():
+    x, _ = data()
+    with pytest.warns(UserWarning, match="The response is 3 in every row"):
+        VariableSelection(**QUICK).fit(x, np.full(len(x), 3.0))
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_the_command_notes_what_the_estimator_warns_of(tmp_path):
+    x, y = data()
+    pd.DataFrame({"a": x[:, 0], "still": 1.0, "y": y}).to_csv(tmp_path / "data.csv", index=False)
+    done = CliRunner().invoke(app, [str(tmp_path / "data.csv"), "--response", "y", "--draws", "100"])
+    assert done.exit_code == 0, done.output
+    assert done.stderr.startswith("Note: still: no variation")
+
+
+def test_help_shows_the_options_in_groups():
+    text = CliRunner().invoke(app, ["--help"]).output
+    places = [text.index(f"─ {panel} ─") for panel in ("Response", "Columns", "Priors", "Sampling", "Output")]
+    assert places == sorted(places)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tempering.models.recapture.options import Models, Reading, Sampling, with_groups
+from tempering.models.option_groups import with_groups
+from tempering.models.recapture.options import Models, Reading, Sampling
 
 if TYPE_CHECKING:
     from tempering.models.recapture.estimator import MarkRecapture

@@ -1,15 +1,12 @@
 """The options of ``tempering recapture`` in groups that its commands share: reading, models, sampling."""
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, is_dataclass
-from inspect import Parameter, Signature, signature
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tempering.errors import InputError
+from tempering.models.option_groups import option
 
 if TYPE_CHECKING:
     from tempering.models.recapture.estimator import MarkRecapture
@@ -25,17 +22,13 @@ SAMPLER = {
 }
 
 
-def _option(group: str, help: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=group)
-
-
 @dataclass(frozen=True)
 class Reading:
     """How a file is read."""
 
     format: Annotated[
         str,
-        _option(
+        option(
             READING,
             "auto, mark, mark-live, mark-ldld, mark-recovery, mark-states, rmark, headed, histories, arrays or "
             "counts; auto tells it from the file.",
@@ -43,33 +36,33 @@ class Reading:
     ] = "auto"
     frequencies: Annotated[
         int | None,
-        _option(
+        option(
             READING,
             "How many columns of a MARK file are frequencies.",
             "--frequencies",
             "--groups",
         ),
     ] = None
-    group: Annotated[str | None, _option(READING, "Analyse this group of histories only.")] = None
+    group: Annotated[str | None, option(READING, "Analyse this group of histories only.")] = None
     ages: Annotated[
         str | None,
-        _option(
+        option(
             READING,
             "Completed years at marking by group, as 0,99 (99: adult); chicks by default.",
         ),
     ] = None
-    first_year: Annotated[int, _option(READING, "Year of the first occasion of a MARK file.")] = 1
+    first_year: Annotated[int, option(READING, "Year of the first occasion of a MARK file.")] = 1
     tail: Annotated[
         bool | None,
-        _option(READING, "Recoveries run past the last occasion (LDLD: yes by default)."),
+        option(READING, "Recoveries run past the last occasion (LDLD: yes by default)."),
     ] = None
     intervals: Annotated[
         str | None,
-        _option(READING, "Lengths of the intervals of a MARK file, as 1,1,2."),
+        option(READING, "Lengths of the intervals of a MARK file, as 1,1,2."),
     ] = None
     ldld: Annotated[
         bool | None,
-        _option(READING, "Whether an rmark table has LDLD histories.", "--ldld/--no-ldld"),
+        option(READING, "Whether an rmark table has LDLD histories.", "--ldld/--no-ldld"),
     ] = None
 
     def read(self, file: Path) -> Any:
@@ -93,45 +86,45 @@ class Reading:
 class Models:
     """Which models are searched."""
 
-    age_classes: Annotated[int, _option(MODELS, "Years of life told apart, 1 to 8.")] = 4
+    age_classes: Annotated[int, option(MODELS, "Years of life told apart, 1 to 8.")] = 4
     phi: Annotated[
         str,
-        _option(
+        option(
             MODELS,
             "contiguous, free, a formula '~ age + time', or a structure '{1}(t) {2,3} {4+}'.",
         ),
     ] = "contiguous"
-    p: Annotated[str, _option(MODELS, "As --phi, for recapture; '~ trap' for trap dependence.")] = "free"
-    recovery: Annotated[str, _option(MODELS, "As --phi, for recovery.")] = "free"
-    fidelity: Annotated[str | None, _option(MODELS, "As --phi, for fidelity; F = 1 if left out.")] = None
+    p: Annotated[str, option(MODELS, "As --phi, for recapture; '~ trap' for trap dependence.")] = "free"
+    recovery: Annotated[str, option(MODELS, "As --phi, for recovery.")] = "free"
+    fidelity: Annotated[str | None, option(MODELS, "As --phi, for fidelity; F = 1 if left out.")] = None
     entry: Annotated[
         str | None,
-        _option(
+        option(
             MODELS,
             "As --phi, for seniority: growth and abundance, too (needs --age-classes 1).",
         ),
     ] = None
-    movement: Annotated[str, _option(MODELS, "As --phi, for moves between states; '~ state + time'.")] = "~ state"
+    movement: Annotated[str, option(MODELS, "As --phi, for moves between states; '~ state + time'.")] = "~ state"
     by: Annotated[
         str | None,
-        _option(MODELS, "Column that tells groups apart; 'group' for MARK's groups."),
+        option(MODELS, "Column that tells groups apart; 'group' for MARK's groups."),
     ] = None
     year_group: Annotated[
         list[str] | None,
-        _option(MODELS, "A grouping of years that formulas may name, as flood=1982,1983."),
+        option(MODELS, "A grouping of years that formulas may name, as flood=1982,1983."),
     ] = None
     yearly_covariate: Annotated[
         list[str] | None,
-        _option(
+        option(
             MODELS,
             "A covariate that formulas may name, one number for each interval, as ice=0.3,1.2,0.7.",
         ),
     ] = None
     missing: Annotated[
         list[str] | None,
-        _option(MODELS, "What birds get that lack a covariate, as mass=mean or mass=51.5."),
+        option(MODELS, "What birds get that lack a covariate, as mass=mean or mass=51.5."),
     ] = None
-    model_prior: Annotated[str, _option(MODELS, "models or structures.")] = "models"
+    model_prior: Annotated[str, option(MODELS, "models or structures.")] = "models"
 
     def study(self, **how: Any) -> "MarkRecapture":
         """Return the study of these models."""
@@ -149,17 +142,17 @@ class Models:
 class Sampling:
     """How models are sampled."""
 
-    draws: Annotated[int, _option(SAMPLING, "Iterations kept of each chain.")] = 1500
+    draws: Annotated[int, option(SAMPLING, "Iterations kept of each chain.")] = 1500
     sampler: Annotated[
         str,
-        _option(
+        option(
             SAMPLING,
             "More of the sampler, as tune=400,chains=4 (also method, rungs, hottest, rule).",
         ),
     ] = ""
-    seed: Annotated[int | None, _option(SAMPLING, "Equal seeds give equal results.")] = None
-    workers: Annotated[int | None, _option(SAMPLING, "Share the chains out to so many processes.")] = None
-    checkpoint: Annotated[Path | None, _option(SAMPLING, "A folder to resume from after a kill.")] = None
+    seed: Annotated[int | None, option(SAMPLING, "Equal seeds give equal results.")] = None
+    workers: Annotated[int | None, option(SAMPLING, "Share the chains out to so many processes.")] = None
+    checkpoint: Annotated[Path | None, option(SAMPLING, "A folder to resume from after a kill.")] = None
 
     @property
     def rule(self) -> str:
@@ -203,38 +196,6 @@ class Sampling:
                     f"--sampler does not understand {part!r}. It takes {', '.join(SAMPLER)}, as tune=400,chains=8."
                 ) from None
         return found
-
-
-def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take groups of options as single values: every field of a group becomes an option."""
-    own = list(signature(command, eval_str=True).parameters.values())
-    groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
-
-    def run(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
-
-    options = []
-    for one in own:
-        if one.name in groups:
-            hints = get_type_hints(groups[one.name], include_extras=True)
-            options += [
-                Parameter(
-                    field.name,
-                    Parameter.KEYWORD_ONLY,
-                    default=field.default,
-                    annotation=hints[field.name],
-                )
-                for field in fields(groups[one.name])
-            ]
-        else:
-            options.append(one.replace(kind=Parameter.KEYWORD_ONLY))
-    described: Any = run
-    described.__signature__ = Signature(options)
-    described.__annotations__ = {option.name: option.annotation for option in options}
-    described.__name__, described.__doc__ = command.__name__, command.__doc__
-    return run
 
 
 def _numbers(text: str, kind: type, option: str) -> list[Any]:

@@ -120,10 +120,10 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{j}" for j in range(inputs.shape[1])])]
         self.terms_ = Terms.of(inputs, names, self.design_.interactions, self.design_.standardise)
         columns = self.terms_.columns(inputs)
-        self._warn_of_constants(columns)
+        self._warn_of_constants(columns, response)
         sampling = self.sampling_
         plan = ChainPlan(sampling.inverse_temperatures, sampling.draws, sampling.tune, sampling.chains, sampling.moves)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._seed()
         self.response_mean_ = float(response.mean())
         self._training_columns = columns
         self._response = response
@@ -140,7 +140,23 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
         self.inverse_temperatures_ = plan.inverse_temperatures
         return self
 
-    def _warn_of_constants(self, columns: Floats) -> None:
+    def _seed(self) -> int:
+        try:
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        except ValueError:
+            raise InputError(
+                "random_state (--seed) must be None, a RandomState or a whole number from 0 to 4294967295, but got "
+                f"{self.random_state!r}. Pass for example 1."
+            ) from None
+
+    def _warn_of_constants(self, columns: Floats, response: Floats) -> None:
+        if np.ptp(response) == 0:
+            warnings.warn(
+                f"The response is {response[0]:g} in every row, so that nothing can explain it. Check that it is the "
+                "column you meant.",
+                UserWarning,
+                stacklevel=3,
+            )
         constant = [self.terms_.names[j] for j in np.flatnonzero(np.ptp(columns, axis=0) == 0)]
         if constant:
             warnings.warn(
@@ -163,6 +179,11 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
             )
         if self.family_.name not in FAMILIES:
             raise InputError(f"family must be one of {', '.join(FAMILIES)}, but got {self.family_.name!r}.")
+        for setting, owner in (("noise", "gaussian"), ("trials", "binomial")):
+            if getattr(self.family_, setting) is not None and self.family_.name != owner:
+                raise InputError(
+                    f"{setting} belongs to a {owner} response, but the family is {self.family_.name}. Leave it out."
+                )
         FAMILIES[self.family_.name].check(response, self.family_.trials)
         if self.sampling_.tries is not None and self._is_linear:
             raise InputError(
