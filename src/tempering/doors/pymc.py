@@ -23,7 +23,7 @@ from tempering.doors.pymc_variables import (
     idle_discrete,
     in_order,
     is_lkj_cholesky,
-    lacking_of_lkj,
+    log_density_of_lkj,
     order_of,
     with_angles_cut_open,
 )
@@ -107,6 +107,18 @@ def _import_jaxifier() -> Any:
     return get_jaxified_graph
 
 
+def _outside_of_support(graphs: list[Any]) -> list[Any]:
+    """Return densities that are zero where a parameter is out of bounds, as PyMC's own compiled ones are.
+
+    On the way to JAX its checks are dropped, and a covariance that is not positive definite to rounding gives NaN.
+    """
+    from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+    from pytensor.graph.rewriting.basic import in2out
+    from pytensor.graph.rewriting.utils import rewrite_graph
+
+    return list(rewrite_graph(graphs, include=(), custom_rewrite=in2out(local_check_parameter_to_ninf_switch)))
+
+
 class PyMCModel:
     """The graph of a model, and the functions of an unconstrained position made from it."""
 
@@ -129,7 +141,7 @@ class PyMCModel:
         return made.with_model(self, self.unconstrain)
 
     def _target(self) -> Target:
-        log_prior = _sum(self.model.logp(vars=self.free, jacobian=True, sum=False)) + self._log_constants()
+        log_prior = self._log_prior()
         kept = [*self.model.observed_RVs, *self.model.potentials]
         log_likelihood = _sum(self.model.logp(vars=kept, jacobian=True, sum=False))
         shown = self.model.replace_rvs_by_values(self.shown)
@@ -138,19 +150,22 @@ class PyMCModel:
         except Exception:  # a graph that JAX cannot trace, whatever it says
             return self._compiled_target(log_likelihood, log_prior, shown)
 
-    def _log_constants(self) -> float:
-        """Return what PyMC's priors lack to integrate to one.
+    def _log_prior(self) -> Any:
+        """Return the log density of all free variables, which integrates to one.
 
-        Of n exchangeable values in order it keeps one order of n!, and LKJ densities have a constant of another sign.
+        Of n exchangeable values in order PyMC keeps one order of n!.
         """
-        total = 0.0
+        ours = [rv for rv in self.free if is_lkj_cholesky(rv)]
+        theirs = [rv for rv in self.free if rv not in ours]
+        terms = [log_density_of_lkj(self.model, rv) for rv in ours]
+        if theirs:
+            terms += self.model.logp(vars=theirs, jacobian=True, sum=False)
+        log_orders = 0.0
         for rv in self.free:
-            copies = float(np.prod(rv.shape[:-1].eval())) if rv.ndim > 1 else 1.0
             if self._order(rv) is not None:
-                total += copies * float(gammaln(int(rv.shape[-1].eval()) + 1))
-            if is_lkj_cholesky(rv):
-                total += copies * lacking_of_lkj(rv)
-        return total
+                copies = float(np.prod(rv.shape[:-1].eval())) if rv.ndim > 1 else 1.0
+                log_orders += copies * float(gammaln(int(rv.shape[-1].eval()) + 1))
+        return _sum(terms) + log_orders
 
     def _order(self, rv: Any) -> Any:
         return order_of(self.model.rvs_to_transforms[rv])
@@ -159,6 +174,7 @@ class PyMCModel:
         import jax
 
         get_jaxified_graph = _import_jaxifier()
+        log_likelihood, log_prior = _outside_of_support([log_likelihood, log_prior])
         energy = _on_jax_positions(self.names, get_jaxified_graph(self.inputs, [log_likelihood]))
         base = _on_jax_positions(self.names, get_jaxified_graph(self.inputs, [log_prior]))
         sample_prior = self._drawn_by_jax(get_jaxified_graph)

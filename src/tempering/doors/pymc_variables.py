@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from tempering.errors import TargetError
 
@@ -54,27 +53,37 @@ def is_lkj_cholesky(rv: Any) -> bool:
     return "LKJCholeskyCov" in type(rv.owner.op).__name__
 
 
-def lacking_of_lkj(rv: Any) -> float:
-    """Return what the log density of an LKJCholeskyCov lacks to integrate to one.
+def log_density_of_lkj(model: Any, rv: Any) -> Any:
+    """Return the log density of an LKJCholeskyCov at its unconstrained value, the transform's Jacobian included.
 
-    PyMC (5 and 6) adds the log of the integral where it should subtract it. What it adds is read off its own density,
-    at the unit matrix with exponential scales, so that a version that has it right lacks nothing.
+    PyMC's own (5 and 6) adds the log of the integral where it should subtract it, and takes the variance of a row as a
+    difference of running sums: of rows whose scales differ by 1e8 nothing is left of the smaller, and the density is
+    infinite.
     """
     import pymc
     import pytensor.tensor as pt
-    from pytensor.graph.basic import Constant
 
-    _, n, eta, *_ = rv.owner.inputs
-    if not isinstance(eta, Constant):
-        raise TargetError(f"eta of an LKJCholeskyCov must be a number, but that of {rv.name!r} is a variable.")
-    n, eta = int(n.eval()), float(eta.eval())
-    scales = pymc.Exponential.dist(1.0, shape=n)
-    alike = pymc.LKJCholeskyCov.dist(n=n, eta=eta, sd_dist=scales, compute_corr=False)
-    unit = np.eye(n)[np.tril_indices(n)]
-    added = float(pymc.logp(alike, pt.constant(unit)).eval()) + n  # an exponential law has the log density -1 at 1
-    k = np.arange(1, n)
-    log_integral = np.sum(0.5 * k * np.log(np.pi) + gammaln(eta + 0.5 * (n - 1 - k)) - gammaln(eta + 0.5 * (n - 1)))
-    return float(-log_integral - added)
+    parameters = rv.owner.inputs
+    _, size, eta, sd_dist, *_ = parameters
+    transform, value = model.rvs_to_transforms[rv], model.rvs_to_values[rv]
+    packed = value if transform is None else transform.backward(value, *parameters)
+    n = int(size.eval())
+    scales, log_density = [], pt.constant(0.0)
+    for i in range(n):
+        row = packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]
+        largest = pt.max(pt.abs(row))
+        scale = largest * pt.sqrt(pt.sum((row / largest) ** 2))  # squares of the row itself would underflow first
+        scales.append(scale)
+        if i:  # the first row of a correlation's factor is 1
+            log_correlation = pt.log(row[-1]) - pt.log(scale)
+            # LKJ's power of the diagonal, and the Jacobian of (scale, correlations) to the row
+            log_density += (n - i - 2 + 2 * eta) * log_correlation - i * pt.log(scale)
+            half = 0.5 * (n - 1)
+            log_density -= 0.5 * i * np.log(np.pi) + pt.gammaln(eta + half - 0.5 * i) - pt.gammaln(eta + half)
+    log_density += pt.sum(pymc.logp(sd_dist, pt.stack(scales)))
+    if transform is not None:
+        log_density += pt.sum(transform.log_jac_det(value, *parameters))
+    return model.replace_rvs_by_values([log_density])[0]
 
 
 def idle_discrete(model: Any) -> list[Any]:
