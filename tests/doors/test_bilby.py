@@ -125,12 +125,12 @@ def test_without_a_number_of_draws_the_verdict_ends_a_run(tmp_path, monkeypatch)
     assert not door.UntilSound().is_reached(lambda: Asking(True), 0.0)
     assert door.UntilSound().is_reached(lambda: Asking(False), 1e9)
     monkeypatch.setattr(door, "DRAWS", 32)
-    monkeypatch.setattr(door, "MOST_DRAWS", 256)
+    monkeypatch.setattr(door, "MOST_DRAWS", 1024)
     sound = bilby_run.run(tmp_path, draws=None, tune=64, ladder=[1.0, 0.0])
     monkeypatch.setattr(door.UntilSound, "is_reached", lambda *_: False)
     never = bilby_run.run(tmp_path, draws=None, tune=64, ladder=[1.0, 0.0])
     assert len(sound.nested_samples) % (8 * 32) == 0
-    assert len(sound.nested_samples) < len(never.nested_samples) == 8 * 256
+    assert len(sound.nested_samples) < len(never.nested_samples) == 8 * 1024
 
 
 def test_the_plugin_is_an_entry_point():
