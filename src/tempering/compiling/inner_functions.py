@@ -5,8 +5,8 @@ function that calls it gets the same, with all of it again: in a tall tower of s
 And it compiles a function anew for every whole number written out in a call. Here both are left out: inner functions
 are handed over as they are, once for each type, and optimised together with the function that Python calls.
 
-This leans on parts of Numba that it does not promise to keep. Versions on which it was not tried compile inner functions
-as Numba does by itself: slower, with the same results.
+This leans on parts of Numba that it does not promise to keep. Versions on which it was not tried compile inner
+functions as Numba does by itself: slower, with the same results.
 """
 
 from __future__ import annotations
