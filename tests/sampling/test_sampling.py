@@ -1,6 +1,7 @@
 """`sample`: which engine runs, what positions may be, and what is refused before or during a run."""
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from numba import njit
 import tempering as tp
 from tempering import problems
 from tempering.errors import NotANumberError, SamplerError, TargetError
+from tempering.runs.stored import changed
 
 LADDER = [1.0, 0.4]
 SMALL = {"ladder": LADDER, "draws": 40, "tuning": tp.Tuning(32), "chains": 2, "rng": 1, "progress": False}
@@ -159,6 +161,15 @@ def test_what_is_not_a_number_counts_as_outside_the_support_and_is_counted(name,
     assert run.info.n_invalid > 10
     inside = tp.sample(PLAIN, initial=0.5, **SMALL | {"draws": 400, "method": method})
     assert inside.info.n_invalid == 0
+
+
+def test_the_verdict_counts_what_is_not_a_number_beside_all_moves_tuning_too():
+    run = tp.sample(PLAIN, initial=0.5, **SMALL | {"draws": 100, "tuning": tp.Tuning(320)})
+    one_in_a_hundred = run.info.n_iterations * run.n_chains // 100
+    assert one_in_a_hundred > run.n_draws * run.n_chains // 100
+    for n, is_said in ((one_in_a_hundred, False), (one_in_a_hundred + 1, True)):
+        counted = changed(run, info=replace(run.info, n_invalid=n))
+        assert any("NaN or +inf" in sentence for sentence in counted.diagnose().sentences) == is_said
 
 
 @pytest.mark.parametrize("name", NOT_A_NUMBER)

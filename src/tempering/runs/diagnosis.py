@@ -26,7 +26,7 @@ LOW_EXCHANGE = 0.1
 FEW_ROUND_TRIPS = 20
 FEW_EFFECTIVE_OF_A_LEG = 30.0  # draws, below which a leg has nothing to say by itself
 LEGS_DISAGREE = 4.5  # standard errors: the largest of a hundred quantities of a sound run is seldom above 4
-INVALID = 1e-2  # of the draws: the safe end reaches far out, where sums overflow
+INVALID = 1e-2  # of the moves, tuning's too: the safe end reaches far out, where sums overflow
 THIN = 0.005  # of the mass: more in places that few tours come to, and what lies deeper may be missed
 LIGHT = 0.01  # of the mass: what few draws have seen of a lighter component says nothing about a run
 UNEVEN = 3.0  # times 1 / m, or a third of it
@@ -201,8 +201,10 @@ def _about_journeys(draws: TemperedDraws | TemperedSums, barrier: float) -> list
 
 def _about_numbers(draws: TemperedDraws | TemperedSums) -> list[str]:
     """Speak of densities that were NaN or +inf, where they were more than a trifle."""
-    n = 0 if draws.info is None else draws.info.n_invalid
-    if n <= INVALID * draws.visits.sum():
+    if draws.info is None:
+        return []
+    n = draws.info.n_invalid
+    if n <= INVALID * draws.info.n_iterations * draws.n_chains:
         return []
     return [
         f"the log density was NaN or +inf in {n} evaluations, which were taken as outside the support: return -inf "
