@@ -1,11 +1,14 @@
 """Functions that JAX calls back get and give double precision, in whichever thread they are called."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tempering as tp
-from tempering.execution import recipe
+from tempering.engines.callbacks import InDoublePrecision
 
 
 def sampled(dtype, method, checkpoint=None):
@@ -39,8 +42,16 @@ def test_a_function_that_is_called_back_sees_the_positions_that_are_recorded(dty
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_control_jax_by_itself_rounds_what_it_calls_back_with(monkeypatch):
-    monkeypatch.setattr(recipe, "kept_target", lambda target, layout, run: target)
-    x, energy, seen = sampled(np.float32, "simulated")
-    assert np.dtype(np.float32) in seen
-    assert np.any(energy != density(x).astype(np.float32))
+def test_numbers_pass_as_bits_where_jax_would_round_them():
+    """In a thread of its own, outside of enable_x64, JAX takes no double precision: the control is rounded."""
+
+    def taken_by_jax(x):
+        return (jnp.asarray(x),)
+
+    x = np.array([0.1, 0.7])
+    bits = x[..., None].view(np.uint32)
+    with ThreadPoolExecutor(1) as pool:
+        (ours,) = pool.submit(InDoublePrecision(taken_by_jax, (True,), (True,)), bits).result()
+        (rounded,) = pool.submit(taken_by_jax, x).result()
+    np.testing.assert_array_equal(ours, bits)
+    np.testing.assert_array_equal(rounded, x.astype(np.float32))

@@ -81,7 +81,7 @@ class _Rewritten:
         before = [_as_bits(variable) for variable in equation.invars]
         after = [_from_bits(variable) for variable in equation.outvars]
         given, found = (tuple(part is not None for part in parts) for parts in (before, after))
-        inner["callback"] = Kept(_Arrays(equation.params["callback"], given, found), self.run, place)
+        inner["callback"] = Kept(InDoublePrecision(equation.params["callback"], given, found), self.run, place)
         avals = zip(inner["result_avals"], after, strict=True)
         inner["result_avals"] = tuple(aval if part is None else part.invars[0].aval for aval, part in avals)
         other = equation.replace(
@@ -112,7 +112,7 @@ def _converting(shape: tuple[int, ...], one: Any, two: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Arrays:
+class InDoublePrecision:
     """A callback that is called in double precision, and whose answers are plain arrays.
 
     Parameters
