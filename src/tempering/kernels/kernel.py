@@ -9,7 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 class Kernel(Protocol):
     """A move that leaves the density of one rung as it is.
 
-    All of these must be there. What a kernel need not say is in `TRAITS`, with what is taken for granted.
+    All of these must be there. What a kernel need not say is in `TRAITS`, with what is taken for granted. One whose
+    steps are cut where the density is narrow has ``local_scales``, too: the least and the largest scale to tune to.
 
     Attributes
     ----------
