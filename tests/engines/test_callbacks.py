@@ -43,15 +43,19 @@ def test_a_function_that_is_called_back_sees_the_positions_that_are_recorded(dty
 
 
 def test_numbers_pass_as_bits_where_jax_would_round_them():
-    """In a thread of its own, outside of enable_x64, JAX takes no double precision: the control is rounded."""
+    """Where JAX takes no double precision, whatever it was told before, the control is rounded."""
 
     def taken_by_jax(x):
         return (jnp.asarray(x),)
 
+    def in_single_precision(function, x):
+        with jax.enable_x64(False):
+            return function(x)
+
     x = np.array([0.1, 0.7])
     bits = x[..., None].view(np.uint32)
     with ThreadPoolExecutor(1) as pool:
-        (ours,) = pool.submit(InDoublePrecision(taken_by_jax, (True,), (True,)), bits).result()
-        (rounded,) = pool.submit(taken_by_jax, x).result()
+        (ours,) = pool.submit(in_single_precision, InDoublePrecision(taken_by_jax, (True,), (True,)), bits).result()
+        (rounded,) = pool.submit(in_single_precision, taken_by_jax, x).result()
     np.testing.assert_array_equal(ours, bits)
     np.testing.assert_array_equal(rounded, x.astype(np.float32))
