@@ -5,7 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
-.PHONY: demo test test-long lint format docs bench soak release-check clean
+# Processes that tests start would compile the package anew each time.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-slow test-long lint format docs bench soak release-check clean
 
 demo: $(STAMP)
 	$(BIN)/tempering demo
@@ -13,8 +16,11 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
 test-long: $(STAMP)
-	$(BIN)/python -m pytest -n 2 -m long
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or long"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

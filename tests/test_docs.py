@@ -51,6 +51,7 @@ def broken_links(page, text):
     return [link for link in links if "://" not in link and not (folder / link).exists()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     import matplotlib.pyplot as plt

@@ -75,6 +75,7 @@ def quadrature():
     return float(np.sum(density * lesser) / np.sum(density))
 
 
+@pytest.mark.slow
 def test_gibbs_with_relabelling_has_the_mean_that_quadrature_gives():
     form, truth = models.FORMS["normal_2"], quadrature()
     means = []
@@ -92,6 +93,7 @@ def test_labels_are_equally_often_the_least():
     assert stats.chisquare(np.bincount(np.argmin(found.means, axis=1), minlength=5)).pvalue > 1e-6
 
 
+@pytest.mark.slow
 def test_prior_draws_have_the_priors_moments():
     form = models.FORMS["low_dim_gauss_mix_collapse"]
     model = models.Mixture(form, Y)

@@ -118,6 +118,7 @@ def test_table_2_takes_its_size_from_the_options():
     assert "ESS ess_optimal" in result.output
 
 
+@pytest.mark.slow
 def test_the_demo_prints_a_table_and_where_its_picture_is(tmp_path, monkeypatch):
     from tempering.experiments import demo
 
@@ -139,6 +140,7 @@ def test_combine_prints_estimates_by_every_rule_and_advice(draws_file):
     assert "can be trusted" not in run("combine", str(draws_file), *options, "--quiet").output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -228,6 +230,7 @@ def model_file(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_file_is_sampled_and_its_run_reported(model_file, tmp_path):
     import tempering as tp
     from tempering.runs.stored import load

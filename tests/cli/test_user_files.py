@@ -147,6 +147,7 @@ def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
         parse_path("best")
 
 
+@pytest.mark.slow
 def test_workers_make_the_same_draws(folder, tmp_path):
     options = {
         "initial": np.array(0.0),

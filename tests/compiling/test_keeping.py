@@ -81,6 +81,7 @@ def test_shapes_precision_and_static_arguments_are_programs_of_their_own(folder,
     assert (counts.compiled, counts.loaded) == (4, 0)
 
 
+@pytest.mark.slow
 def test_another_process_loads_what_this_one_compiled(folder):
     def run():
         script = str(HERE / "compiling_script.py")
@@ -137,6 +138,7 @@ def test_the_folder_is_that_of_the_platform(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "Library" / "Caches" / "tempering"
 
 
+@pytest.mark.slow
 def test_whatever_fails_the_function_is_compiled_as_usual(folder, counts, monkeypatch):
     right = walk()(*ARGUMENTS)
 

@@ -492,6 +492,7 @@ def test_the_battery_is_large():
     assert len(CASES) >= 290
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_bad_input_is_one_sentence_of_ours(name):
     with pytest.raises(TemperingError) as found:

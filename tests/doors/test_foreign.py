@@ -106,6 +106,7 @@ def test_control_the_own_temperature_of_smc_states_is_seen():
     assert_mean_is_not(PROBLEM.mean, [mean(misread(*exact(f"mean {i}"))) for i in range(24)])
 
 
+@pytest.mark.slow
 def test_blackjax_itself_hands_out_states_of_the_temperature_before():
     import blackjax
     import jax

@@ -73,6 +73,7 @@ def double_precision():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_prior_and_likelihood_are_the_models(name):
     """Compare with NumPyro's own potential energy, at draws of the prior."""
@@ -96,6 +97,7 @@ def test_the_split_is_where_the_data_come_in(name):
     assert abs(float(target.energy(position))) > 0.01
 
 
+@pytest.mark.slow
 def test_prior_draws_have_the_prior_law():
     target = target_from_numpyro(constrained, 1.3)
     positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(shifted(1)), 2000))
@@ -122,6 +124,7 @@ def test_the_prior_integrates_to_one_with_its_jacobians():
     assert float(target.energy({"u": 0.0, "s": 0.0})) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mixture", "poisson", "bimodal_groups"])
 def test_evidences_are_exact(name):
     model, args = MODELS[name]
@@ -145,6 +148,7 @@ def refuses_evidence(target, name):
     return False
 
 
+@pytest.mark.slow
 def test_control_missing_rows_that_count_as_zeros_are_seen():
     assert refuses_evidence(target_from_numpyro(poisson, COVARIATE, np.nan_to_num(COUNTS)), "poisson")
 
@@ -160,6 +164,7 @@ def test_control_the_lost_constant_of_one_row_is_seen(name):
     assert refuses_evidence(lost, name)
 
 
+@pytest.mark.slow
 def test_eight_schools_come_back_under_their_names():
     run = tp.sample(target_from_numpyro(eight_schools, EFFECT, ERROR), **SETTINGS)
     assert_evidence(run, "eight_schools")
@@ -260,6 +265,7 @@ def walk(y):
     scan(step, 1.0, y)
 
 
+@pytest.mark.slow
 def test_scans_are_models_too():
     y = np.array([1.0, 0.5, 2.0])
     target = target_from_numpyro(walk, y)
@@ -308,6 +314,7 @@ def test_starting_points_have_the_models_own_names():
         starting_points({"tau": -1.0}, target)
 
 
+@pytest.mark.slow
 def test_a_sampler_has_the_methods_of_numpyros_nested_one():
     sampler = front_door.TemperedSampler(poisson, **{**SETTINGS, "draws": 300})
     sampler.run(jax.random.key(shifted(1)), COVARIATE, COUNTS)

@@ -118,6 +118,7 @@ def test_prior_draws_have_the_prior_law():
     assert abs(np.corrcoef(values["high"], values["low"] / values["high"])[0, 1]) < 5 / np.sqrt(2000)
 
 
+@pytest.mark.slow
 def test_pytensors_functions_serve_where_jax_cannot(monkeypatch):
     by_jax = target_from_pymc(constrained())
 
@@ -154,6 +155,7 @@ def refuses_evidence(target, name):
     return False
 
 
+@pytest.mark.slow
 def test_control_missing_rows_that_count_as_zeros_are_seen(monkeypatch):
     monkeypatch.setitem(globals(), "COUNTS", np.nan_to_num(COUNTS))
     assert refuses_evidence(target_from_pymc(poisson()), "poisson")
@@ -176,6 +178,7 @@ def test_eight_schools_come_back_under_their_names():
     assert np.all(run.values["tau"] > 0)
 
 
+@pytest.mark.slow
 def test_the_precision_of_the_users_jax_is_left_alone():
     import subprocess
     import sys

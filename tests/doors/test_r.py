@@ -19,11 +19,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "r.md"
 BLOCK = re.compile(r"^```r\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def has_reticulate():
-    if shutil.which("Rscript") is None:
-        return False
-    done = subprocess.run(["Rscript", "-e", "library(reticulate)"], capture_output=True, timeout=60)
-    return done.returncode == 0
+@pytest.fixture(scope="module")
+def reticulate():
+    """Skip where R or reticulate is missing: asked when a test needs it, since starting R takes seconds."""
+    asked = ["Rscript", "-e", "library(reticulate)"]
+    if shutil.which("Rscript") is None or subprocess.run(asked, capture_output=True, timeout=60).returncode != 0:
+        pytest.skip("needs R with reticulate")
 
 
 def run_by_r(code, folder):
@@ -81,14 +82,14 @@ def test_data_frames_come_in_by_their_columns():
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not has_reticulate(), reason="needs R with reticulate")
+@pytest.mark.usefixtures("reticulate")
 def test_the_code_of_the_page_runs_in_r(tmp_path):
     done = run_by_r("\n".join(BLOCK.findall(PAGE.read_text())), tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not has_reticulate(), reason="needs R with reticulate")
+@pytest.mark.usefixtures("reticulate")
 def test_control_code_that_fails_in_r_is_seen(tmp_path):
     done = run_by_r("library(reticulate)\nstopifnot(import('math')$pi < 3)", tmp_path)
     assert done.returncode != 0

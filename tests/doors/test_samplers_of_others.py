@@ -34,6 +34,7 @@ def sampler():
     return made
 
 
+@pytest.mark.slow
 def test_ptemcees_attributes_have_its_shapes(sampler):
     assert sampler.chain.shape == (5, 6, 200, 2)
     assert sampler.flatchain.shape == (5, 1200, 2)
@@ -64,6 +65,7 @@ def test_a_run_gives_our_answers_too(sampler):
     assert np.all(np.abs(mean.value - [1.0, 2.0]) < 6 * mean.standard_error)
 
 
+@pytest.mark.slow
 def test_a_pool_is_used():
     class Pool:
         calls = 0

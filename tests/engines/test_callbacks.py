@@ -32,6 +32,7 @@ def density(x):
     return 1.5 * x[..., 0] - np.exp(x[..., 0]) + 2.5 * x[..., 1] - np.exp(x[..., 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("method", ["simulated", "parallel"])
 def test_a_function_that_is_called_back_sees_the_positions_that_are_recorded(dtype, method, tmp_path):

@@ -48,6 +48,7 @@ def first_chains(trace, n):
     return jax.tree.map(lambda a: a[:n], trace)
 
 
+@pytest.mark.slow
 @every_row
 def test_a_trace_has_one_row_a_chain_and_one_column_a_draw(row):
     trace, engine = reference(row), build(row, 3)
@@ -95,6 +96,7 @@ def is_slow_to_compile(row):
     return row.engine == "vector" and row.kernel in ("hmc", "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [r for r in ROWS if not is_slow_to_compile(r)], ids=name_of)
 def test_a_chain_does_not_depend_on_how_many_others_there_are(row):
     fewer = run(row, 2, lengths=(32,))[0]
@@ -156,6 +158,7 @@ NAN_ROWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", NAN_ROWS, ids=lambda row: " ".join(row))
 def test_a_density_that_is_not_a_number_is_outside_the_support_and_counted(row):
     traces, n_invalid = run_and_count(row, 3, lengths=(32,) * 8, starts=tuple(NEAR_NAN))
@@ -178,6 +181,7 @@ def test_control_where_all_are_numbers_none_is_counted(row):
     assert run_and_count(row, 3, lengths=(32,))[1] == 0
 
 
+@pytest.mark.slow
 def test_elliptical_slices_stay_inside_too():
     prior = {"mean": np.zeros(2), "cov_matrix": np.eye(2)}
     target = Target.from_likelihood(

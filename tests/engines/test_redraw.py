@@ -50,6 +50,7 @@ def engine_of(kind, n_chains, rng=1):
     return build(pieces_of(target, RandomWalk(), LAYOUT, [np.zeros(2)]), "simulated", "lifted", rng, n_chains, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["vector", "numba", "python"])
 def test_every_draw_at_nought_is_a_fresh_one_of_the_prior(kind):
     """Steps of 1e-3 would stay where they are: a redraw moves by the prior's own deviations."""

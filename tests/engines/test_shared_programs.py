@@ -79,6 +79,7 @@ def n_compilations(task):
     return sum(event.endswith("backend_compile_duration") for event in heard)
 
 
+@pytest.mark.slow
 def test_a_refit_compiles_nothing_nor_do_other_ladders_and_another_kernel_does(monkeypatch):
     monkeypatch.setenv("TEMPERING_CACHE", "off")  # nor is anything read from the disk
     run(engine_of(), path_with(3))
@@ -114,6 +115,7 @@ def test_each_end_is_drawn_from_its_own_source(n):
         assert np.all(np.isnan(trace.acceptance))
 
 
+@pytest.mark.slow
 def test_a_kernel_that_checks_the_base_still_does():
     import blackjax
 

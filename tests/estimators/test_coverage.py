@@ -42,12 +42,14 @@ def slow_positions(rng):
     return correlated_draws(rng, 2, 4000, rho=0.9, rung_rho=0.7)
 
 
+@pytest.mark.slow
 def test_z_scores_of_every_rule_have_variance_one():
     for z in z_scores(slow_rungs, seeded_rng("rules, short"), 120):
         assert_mean_is(0.0, z)
         assert_variance_is_one(z[:, 0])
 
 
+@pytest.mark.slow
 def test_replicas_that_exchange_states_are_one_ensemble():
     rules = ("cold_only", "ess_optimal", "mbar")
     for z in z_scores(exchanging_replicas, seeded_rng("replicas"), 100, rules, chains_per_ensemble=4):
@@ -88,6 +90,7 @@ def rare_long_stays(rng, n_chains=32, n_draws=4000, stay=500):
     return (rng.normal(size=shift.shape) + shift) / shift.size
 
 
+@pytest.mark.slow
 def test_rare_long_stays_of_many_chains_are_in_the_error_bar():
     rng = seeded_rng("rare long stays")
     runs = [rare_long_stays(rng) for _ in range(400)]

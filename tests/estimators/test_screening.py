@@ -31,6 +31,7 @@ def test_screening_saves_lambda_star_in_fifty_dimensions():
     assert plain / cold > 15.6 / 2  # the control: all of it bias
 
 
+@pytest.mark.slow
 def test_screening_costs_nothing_where_all_weights_are_good():
     errors = squared_errors(seeded_rng("one dimension"), 1, 40).mean(axis=0)
     assert errors[2] < 1.5 * errors[1]

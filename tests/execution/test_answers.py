@@ -143,6 +143,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "method", "executor"), WAYS)
 def test_a_call_that_has_come_to_its_end_is_not_made_again(engine, method, executor, log, monkeypatch):
     with nullcontext() if executor == "none" else ThreadPoolExecutor(2) as pool:
@@ -159,6 +160,7 @@ def test_control_calls_that_are_not_kept_are_made_again(log, monkeypatch):
     assert more > 2 * COMPARED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_iterations_of_blocks_in_jax_are_not_made_again(is_kept, monkeypatch, tmp_path):
     """Without answers, the control, all blocks of the iteration under way are."""

@@ -40,6 +40,7 @@ class Erratic(paces.Pace):
         return min(left, int(self.rng.integers(1, 40)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["python, simulated, model", "numba, simulated", "vector, simulated"])
 def test_no_bit_depends_on_where_blocks_end(name, monkeypatch, tmp_path):
     known = RUNS[name]()
@@ -55,6 +56,7 @@ def test_no_clock_says_how_long_a_run_gets_that_ends_at_a_goal(monkeypatch):
     assert_same(known, RUNS["vector, simulated"](**options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["numba, simulated", "vector, simulated"])
 def test_no_bit_of_sums_depends_on_where_turns_end(name, monkeypatch, tmp_path):
     """Stretches are left in the middle; what a stopped run returns has the part of one it has made."""
@@ -68,6 +70,7 @@ def test_no_bit_of_sums_depends_on_where_turns_end(name, monkeypatch, tmp_path):
     assert again.n_round_trips == known.n_round_trips
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["numba, simulated", "vector, simulated"])
 def test_sums_are_stopped_in_the_middle_of_a_stretch_and_taken_up_there(name, monkeypatch, tmp_path):
     options = {"keep": tp.Sums({"first": lambda x: x[..., 0]}), "draws": 1_500}
@@ -105,6 +108,7 @@ def answer_time(process, number, after):
     return time.monotonic() - started, out, err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "seconds"), [("python", 0.2), ("python", 1e-6)])
 def test_ctrl_c_is_answered_within_a_call_of_the_density(how, seconds, tmp_path):
     process = start(how, seconds, tmp_path / "run")
@@ -125,6 +129,7 @@ def test_every_engine_and_executor_answers_in_time(how, seconds, tmp_path):
     assert taken < max(2.0, seconds) + 4.0
 
 
+@pytest.mark.slow
 def test_sigterm_writes_the_checkpoint_and_ends_the_program(tmp_path):
     process = start("python", 0.2, tmp_path / "run")
     _, _, err = answer_time(process, signal.SIGTERM, 1.0)
@@ -133,6 +138,7 @@ def test_sigterm_writes_the_checkpoint_and_ends_the_program(tmp_path):
     assert tp.load(tmp_path / "run").n_draws > 0
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_ends_the_program_at_once(tmp_path):
     process = start("python", 30.0, "none")
     while process.stdout.readline() != "calling\n":
@@ -146,6 +152,7 @@ def test_a_second_ctrl_c_ends_the_program_at_once(tmp_path):
     assert "KeyboardInterrupt" in err
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_written_at_its_interval_where_the_density_is_slow(tmp_path):
     """An iteration of all four chains takes 0.2 s, thirty-two of them would take six."""
     seen = []
@@ -289,6 +296,7 @@ def called_back(x):
     return jax.pure_callback(_counted, jax.ShapeDtypeStruct((), x.dtype), x, vmap_method="sequential")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["draws", "sums"])
 def test_a_function_that_jax_calls_back_tells_in_which_chain_it_raised_and_where(keep, tmp_path):
     options = {
@@ -322,6 +330,7 @@ def test_a_function_of_many_positions_tells_where_it_raised():
     assert np.max(told.value.position) > 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batched", [False, True])
 def test_populations_tell_where_a_function_raised(batched):
     if batched:

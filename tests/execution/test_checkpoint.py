@@ -95,6 +95,7 @@ def test_a_run_that_is_done_is_continued_for_more_draws(tmp_path, small_chunks):
             run(path, draws=draws)
 
 
+@pytest.mark.slow
 def test_more_goes_on_in_the_checkpoint(tmp_path, small_chunks):
     """As often as one likes, from the same run too; the draws are those of the longer run to the bit, and on disk."""
     for draws, more in ((30, 40), (130, 203)):
@@ -144,6 +145,7 @@ def test_a_run_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypatch, 
     assert_same(run(), run(kept))
 
 
+@pytest.mark.slow
 def test_another_executor_may_go_on(tmp_path, monkeypatch, small_chunks):
     """Alone, stopped while tuning; on threads, stopped while drawing; alone again."""
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
@@ -240,6 +242,7 @@ def test_values_at_stored_draws_are_compared(tmp_path, monkeypatch):
         run(tmp_path / "run", target)
 
 
+@pytest.mark.slow
 def test_values_of_quantities_are_compared_where_a_run_keeps_sums(tmp_path):
     hidden = Hidden()
     hidden.edge = 9.0
@@ -424,6 +427,7 @@ print(*[digest(thing) for thing in things])
 """
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_in_another_process_and_tell_things_apart():
     seeds = ("0", "1")  # of the order of sets
     outputs = [

@@ -30,6 +30,7 @@ def check(name, tmp_path, n):
     return counted(results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_thirty_damages_are_told_or_do_no_harm(name, tmp_path):
     assert check(name, tmp_path, 30)["told"] > 3

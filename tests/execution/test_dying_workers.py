@@ -66,6 +66,7 @@ def kill_a_worker(folder, killed):
     killed.append(found[0])
 
 
+@pytest.mark.slow
 def test_a_block_whose_worker_is_killed_is_done_again(tmp_path):
     killed = []
     killer = threading.Thread(target=kill_a_worker, args=(tmp_path, killed))
@@ -141,6 +142,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     (tmp_path / "program.py").write_text(ORPHANS)
     command, pipes = (

@@ -71,11 +71,13 @@ def test_a_run_is_gone_on_with_as_often_as_one_likes_wherever_it_runs(name):
         np.testing.assert_array_equal(RUNS[name](draws=150, executor=executor).more(50).terms, whole.terms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_PROCESSES)
 def test_processes_change_nothing(name, processes):
     assert_same(alone(name), RUNS[name](executor=processes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_CLUSTERS)
 def test_dask_changes_nothing(name, dask):
     assert_same(alone(name), RUNS[name](executor=dask))
@@ -169,6 +171,7 @@ def test_what_cannot_be_pickled_is_named(processes):
         )
 
 
+@pytest.mark.slow
 def test_densities_that_are_no_numbers_are_counted_on_workers_too(processes):
     target = tp.Target(lambda x: np.nan if x > 3.0 else -0.01 * x**2)
     options = {

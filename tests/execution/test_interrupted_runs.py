@@ -40,6 +40,7 @@ def wait_for(process, line):
     assert found == line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_a_run_ends_at_its_next_block_and_returns_its_draws(n_workers):
     process = start(64, 5_000_000, n_workers)
@@ -54,6 +55,7 @@ def test_a_run_ends_at_its_next_block_and_returns_its_draws(n_workers):
     assert 0 < n_draws < 5_000_000
 
 
+@pytest.mark.slow
 def test_a_run_that_is_interrupted_goes_on_from_its_checkpoint(tmp_path):
     process = start(64, 30_000, 0, tmp_path / "run")
     wait_for(process, "drawing\n")
@@ -201,6 +203,7 @@ def log_density(x):
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_ends_with_what_there_is(tmp_path):
     (tmp_path / "model.py").write_text(MODEL)
     command = [str(Path(sys.executable).with_name("tempering"))]

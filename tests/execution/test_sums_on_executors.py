@@ -57,6 +57,7 @@ def processes():
         yield executor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_threads_change_nothing(name):
     for n_workers in (1, 2, 7) if name in SEVERAL else (2,):
@@ -64,6 +65,7 @@ def test_threads_change_nothing(name):
             assert_same_sums(alone(name), summed(name, executor=executor))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_PROCESSES)
 def test_processes_change_nothing(name, processes):
     assert_same_sums(alone(name), summed(name, executor=processes))
@@ -93,6 +95,7 @@ def test_sums_of_parts_are_those_of_all_draws(name):
     assert np.allclose(sums.expect(next(iter(QUANTITIES[name])), "ess_optimal").value, expected, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_runs_are_cut_into_parts(monkeypatch):
     """Control: if there were one part, nothing above would show anything."""
     sizes = []
@@ -136,6 +139,7 @@ def test_control_another_order_gives_other_bits():
     assert not np.array_equal(tree, in_order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_a_checkpoint_changes_nothing(name, tmp_path):
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
@@ -144,6 +148,7 @@ def test_a_checkpoint_changes_nothing(name, tmp_path):
     assert_same_sums(alone(name), tp.TemperedSums.load(tmp_path / "run"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_writes", [1, 3, 7, 8, 10])
 @pytest.mark.parametrize("name", SEVERAL)
 def test_a_run_goes_on_wherever_it_was_stopped(name, n_writes, tmp_path, monkeypatch):
@@ -217,6 +222,7 @@ def walk(model, **options):
     return tp.sample(model, keep=tp.Sums({"x": lambda x: x[..., 0]}), **grouped(**settings | options))
 
 
+@pytest.mark.slow
 def test_a_part_whose_worker_is_killed_is_done_again(tmp_path):
     alone, killed = walk(Walker()), []
     killer = threading.Thread(target=kill_a_worker, args=(tmp_path, killed))
@@ -242,6 +248,7 @@ def test_a_part_that_fails_twice_stops_the_run_with_the_sums_so_far(tmp_path, mo
     assert_same_sums(sums, tp.TemperedSums.load(tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_parts_whose_energies_rise_out_of_their_bins_are_put_together(monkeypatch):
     """A spike a million times as high, found by some parts first."""
 

@@ -4,6 +4,7 @@ from tempering.errors import InputError
 from tempering.experiments import demo, table2
 
 
+@pytest.mark.slow
 def test_the_demo_is_a_small_table_2_with_a_picture(tmp_path):
     settings = {"n_runs": 2, "n_draws": 10_000, "n_tune": 10_000}
     report = demo.run(tmp_path / "new", **settings)

@@ -32,6 +32,7 @@ def test_the_bound_of_remark_2_2_and_the_order_of_the_rules_hold(small_report):
     assert small_report["ESS pooled"].ours > small_report["ESS cold_only"].ours
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_nothing(small_report, monkeypatch):
     monkeypatch.setattr(table2, "N_WORKERS", 1)
     assert table2.run(**SMALL) == small_report

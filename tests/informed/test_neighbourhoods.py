@@ -19,6 +19,7 @@ def sequence():
     return np.repeat([0.0, 1.4, 0.2, -1.0], [12, 9, 15, 4]) + rng.standard_normal(40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "rule"),
     [
@@ -43,6 +44,7 @@ def test_change_points_agree_with_forward_and_backward_sums(settings, rule):
         assert abs(estimate.value - (log_evidence - 39 * np.log1p(-0.08)) + log_base(39)) < 6 * estimate.standard_error
 
 
+@pytest.mark.slow
 def test_every_rule_combines_the_rungs_to_the_same_answer():
     model = ChangePoints(sequence(), 1.0, 2.0, 0.08)
     truth = model.exact()[0]
@@ -175,6 +177,7 @@ def test_ratios_that_are_no_numbers_are_named():
         sample_informed(Broken(model.data), draws=10)
 
 
+@pytest.mark.slow
 def test_the_verdict_sees_what_is_wrong_and_nothing_else():
     model = ChangePoints(sequence(), 1.0, 2.0, 0.08)
     good = sample_informed(model, balancing="sum", draws=1500, tune=200, chains=4, rng=3)

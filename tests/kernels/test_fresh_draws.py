@@ -124,6 +124,7 @@ def have_moved(after):
 WARMER = 0.4 * PATH.coefficients + 0.6 * PATH.coefficients[[1, 0, 4, 4, 3]]  # on the way to another rung
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_fresh_draws_keep_every_rung(name):
     after = moved_by_vector(KERNELS[name], f"fresh {name}")
@@ -138,6 +139,7 @@ def test_control_fresh_draws_on_the_wrong_rung_are_seen(name):
     assert_mean_is_not(0.0, changes(moved_by_vector(KERNELS[name], f"wrong {name}", WARMER)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random walk", "hamiltonian"])
 def test_control_fresh_draws_taken_for_steps_are_seen(name, monkeypatch):
     """A symmetric step has the source's density in its ratio; a draw of the source must not."""
@@ -184,6 +186,7 @@ def moved_by_scalar(name, coefficients=PATH.coefficients, fresh=0.5, **broken):
     return after
 
 
+@pytest.mark.slow
 def test_fresh_draws_keep_every_rung_on_the_scalar_engine():
     after = moved_by_scalar("fresh scalar")
     assert_mean_is(0.0, changes(after))
@@ -192,14 +195,17 @@ def test_fresh_draws_keep_every_rung_on_the_scalar_engine():
     assert np.all(moved[BETWEEN] > 0.1), moved
 
 
+@pytest.mark.slow
 def test_control_fresh_draws_on_the_wrong_rung_are_seen_on_the_scalar_engine():
     assert_mean_is_not(0.0, changes(moved_by_scalar("wrong scalar", WARMER)))
 
 
+@pytest.mark.slow
 def test_control_fresh_draws_all_accepted_are_seen_on_the_scalar_engine():
     assert_mean_is_not(0.0, changes(moved_by_scalar("all scalar", accept=lambda rng, log_ratio: True)))
 
 
+@pytest.mark.slow
 def test_without_a_share_only_the_ends_are_drawn_afresh():
     after = moved_by_scalar("none scalar", fresh=0.0)
     np.testing.assert_allclose(after[BETWEEN], exact_draws()[BETWEEN], atol=1e-4)
@@ -220,6 +226,7 @@ def test_the_share_follows_the_acceptance_of_draws_of_the_base():
     assert setting.fresh[2] == MOST_FRESH
 
 
+@pytest.mark.slow
 def test_a_prior_that_cannot_be_drawn_from_is_kept_at_the_hot_end():
     target = Target.from_likelihood(lambda x: -jnp.sum((x - 3.0) ** 2), lambda x: -0.125 * jnp.sum((x - 20.0) ** 2))
     run = sample(target, initial=np.full(2, 20.0), rng=1, draws=2000, tuning=Tuning(1000), chains=8, progress=False)

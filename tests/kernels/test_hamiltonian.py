@@ -81,11 +81,13 @@ def test_the_longest_move_is_a_quarter_of_a_period(n_steps):
     assert abs(position_after(1.3 * step)) > 0.1
 
 
+@pytest.mark.slow
 def test_every_temperature_is_kept():
     assert_mean_is(0.0, changes("kept"))
     assert_mean_is(0.0, changes("kept with steps by the gradient", wide=10.0))
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_off_makes_worse_moves_but_no_wrong_ones(monkeypatch):
     right = module.whitened_slope
 
@@ -97,20 +99,24 @@ def test_a_gradient_that_is_off_makes_worse_moves_but_no_wrong_ones(monkeypatch)
     assert_mean_is(0.0, changes("off"))
 
 
+@pytest.mark.slow
 def test_control_the_wrong_temperature_is_seen():
     assert_mean_is_not(0.0, changes("warmer", warmer=0.5))
 
 
+@pytest.mark.slow
 def test_control_accepting_every_trajectory_is_seen():
     body = bind(module.hamiltonian, accept=lambda rng, log_ratio: True)
     assert_mean_is_not(0.0, changes("all accepted", lambda *a: body(*a, n_steps=1), scale=1.2))
 
 
+@pytest.mark.slow
 def test_control_a_potential_that_is_not_counted_is_seen():
     body = bind(module.hamiltonian, tempered=lambda here, coefficients: 0.0)
     assert_mean_is_not(0.0, changes("no potential", lambda *a: body(*a, n_steps=3)))
 
 
+@pytest.mark.slow
 def test_control_a_step_whose_reverse_is_mistaken_is_seen(monkeypatch):
     """Steps are set by the gradient where they begin: unless that is made up for, narrow places hold too much."""
     right, seen = module.log_width, []
@@ -160,6 +166,7 @@ def acceptances(wide):
     return np.array(found).T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wide", [1.0, 4.0])
 def test_moves_in_lockstep_are_as_probable_as_those_of_the_scalar_engine(wide):
     scalar, in_lockstep = acceptances(wide)
@@ -290,6 +297,7 @@ def test_gradients_that_cannot_be_used_are_refused():
         Hamiltonian(0)
 
 
+@pytest.mark.slow
 def test_gradients_that_are_not_numbers_are_counted_on_both_engines():
     """Trajectories end there, so that nobody comes to such places: whoever looks at the count is told."""
     run = sample(StanLike(nan_beyond=2.5))
@@ -348,6 +356,7 @@ def test_trajectories_end_where_the_support_does():
     assert_mean_is(0.0, np.hstack(columns))
 
 
+@pytest.mark.slow
 def test_trajectories_in_lockstep_end_where_the_support_does():
     """The same, of all draws at once."""
 
@@ -370,6 +379,7 @@ def test_trajectories_in_lockstep_end_where_the_support_does():
     assert_mean_is(0.0, np.hstack(columns))
 
 
+@pytest.mark.slow
 def test_a_place_that_is_infinite_only_where_its_gradient_is_taken_is_no_place_to_go():
     """Compiled with its gradient, a very low log density may come out as infinite; by itself it does not."""
 

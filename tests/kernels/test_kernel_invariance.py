@@ -139,6 +139,7 @@ def moved_by_scalar(kernel, path, name, own_move=None, warmer=1.0, n=N):
     return after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NATIVE)
 def test_a_compiled_kernel_keeps_every_temperature(name):
     assert_mean_is(0.0, changes(moved_by_scalar(NATIVE[name], BASED, f"scalar {name}"), BASED))
@@ -149,6 +150,7 @@ def test_a_compiled_kernel_keeps_every_power_of_a_density(name):
     assert_mean_is(0.0, changes(moved_by_scalar(NATIVE[name], POWERED, f"powered {name}"), POWERED))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NATIVE)
 def test_control_a_compiled_kernel_at_the_wrong_temperature_is_seen(name):
     after = moved_by_scalar(NATIVE[name], BASED, f"wrong scalar {name}", warmer=0.5)
@@ -177,6 +179,7 @@ def test_control_accepting_everything_is_seen():
     assert_mean_is_not(0.0, broken_after(RandomWalk(), own_move, "all accepted"))
 
 
+@pytest.mark.slow
 def test_control_a_slice_whose_limit_all_goes_to_one_side_is_seen():
     """The limit on stepping out must be shared at random (Neal 2003, Fig. 3)."""
 
@@ -223,6 +226,7 @@ def moved_by_vector(kernel, path, name, warmer=1.0, mover=None):
         return np.asarray(mover(keys, exact_draws(path), coefficients, settings_of(kernel, path)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VECTOR)
 def test_a_vector_kernel_keeps_every_temperature(name):
     assert_mean_is(0.0, changes(moved_by_vector(VECTOR[name], BASED, f"vector {name}"), BASED))
@@ -233,12 +237,14 @@ def test_a_vector_kernel_keeps_every_power_of_a_density():
     assert_mean_is(0.0, changes(after, POWERED))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VECTOR)
 def test_control_a_vector_kernel_at_the_wrong_temperature_is_seen(name):
     after = moved_by_vector(VECTOR[name], BASED, f"wrong vector {name}", warmer=0.5)
     assert_mean_is_not(0.0, changes(after, BASED))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ADAPTED)
 def test_a_blackjax_kernel_keeps_every_temperature(name):
     kernel, path = ADAPTED[name]
@@ -258,6 +264,7 @@ def test_control_a_vector_proposal_density_forgotten_is_seen(monkeypatch):
     assert_mean_is_not(0.0, changes(moved_by_vector(Independence(), BASED, "forgetful", mover=mover), BASED))
 
 
+@pytest.mark.slow
 def test_control_a_vector_slice_with_a_one_sided_limit_is_seen(monkeypatch):
     """`MAX_STEPS_OUT` times a uniform that is always 0 gives every step to the right."""
     uniform = jax.random.uniform

@@ -10,6 +10,7 @@ from tempering import problems
 from tempering.errors import SamplerError
 
 
+@pytest.mark.slow
 def test_a_fitted_reference_keeps_the_mass_of_a_narrow_mode():
     problem = problems.two_modes(12)
     rng = np.random.default_rng(1)
@@ -43,6 +44,7 @@ def test_one_mode_keeps_the_plain_path():
     assert run.is_powered
 
 
+@pytest.mark.slow
 def test_a_reference_of_ones_own_is_the_end_of_the_path():
     from tempering.path.reference import Reference
 
@@ -63,6 +65,7 @@ def test_a_reference_of_ones_own_is_the_end_of_the_path():
     assert abs(evidence.value - problem.log_normaliser(1.0)) < 5 * evidence.standard_error
 
 
+@pytest.mark.slow
 def test_populations_are_combined_by_the_same_rules():
     problem = problems.likelihood_gaussian(2)
     target = tp.Target.from_likelihood(problem.log_likelihood, problem.log_prior, problem.sample_prior)
@@ -81,6 +84,7 @@ def test_populations_choose_their_own_temperatures():
         tp.sample(target, initial=np.zeros(2), method="sequential", ladder=[1, 0.5], progress=False)
 
 
+@pytest.mark.slow
 def test_a_default_run_goes_along_two_legs_and_knows_a_narrow_mode_better():
     problem = problems.two_modes(5)
     options = {"initial": problem.initial, "rng": 4, "draws": 1000, "progress": False}
@@ -110,6 +114,7 @@ POSTERIOR = tp.Target.from_likelihood(lambda x: -0.5 * jnp.sum((x - 1.0) ** 2), 
 SHORT = {"initial": np.zeros(2), "tuning": tp.Tuning(320), "draws": 64, "chains": 8, "rng": 1, "progress": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "options", "legs"),
     [
@@ -129,6 +134,7 @@ def test_the_path_is_what_was_asked_for(target, options, legs):
     assert run.terms.shape[-1] == run.path.target_coefficients.size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "has_two"), [("simulated", True), ("parallel", False)])
 def test_sums_are_kept_along_two_legs_by_chains_that_have_a_pseudo_prior(method, has_two):
     run = tp.sample(NORMAL, **SHORT | {"keep": tp.Sums({"x": lambda x: x[..., 0]}), "method": method})

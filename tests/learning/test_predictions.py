@@ -68,6 +68,7 @@ def run(method, states, step=step):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["simulated", "parallel"])
 def test_runs_do_what_the_density_of_states_predicts(method, states):
     draws = run(method, states)
@@ -96,6 +97,7 @@ def regression(n_rows=12_000):
 
 
 # down to 1e-5: the prior's mean energy is -1e5, and from 1e-4 the last step is long enough for its share to be luck
+@pytest.mark.slow
 @pytest.mark.parametrize("ladder", [tp.Ladder([*np.geomspace(1, 1e-5, 39), 0.0]), None], ids=["given", "tuned"])
 def test_no_rung_is_starved_or_crowded_over_5000_nats(ladder):
     run = tp.sample(regression(), initial=np.zeros(4), ladder=ladder, path="prior", rng=2, draws=6000, progress=False)
@@ -103,6 +105,7 @@ def test_no_rung_is_starved_or_crowded_over_5000_nats(ladder):
     check_occupancy(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ladder", [tp.Ladder.geometric(40, 0.1), None], ids=["given", "tuned"])
 def test_no_rung_is_starved_or_crowded_in_50_dimensions(ladder):
     target = tp.Target(lambda x: -0.5 * jnp.sum(x**2))

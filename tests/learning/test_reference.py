@@ -131,6 +131,7 @@ def test_it_integrates_to_one_against_a_known_density():
 # --- its draws ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [draws_by_numpy, draws_by_jax, draws_by_arrays, draws_by_numba])
 def test_draws_follow_the_density(draw):
     n = 40_000
@@ -225,6 +226,7 @@ def test_a_climb_does_not_leave_its_box():
 # --- fits -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [two_modes, five_modes])
 def test_every_mode_gets_its_mass_from_one_start_in_each_basin(make):
     problem = make()
@@ -388,6 +390,7 @@ def test_a_numba_target_gets_a_numba_path():
         along_reference(tp.Target(problem.log_density), object())
 
 
+@pytest.mark.slow
 def test_simulated_tempering_from_the_reference_has_every_mass_right():
     problem = two_modes()
     rng = seeded_rng("tempering from a reference")

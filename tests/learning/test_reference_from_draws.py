@@ -91,6 +91,7 @@ def test_draws_that_never_moved_are_refused():
         fit_to_draws(lambda x: -0.5 * (x**2).sum(axis=-1), values, np.zeros(400), rng=1)
 
 
+@pytest.mark.slow
 def test_a_default_run_fits_its_quick_leg_to_what_its_rounds_have_drawn():
     """One t distribution does not fit the banana, the mixture fitted to the rounds does: both ends are drawn from."""
     problem = Banana()
@@ -113,6 +114,7 @@ def test_a_default_run_fits_its_quick_leg_to_what_its_rounds_have_drawn():
     assert mean.standard_error < 0.7 * plain.expect(lambda x: x[..., 0]).standard_error
 
 
+@pytest.mark.slow
 def test_a_density_that_no_mixture_fits_is_reached_by_the_safe_leg():
     problem = likelihood_gaussian(3)
 

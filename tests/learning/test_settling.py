@@ -96,6 +96,7 @@ def test_a_run_that_has_settled_is_tuned_no_longer_and_its_rungs_stay_even():
     assert 1 / 3 < share.min() <= share.max() < 3
 
 
+@pytest.mark.slow
 def test_tuning_of_a_given_ladder_is_as_long_as_was_asked_for():
     run = run_of(ladder=run_of().ladder)
     assert 8000 + 2000 - run.info.n_iterations < 64

@@ -45,6 +45,7 @@ def regression():
     return run(draws=8000, chains=32, seed=11)
 
 
+@pytest.mark.slow
 def test_every_population_is_kept_with_its_rung_and_energy(regression):
     r = regression
     assert r.values.shape == (*r.rung.shape, 3)
@@ -108,6 +109,7 @@ def test_standard_errors_between_replicates_are_right_and_within_them_are_not():
         assert_variance_is_one(within)
 
 
+@pytest.mark.slow
 def test_a_blackjax_kernel_moves_the_populations():
     r = run(kernel=BlackJAX(blackjax.hmc, num_integration_steps=5), draws=3000, chains=24, seed=3)
     mean, covariance = PROBLEM.posterior(1.0)
@@ -115,6 +117,7 @@ def test_a_blackjax_kernel_moves_the_populations():
     assert r.n_moves <= 8  # hardly ever rejected
 
 
+@pytest.mark.slow
 def test_a_powered_up_density_starts_from_a_fitted_reference():
     problem = ring()
     r = run(
@@ -126,6 +129,7 @@ def test_a_powered_up_density_starts_from_a_fitted_reference():
     assert_mean_is(1.0, np.exp(r.log_evidences))
 
 
+@pytest.mark.slow
 def test_a_scalar_position_finds_both_modes_of_equation_10():
     problem = mixture()
     initial = np.asarray(problem.initial)
@@ -135,6 +139,7 @@ def test_a_scalar_position_finds_both_modes_of_equation_10():
     assert abs(above.estimate - truth.mean()) < 7.1 * above.standard_error + 0.004
 
 
+@pytest.mark.slow
 def test_a_poor_reference_leaves_its_broad_component(monkeypatch):
     monkeypatch.setattr(fitted, "GOOD_SHARE", 2.0)  # no fit is that good
     target = tp.Target(PROBLEM.log_density)
@@ -237,6 +242,7 @@ def test_part_of_the_base_may_lie_outside_the_support():
     assert np.all(r.values[r.rung == 0][:, 0] > 0)
 
 
+@pytest.mark.slow
 def test_the_masses_of_five_modes_from_one_start_in_each_basin():
     problem = five_modes()
     rng = seeded_rng("five modes by populations")

@@ -69,6 +69,7 @@ def test_draws_have_the_law(name):
     )  # control
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_JAX)
 def test_jax_gives_the_same(name):
     prior, exact = PRIORS[name]
@@ -218,6 +219,7 @@ def test_starting_points_are_values():
         starting_points({"b": 1.0}, target)
 
 
+@pytest.mark.slow
 def test_chains_start_where_the_data_are_possible():
     """Under Uniform(0, theta) most draws of the prior have no likelihood."""
     target = tp.Target.from_likelihood(

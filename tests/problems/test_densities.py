@@ -63,6 +63,7 @@ def weighted_back(problem, x, k):
     return np.column_stack([weights - 1, weights[:, None] * first_and_second_moments(problem, x)])
 
 
+@pytest.mark.slow
 def test_numpy_jax_and_numba_agree(problem):
     x = problem.sample(np.random.default_rng(3), 20, 0.3)
     expected = problem.log_density(x)

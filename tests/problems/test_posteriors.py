@@ -65,6 +65,7 @@ def test_the_prior_is_the_product_of_its_normals(problem):
     np.testing.assert_allclose(problem.log_prior(x), expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_numpy_and_jax_agree_and_gradients_are_finite(problem):
     x = points(problem)
     with jax.enable_x64(True):
@@ -93,6 +94,7 @@ def test_mirroring_a_sensor_on_the_line_of_the_known_ones_changes_its_bit_alone(
     assert np.all(problem.distances[both_known] >= 0)  # so the mirror image is a mode
 
 
+@pytest.mark.slow
 def test_the_stored_truth_of_the_logistic_regression_is_that_of_weighted_draws():
     """Importance sampling from a Student distribution at the mode, apart from all of the package's samplers."""
     problem = PROBLEMS["logistic"]

@@ -87,6 +87,7 @@ def test_numpy_and_jax_agree_on_density_prior_and_quantities(name):
     np.testing.assert_allclose(lone, quietly(target.log_density, x), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRIORS)
 def test_the_unit_cube_is_mapped_alike_by_numpy_and_jax(name):
     target = SUITE[name]

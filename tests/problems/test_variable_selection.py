@@ -50,6 +50,7 @@ def differences(name, k, step=None, n_replicates=None):
     return stationary_differences(three_steps, lambda rng: next(states), statistics, rng, n_replicates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", TEMPERATURES)
 def test_a_step_keeps_the_tempered_posterior(k):
     assert_mean_is(0.0, differences(f"invariant {k}", k))
@@ -125,6 +126,7 @@ def test_the_energy_is_the_log_likelihood():
         assert PROBLEM.energy(state) == pytest.approx(log_target(state, 1) - log_target(state, 0), rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0.2, 1.0])
 def test_model_probabilities_agree_with_quadrature(k):
     """Integrate the definition over the variance, and over one coefficient where there is one."""
@@ -161,6 +163,7 @@ def test_exact_draws_have_the_exact_means(k):
     assert_mean_is_not(PROBLEM.mean_record(0.5 * k), records)
 
 
+@pytest.mark.slow
 def test_plain_python_and_compiled_walk_the_same_path():
     slow, fast = np.random.default_rng(7), np.random.default_rng(7)
     model = PROBLEM.compiled

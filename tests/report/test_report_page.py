@@ -72,12 +72,14 @@ def read(page):
     return reader
 
 
+@pytest.mark.slow
 def test_the_verdict_comes_first(draws, read, page):
     verdict = "The run looks sound" if draws.diagnose().is_good else "The run needs attention"
     assert read.headings[:2] == ["A <run> & its page", verdict]
     assert read.headings[2:] == ["Estimates", "Evidence", "Quantities", "Rungs", "Rungs in numbers"]
 
 
+@pytest.mark.slow
 def test_a_poor_run_is_called_poor_with_every_sentence(draws):
     few = replace(draws, rung=np.where(draws.rung == 3, 2, draws.rung).astype(np.int32), _kept={})
     found = few.diagnose()
@@ -127,10 +129,12 @@ def test_ink_follows_the_page(page):
     assert page.count("currentColor") > 100
 
 
+@pytest.mark.slow
 def test_equal_runs_give_equal_pages(draws, page):
     assert render(draws, title="A <run> & its page") == page
 
 
+@pytest.mark.slow
 def test_runs_of_one_rung_have_a_page_too(draws):
     target = tp.Target(lambda x: -0.5 * x**2)
     cold = tp.sample(target, initial=0.0, ladder=[1], draws=200, tuning=tp.Tuning(64), chains=2, rng=1, progress=False)
@@ -139,6 +143,7 @@ def test_runs_of_one_rung_have_a_page_too(draws):
     assert 'aria-label="Overlap"' not in text
 
 
+@pytest.mark.slow
 def test_a_run_on_two_legs_has_both_in_its_page():
     page = render(exact_run_on_two_legs("a page"))
     assert "2 quick, the target, 4 safe" in page
@@ -146,6 +151,7 @@ def test_a_run_on_two_legs_has_both_in_its_page():
     assert "quick leg" in page
 
 
+@pytest.mark.slow
 def test_draws_made_elsewhere_have_a_page_even_without_cold_ones():
     from tempering.doors.foreign import from_blackjax_smc
 
@@ -197,6 +203,7 @@ def in_chromium(folder, page, width, scheme):
     return json.loads(html.unescape(re.search(r"<title>(.*?)</title>", done.stdout, re.S).group(1))), done.stderr
 
 
+@pytest.mark.slow
 @in_a_browser
 @pytest.mark.parametrize("width", [390, 1200])
 @pytest.mark.parametrize("scheme", [0, 1])

@@ -219,6 +219,7 @@ def test_scalar_and_lockstep_exchange_the_same_seats(monkeypatch, single, m, n_t
         np.testing.assert_array_equal(tried[i], proposed)
 
 
+@pytest.mark.slow
 def test_every_scheme_tries_its_pairs_equally_often():
     """Which pairs a key stands for: each pair once in m - 1, each parity by a fair coin, or in turn."""
     keys = jax.random.split(jax.random.key(int(seeded_rng("pairs").integers(2**31))), 4000)

@@ -66,6 +66,7 @@ def on_each_rung(trace):
     return (trace.rung[:, :, None] == np.arange(len(LADDER))).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "rung_moves"), SIMULATED)
 def test_rungs_are_visited_as_the_pseudo_prior_says(engine, rung_moves):
     visits = on_each_rung(run(engine, "simulated", rung_moves)).mean(axis=1)
@@ -88,6 +89,7 @@ def by_ensemble(array):
     return array.reshape(N_REPLICATES, len(LADDER), *array.shape[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "rung_moves"), PARALLEL)
 def test_parallel_tempering_draws_from_every_rung(engine, rung_moves):
     trace = run(engine, "parallel", rung_moves)

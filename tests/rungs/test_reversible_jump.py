@@ -64,6 +64,7 @@ def test_simulated_tempering_visits_every_model_as_often_as_it_should(rung_moves
     assert_mean_is(truth, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rung_moves", ["non_reversible", "random"])
 def test_parallel_tempering_visits_every_model_as_often_as_it_should(rung_moves):
     n = 4096
@@ -85,6 +86,7 @@ def test_control_a_forgotten_pseudo_prior_is_seen():
     assert_mean_is_not(truth, found)
 
 
+@pytest.mark.slow
 def test_plain_python_visits_the_models_too():
     n = 512
     truth, found = grouped(OCCUPANCY[:, None] * MODELS, counts("simulated", "lifted", n, compiled=False), n)

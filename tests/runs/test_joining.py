@@ -75,6 +75,7 @@ def test_tuning_rounds_are_kept_when_asked_for():
     assert np.array_equal(tp.sample(target, **options).energy, run.energy)
 
 
+@pytest.mark.slow
 def test_runs_along_two_legs_are_not_joined_as_if_their_references_were_one():
     target = tp.Target(SKEWED.log_density_numba)
     run = tp.sample(target, initial=np.zeros(2), rng=1, tuning=tp.Tuning(640), draws=100, progress=False)

@@ -35,6 +35,7 @@ def runs():
     return [likelihood_run(seed) for seed in range(24)]
 
 
+@pytest.mark.slow
 def test_the_evidence_is_the_exact_one(runs):
     evidence = [run.log_evidence() for run in runs]
     assert all(e.is_absolute for e in evidence)
@@ -64,6 +65,7 @@ def test_methods_that_disagree_are_a_warning_that_names_the_rungs(runs):
     assert evidence.disagreement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rung_moves", ["lifted", "neighbour"])
 def test_tours_give_the_posterior_mean(rung_moves, runs):
     estimates, z = [], []

@@ -99,6 +99,7 @@ def test_control_rungs_that_do_not_overlap_are_seen():
     assert "rungs 1 and 2" in str(found)
 
 
+@pytest.mark.slow
 def test_coupled_chains_have_a_verdict_too():
     found = sampled(tp.Sums(QUANTITIES), method="parallel").diagnose()
     assert np.isfinite(found.barrier)

@@ -66,6 +66,7 @@ def both(request):
     return run(density, **options), run(density, **options, keep=tp.Sums(QUANTITIES))
 
 
+@pytest.mark.slow
 def test_sums_give_what_the_draws_give(both):
     draws, sums = both
     assert isinstance(sums, tp.TemperedSums)
@@ -119,6 +120,7 @@ def test_a_summary_and_a_repr_can_be_read(both):
     assert sums.names == ("x", "radius")
 
 
+@pytest.mark.slow
 def test_runs_of_two_seeds_are_merged():
     options = {"execution": VECTOR, "chains": 8, "keep": tp.Sums(QUANTITIES)}
     target = tp.Target(PROBLEM.log_density)
@@ -182,6 +184,7 @@ def test_bad_quantities_are_refused_on_the_scalar_engine_too():
         run(plain_density, execution=SCALAR, keep=tp.Sums(QUANTITIES, every=3))
 
 
+@pytest.mark.slow
 def test_a_nan_far_into_a_run_is_outside_the_support():
     def density(x):
         return jnp.where(x > 2.5, jnp.nan, -0.5 * x**2)
@@ -242,6 +245,7 @@ class Walk:
         return {"place": x}
 
 
+@pytest.mark.slow
 def test_model_objects_are_summed_too():
     options = {"ladder": [1.0, 0.5], "draws": 2000, "tuning": tp.Tuning(320), "chains": 16, "rng": 1, "progress": False}
     kept = tp.sample(Walk(), **options)
@@ -284,6 +288,7 @@ def test_blocks_are_long_and_enough():
     assert length_on_device(7, 40, 7, 10_000_000, n_parts=50) > 8000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ["vector simulated", "vector parallel"])
 def test_every_so_many_iterations_are_summed_and_no_other(row):
     density, options = ROWS[row]
@@ -383,6 +388,7 @@ def test_several_devices_give_what_one_gives(method):
     assert done.stdout.strip() == "same", done.stderr[-2000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["vector", "scalar"])
 def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypatch):
     from tempering.sampling import sum_sampling

@@ -34,6 +34,7 @@ def draws_of(engine):
     return run(engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", list(DENSITIES))
 def test_they_are_the_sums_of_the_draws_of_the_same_run(engine):
     draws, sums = draws_of(engine), sums_of(engine)
@@ -85,6 +86,7 @@ def test_other_rules_are_refused():
         run("vector", keep=tp.Sums(QUANTITIES), path="two_legs", method="parallel")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", list(DENSITIES))
 def test_neither_workers_nor_a_checkpoint_change_a_bit(engine, tmp_path):
     keep = tp.Sums(QUANTITIES)

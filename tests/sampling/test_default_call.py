@@ -56,6 +56,7 @@ def replicates(engine, method, n):
 COUPLED = pytest.param("parallel", marks=pytest.mark.long)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["simulated", COUPLED])
 def test_both_modes_and_the_evidence_of_a_bare_density_are_found(method):
     found = replicates("vector", method, 24)
@@ -80,6 +81,7 @@ def test_one_run_in_plain_python_is_within_its_own_errors():
     assert abs(evidence.value - np.log(2 * np.pi)) < 5 * evidence.standard_error < 1.0
 
 
+@pytest.mark.slow
 def test_one_run_of_coupled_chains_is_within_its_own_errors():
     run = tp.sample(
         TARGETS["vector"],

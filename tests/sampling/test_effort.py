@@ -35,6 +35,7 @@ def test_a_dear_density_has_fewer_chains_then_fewer_draws():
     assert effort_of(dearest).draws < 10_000 > effort_of(dearest).iterations
 
 
+@pytest.mark.slow
 def test_what_is_given_is_kept_to():
     target = regression(20_000)
     assert plan_for(target, chains=20).n_chains == 20

@@ -91,6 +91,7 @@ def test_a_list_of_starts_is_taken_in_turn():
     assert one.values["x"].shape == (2, 40, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["scalar", "vector"])
 def test_chains_start_from_draws_of_their_own_when_the_prior_can_be_sampled(engine):
     problem = problems.likelihood_gaussian(2)

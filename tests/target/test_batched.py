@@ -31,6 +31,7 @@ class Counted:
         return log_density, x[:, 0] - x[:, 1], np.stack([x, 2 * x], axis=1)
 
 
+@pytest.mark.slow
 def test_all_chains_are_evaluated_in_one_call_and_blobs_belong_to_their_draws():
     counted = Counted()
     run = tp.sample(tp.Target(counted, batched=True, blobs=["difference", "both"]), initial=np.zeros(2), **SETTINGS)
@@ -65,6 +66,7 @@ def test_it_has_no_gradient_rather_than_a_wrong_one():
         jax.grad(Batched(lambda x: -(x[:, 0] ** 2)))(jnp.ones(2))
 
 
+@pytest.mark.slow
 def test_priors_of_numpy_are_drawn_from_by_generators():
     target = tp.Target.from_likelihood(
         lambda x: -0.5 * np.sum((x - 1) ** 2, axis=1),

@@ -168,6 +168,7 @@ def without_first_captures(state):
     return state._replace(floats=floats)
 
 
+@pytest.mark.slow
 def test_moves_keep_the_joint_law_of_a_population_and_its_birds():
     assert_mean_is(0.0, differences(lambda study: study, 4))
     assert_mean_is_not(0.0, differences(without_first_captures, 12))

@@ -208,6 +208,7 @@ def effects_of(exact):
     return {"group": 1 - exact[""] - exact["flood"], "flood": floods, "flood+group": exact["flood+group"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_model_probabilities_are_those_of_quadrature(case):
     data, study, evidence = CASES[case]

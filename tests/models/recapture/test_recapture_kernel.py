@@ -169,6 +169,7 @@ def marked(names, short):
     return [name if name in short else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", marked(CASES, SHORT))
 def test_moves_keep_the_joint_law_of_model_values_and_data(case):
     assert_mean_is(0.0, differences(case))
@@ -205,12 +206,14 @@ CONTROLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("control", marked(CONTROLS, ("temperature", "prior over groups")))
 def test_what_is_broken_on_purpose_is_seen(control):
     case, how = CONTROLS[control]
     assert_mean_is_not(0.0, differences(case, n_steps=16, **how))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("move", ONE_MOVE)
 def test_each_reversible_jump_keeps_the_joint_law_and_needs_its_jacobian(move):
     _, _, place = ONE_MOVE[move]
@@ -218,6 +221,7 @@ def test_each_reversible_jump_keeps_the_joint_law_and_needs_its_jacobian(move):
     assert_mean_is_not(0.0, differences(move, n_steps=8, broken=lambda s: with_constant(s, place, 0.0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", marked(BY_HISTORY, ("trap", "mass")))
 def test_moves_keep_the_joint_law_of_what_depends_on_captures_and_birds(case):
     assert_mean_is(0.0, differences(case))
@@ -264,6 +268,7 @@ def test_control_birds_that_stayed_and_are_forgotten_are_seen():
     assert_mean_is_not(0.0, differences("fidelity", broken=without, n_steps=16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", marked(CASES, SHORT))
 def test_what_a_chain_carries_along_is_what_it_would_work_out_anew(case):
     rng = seeded_rng(f"carried {case}")
@@ -293,6 +298,7 @@ def with_lengths(study, lengths):
     return study._replace(ints=ints, floats=floats)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["ages", "trap"])
 @pytest.mark.parametrize("lengths", [np.ones(N_INTERVALS), LENGTHS])
 def test_laws_are_moved_by_the_slope_of_the_likelihood(case, lengths):

@@ -219,6 +219,7 @@ def test_the_check_needs_arrays(result):
         replace(result, data=result.counts).predictive_check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "draw",
     [
@@ -238,6 +239,7 @@ def test_every_picture_is_drawn(result, draw):
     plt.close(ax.figure)
 
 
+@pytest.mark.slow
 def test_simulated_tempering_learns_its_pseudo_prior_from_coupled_chains():
     study = MarkRecapture(
         **FEW_YEARS, ladder=[1, 0.7, 0.4], method="simulated", draws=320, tune=320, chains=8, keep_values=False

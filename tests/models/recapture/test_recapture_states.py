@@ -64,6 +64,7 @@ def probability(history, values):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_the_likelihood_sums_over_all_states_unseen(n_states):
     values = some_values(n_states)
@@ -137,11 +138,13 @@ def forget_the_unseen(state):
     return state._replace(floats=floats)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_moves_keep_the_joint_law_of_states_and_birds(n_states):
     assert_mean_is(0.0, differences(n_states, lambda study: study, 4))
 
 
+@pytest.mark.slow
 def test_control_birds_never_seen_again_that_are_forgotten_are_seen():
     assert_mean_is_not(0.0, differences(2, forget_the_unseen, 12))
 

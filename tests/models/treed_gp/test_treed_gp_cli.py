@@ -25,6 +25,7 @@ def call(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=True)
 
 
+@pytest.mark.slow
 def test_fit_and_predict_from_files(folder):
     model, plot = folder / "model.npz", folder / "fit.png"
     done = call("fit", folder / "data.csv", "--response", "z", "--out", model, "--plot", plot, *SHORT)

@@ -51,6 +51,7 @@ def wiggle(n=60, n_columns=1, seed=4):
     return x, np.sin(3 * x[:, 0]) * (x[:, 0] < 2.5) + 0.1 * rng.standard_normal(n)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_accepts_it():
     check_estimator(TreedGP(draws=60, tune=40, keep={"trees": 20}, chains=1, tempering={"ladder": [1, 0.5]}))
@@ -70,6 +71,7 @@ def test_every_family_fits_and_predicts(leaf, tree):
     assert leaf != "gp" or model.score(x, y) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", ["separable", "isotropic", "matern32"])
 @pytest.mark.parametrize("leaf", ["linear", "gp", "gp_linear"])
 def test_prediction_of_one_tree_agrees_with_dense_algebra(leaf, correlation):
@@ -125,6 +127,7 @@ def test_running_sums_agree_with_the_kept_trees():
     np.testing.assert_allclose(running[1], deviation, rtol=0.25)
 
 
+@pytest.mark.slow
 def test_predicting_elsewhere_does_not_change_the_model():
     x, y = wiggle()
     one, other = short().fit(x, y), short().fit(x, y, X_predict=[[0.0], [7.0]])
@@ -302,6 +305,7 @@ def test_ten_thousand_rows_work():
     assert model.score(x[:500], y[:500]) > 0.9
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows_say_beforehand_how_long_they_take():
     x, y = many_rows()
     plan = short(draws=2_000_000, ladder=[1])._plan(None, 10_000)
@@ -350,6 +354,7 @@ def test_columns_can_be_kept_for_splits_or_for_the_leaves():
         short(prior=Prior(first_split=2)).fit(x, y)
 
 
+@pytest.mark.slow
 def test_a_default_fit_of_the_motorcycle_data_makes_round_trips_and_a_short_one_says_it_did_not():
     x, y = motorcycle.load()
     good = TreedGP(random_state=1).fit(x, y)

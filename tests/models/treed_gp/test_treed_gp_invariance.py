@@ -51,6 +51,7 @@ def assert_invariant(rows):
     assert_mean_is(np.zeros(N_STATISTICS), rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("name", SOUND)
 def test_move_leaves_the_tempered_posterior_invariant(name, k):
@@ -73,6 +74,7 @@ def test_step_is_invariant_for_every_prior_of_the_coefficients(choice):
     assert_invariant(changes(f"prior {choice}", build(1.0, coefficients=choice), 1.0, "step"))
 
 
+@pytest.mark.slow
 def test_control_a_prune_that_chooses_its_heir_otherwise_than_grow_is_seen():
     name = "prune that takes after the smaller child"
     state = build(1.0, n_columns=1, leaf="gp")  # whose children may be of very different sizes

@@ -47,6 +47,7 @@ def largest_error(state, node, kept):
     return np.max(np.abs(np.triu(kept - exact, 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaf", ["gp", "gp_linear"])
 def test_what_is_kept_is_what_the_leaf_has(leaf):
     rng = seeded_rng(f"kept {leaf}")

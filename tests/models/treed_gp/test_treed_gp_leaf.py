@@ -28,6 +28,7 @@ def one_leaf(rng, *, n, n_columns=2, leaf="gp", replicates=1, **prior):
     return model, state, (x - x.min(0)) / np.ptp(x, 0), (z - z.mean()) / np.ptp(z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0.3, 1.0, 1.7])
 def test_integrated_likelihood_is_the_integral(k):
     rng = seeded_rng(f"quadrature {k}")

@@ -94,6 +94,7 @@ def log_prior_over_proposal(small, large, node, share=0.5, nearness=0.7):
     return log_prior - np.logaddexp(math.log(1 - share) + log_prior, math.log(share) + near)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temper", ["likelihood", "likelihood_and_tree"])
 @pytest.mark.parametrize("k", [0.0, 0.4, 1.0])
 def test_grow_and_prune_ratios_agree_with_the_twin(k, temper):
@@ -201,6 +202,7 @@ def occupancy(rng, state, k, n):
     return out / n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temper", ["likelihood", "likelihood_and_tree"])
 def test_tree_moves_with_a_flat_likelihood_visit_leaves_as_enumerated(temper):
     rng = seeded_rng(f"flat {temper}")

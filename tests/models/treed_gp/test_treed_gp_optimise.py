@@ -13,6 +13,7 @@ def valley(x):
     return (x[0] - 0.7) ** 2 + 0.3 * (x[1] + 0.2) ** 2
 
 
+@pytest.mark.slow
 def test_a_valley_with_noise_is_found_in_few_evaluations():
     rng = np.random.default_rng(1)
     found = minimise(

@@ -87,6 +87,7 @@ def plane():
     return x, y, np.array([p.sum(axis=1) @ log_d, p.sum(axis=0) @ log_g])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1.0, 0.8, 0.6])
 def test_importance_sampling_from_one_temperature_agrees_with_the_cold_one(k, plane):
     x, y, exact = plane
@@ -97,6 +98,7 @@ def test_importance_sampling_from_one_temperature_agrees_with_the_cold_one(k, pl
     assert_mean_is_not(exact + biased, runs)
 
 
+@pytest.mark.slow
 def test_odds_of_the_linear_model_are_those_of_quadrature():
     rng = np.random.default_rng(20)
     x = np.sort(rng.random(20))[:, None]
@@ -136,6 +138,7 @@ def test_the_energy_is_the_log_likelihood_of_all_leaves():
     assert energy(state) == pytest.approx(total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaf", ["linear", "gp"])
 def test_the_integrated_weight_is_the_mean_of_the_drawn_one(leaf):
     rng = seeded_rng(f"integrated weight {leaf}")
@@ -151,6 +154,7 @@ def test_the_integrated_weight_is_the_mean_of_the_drawn_one(leaf):
     assert_mean_is_not([1.05], rows)
 
 
+@pytest.mark.slow
 def test_the_rung_walk_visits_flat_rungs_evenly_ends_included():
     rng = seeded_rng("flat walk")
     ladder = Ladder.geometric(7, 0.1)

@@ -25,6 +25,7 @@ def uniform(u):
     return u
 
 
+@pytest.mark.slow
 def test_first_order_indices_are_exact_though_the_mean_is_far_from_zero(model):
     found = model.sensitivity(4096, distributions=dict.fromkeys(range(3), stats.uniform()), random_state=1)
     assert found.first == pytest.approx(EXACT, abs=0.01)

@@ -21,6 +21,7 @@ from tempering.models.variable_selection.plots import plot_inclusion, plot_size
 QUICK = {"sampling": Sampling(400, 200, 2), "random_state": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_it_keeps_all_conventions_of_scikit_learn():
     check_estimator(VariableSelection(sampling=Sampling(100, 50, 2)))

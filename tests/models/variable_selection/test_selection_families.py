@@ -69,6 +69,7 @@ def test_slopes_and_curvatures_are_those_of_the_log_density(name):
         assert other - value == pytest.approx(float(truth), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_marginal_likelihood_is_near_that_of_quadrature(name):
     """Two coefficients (intercept, one column): within 0.002 on 60 rows, a tenth of the first order's error."""
@@ -128,6 +129,7 @@ def integrated(problem, name, model, nodes=9):
     return np.logaddexp.reduce(value) - np.log(np.diag(tril)).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_inclusion_probabilities_are_near_those_of_numerical_integration_over_all_models(name):
     """Four columns, 60 rows: within .001. To the first order, Laplace's approximation is off by .01 (logistic)."""
