@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -37,7 +37,6 @@ def calls_back(target: Target, layout: Layout) -> bool:
 @lru_cache(maxsize=16)
 def with_kept_calls(target: Target, run: str) -> Target:
     """Return a target whose answers to JAX are kept as those of a run."""
-    _quieten()
     found = copy(target)
     for name in ("energy", "base"):
         function = getattr(target, name)
@@ -178,14 +177,12 @@ def telling_where() -> Iterator[None]:
         raise FunctionError(f"{type(cause).__name__}: {cause}", None, position) from cause
 
 
-@cache
-def _quieten() -> None:
-    """Keep JAX from logging that a block was abandoned in a callback: that is no error."""
+def _is_error(record: logging.LogRecord) -> bool:
+    """Whether what JAX logs is one: that a block was abandoned in a callback is none."""
+    return not (record.exc_info and isinstance(record.exc_info[1], AbandonedBlock))
 
-    def is_error(record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], AbandonedBlock))
 
-    logging.getLogger("jax._src.callback").addFilter(is_error)
+logging.getLogger("jax._src.callback").addFilter(_is_error)  # in workers, too, to which functions come ready-made
 
 
 def _is_callback(equation: Any) -> bool:

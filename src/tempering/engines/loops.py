@@ -200,6 +200,18 @@ def write_model_of_vectors(functions: Any, state: Any, out: Array) -> None:
     copy(record(state), out)
 
 
+def listed(state: Any) -> Any:
+    """Return a list of one state; ``List`` is bound where it is compiled."""
+    found = List()  # type: ignore[name-defined] # noqa: F821
+    found.append(state)
+    return found
+
+
+def put_at_end(particles: Any, state: Any) -> None:
+    """Put a state at the end of a list."""
+    particles.append(state)
+
+
 def item_of(particles: Any, r: int) -> Any:
     """Return state r of a list."""
     return particles[r]

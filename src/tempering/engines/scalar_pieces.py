@@ -178,11 +178,7 @@ def model_pieces(model: Any, example: Any) -> Pieces:
     functions = (_step_or_redraw(model, is_compiled), model.energy, model.record)
 
     def stack(states: list[Any]) -> Any:
-        if not is_compiled:
-            return states
-        from numba.typed import List
-
-        return List(states)
+        return _typed_list(states) if is_compiled else states
 
     recorded = model.record(example)
     bindings: dict[str, Callable[..., Any]] = {
@@ -196,6 +192,17 @@ def model_pieces(model: Any, example: Any) -> Pieces:
         functions, bindings, is_compiled, 1, np.size(recorded), lambda _, rng, path: model.initial(rng), stack,
         lambda schedule: 0, positions_of(model),
     )  # fmt: skip
+
+
+def _typed_list(states: list[Any]) -> Any:
+    """Return a list that compiled loops read; made by functions kept on disk, where Numba's own are compiled anew."""
+    from numba.typed import List
+
+    found = compiled(bind(loops.listed, List=List))(states[0])
+    append = compiled(loops.put_at_end)
+    for state in states[1:]:
+        append(found, state)
+    return found
 
 
 def positions_of(model: Any) -> Callable[[NDArray[np.float64]], dict[str, Any]]:

@@ -398,7 +398,7 @@ def test_a_quick_quantile_is_the_quantile():
     share = rng.dirichlet(np.full(x.size, 0.3))
     for p in (0.0, 0.025, 0.5, 0.975, 1.0):
         exact = float(weighted_quantile(x, share, p))
-        found = results.quantile_of(x, share, p)
+        (found,) = results.quantiles_of(x, share, p)
         assert found == pytest.approx(exact, abs=1e-3)
         assert abs(share[x <= found].sum() - max(p, share[x <= exact].sum())) < 1e-9
 
