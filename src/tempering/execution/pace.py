@@ -13,6 +13,7 @@ from tempering.engines.trace import QUANTUM
 
 BLOCK = 1.0  # seconds, about: half of what a user should wait for an answer to Ctrl-C
 LEAST = 0.02  # seconds, where a checkpoint is to be written all the time
+MOST_ASIDE = 0.25  # seconds that a block is believed to take whatever its length
 LONGEST = {"vector": 1 << 12, "scalar": 1 << 16}  # iterations, if they take next to no time: some megabytes a chain
 LONG_RUN = 100_000  # iterations a chain, of which a bar shows enough anyway
 REPORTS = 50  # blocks a run is cut into, at the least, for the bar
@@ -20,6 +21,9 @@ REPORTS = 50  # blocks a run is cut into, at the least, for the bar
 
 class Pace:
     """Measures blocks and says how long the next one is to be.
+
+    A block takes some time whatever its length, and some for every iteration. The former is told from the latter where
+    two blocks in a row differ in length; iterations take at least as long as it does, or it would be most of a run.
 
     Parameters
     ----------
@@ -32,8 +36,9 @@ class Pace:
     def __init__(self, seconds: float = BLOCK, longest: int = LONGEST["scalar"]) -> None:
         self.longest = longest
         self._target = min(max(seconds, LEAST), BLOCK)
+        self._aside: float | None = None  # seconds, once known
         self._per_iteration = 0.0
-        self._last = 1
+        self._last, self._seconds = 1, 0.0
 
     def next(self, left: int, most: int | None = None) -> int:
         """Return the iterations of the next block, of so many that are left: one at first, then by the clock.
@@ -48,12 +53,26 @@ class Pace:
         >>> pace.took(2, 8.0), pace.next(100)
         (None, 1)
         """
-        wanted = self._last if self._per_iteration == 0 else min(2 * self._last, self._target / self._per_iteration)
-        return max(1, int(min(left, wanted, self.longest if most is None else min(most, self.longest))))
+        most = self.longest if most is None else min(most, self.longest)
+        return max(1, int(min(left, 2 * self._last, self.wanted, most)))
+
+    @property
+    def wanted(self) -> float:
+        """How many iterations would take as long as a block should, by what is known so far."""
+        if self._per_iteration == 0:
+            return self._last
+        aside = self._aside or 0.0
+        wanted = max(self._target - aside, aside) / self._per_iteration
+        is_quick = self._aside is None and 2 * self._seconds < BLOCK
+        return max(wanted, 2 * self._last) if is_quick else wanted  # another length, to tell them apart
 
     def took(self, n: int, seconds: float) -> None:
         """Take note of how long a block took."""
-        self._last, self._per_iteration = n, max(seconds, 1e-9) / n
+        if self._per_iteration > 0 and n != self._last:
+            slope = (seconds - self._seconds) / (n - self._last)
+            self._aside = min(seconds - n * min(max(slope, 0.0), seconds / n), MOST_ASIDE)
+        self._last, self._seconds = n, seconds
+        self._per_iteration = max(seconds - (self._aside or 0.0), 1e-9) / n
 
     @contextmanager
     def measuring(self, n: int) -> Iterator[None]:

@@ -19,7 +19,7 @@ from tempering.estimators.running.rungs import groups_of
 from tempering.execution.blocks import cut
 from tempering.execution.context import Context
 from tempering.execution.digest import contents, digest
-from tempering.execution.pace import LEAST
+from tempering.execution.pace import BLOCK, Pace
 from tempering.execution.plan import Plan
 from tempering.execution.probes import write_probes
 from tempering.execution.recipe import Recipe
@@ -32,7 +32,6 @@ from tempering.recorders.sum_runs import PILOT, Course, Part, first_part, length
 from tempering.runs.sums import TemperedSums
 from tempering.sampling.preparing import info_of
 
-TURN = 1.0  # seconds, about, between two looks at Ctrl-C and the clock of the checkpoint, or less if that asks for it
 GROWTH = 16  # times as long a turn may be as the one before: a turn of one iteration is measured badly
 
 
@@ -125,7 +124,7 @@ def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], p
 def _run(execution: Context, keeper: SumKeeper, standing: Standing, report: Any) -> TemperedSums:
     """Go on in turns until the end, or Ctrl-C."""
     n, n_stretches = standing.begun.course.n, 0.0  # at first as little as can be: nobody knows how long it takes
-    wanted = TURN if execution.folder is None else min(max(execution.folder.seconds, LEAST), TURN)
+    pace = Pace(BLOCK if execution.folder is None else execution.folder.seconds)
     report(standing.n_done, "")
     execution.interruption.is_requested()  # from here on there are sums to return
     while standing.n_done < n:
@@ -140,8 +139,9 @@ def _run(execution: Context, keeper: SumKeeper, standing: Standing, report: Any)
             after = standing
         report(after.n_done - standing.n_done, "")
         if after.n_done > standing.n_done:
-            least = (after.n_done - standing.n_done) / standing.begun.course.length
-            n_stretches = next_turn(max(n_stretches, least), (time.monotonic() - started) / wanted)
+            done, length = after.n_done - standing.n_done, standing.begun.course.length
+            pace.took(done, time.monotonic() - started)
+            n_stretches = next_turn(max(n_stretches, done / length), pace.wanted / length)
         standing = after
         if execution.interruption.requested and standing.n_done < n:
             if not standing.n_done:
@@ -152,12 +152,12 @@ def _run(execution: Context, keeper: SumKeeper, standing: Standing, report: Any)
     return keeper.result(standing)
 
 
-def next_turn(n_stretches: float, took: float) -> float:
-    """Return how many stretches the next turn has, after one of so many took so many times as long as a turn should.
+def next_turn(last: float, wanted: float) -> float:
+    """Return how many stretches the next turn has, of so many that would take as long as a turn should.
 
     Examples
     --------
-    >>> next_turn(1, 0.001), next_turn(8, 4.0), next_turn(1, 50.0)
+    >>> next_turn(1, 1000.0), next_turn(8, 2.0), next_turn(1, 0.02)
     (16, 2.0, 0.02)
     """
-    return min(GROWTH * n_stretches, n_stretches / max(took, 1e-9))
+    return min(GROWTH * last, wanted)

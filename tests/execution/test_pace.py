@@ -1,0 +1,45 @@
+"""Blocks sized by the clock: as long as they should take, and no run of them that is mostly starting and ending."""
+
+import numpy as np
+import pytest
+
+from statistical import seeded_rng
+from tempering.execution.pace import BLOCK, Pace
+
+
+def lengths(pace, aside, each, n_blocks=60, noise=None):
+    """Return iterations and seconds of blocks that take ``aside`` seconds, and ``each`` for every iteration."""
+    found = []
+    for _ in range(n_blocks):
+        n = pace.next(10**9)
+        seconds = (aside + each * n) * (1.0 if noise is None else np.exp(0.3 * noise.standard_normal()))
+        pace.took(n, seconds)
+        found.append((n, seconds))
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("each", [1e-5, 1e-3, 0.1])
+@pytest.mark.parametrize("aside", [0.0, 0.01, 0.1])
+def test_a_block_takes_about_as_long_as_it_should(aside, each):
+    _, seconds = lengths(Pace(), aside, each)
+    assert 0.5 * BLOCK < seconds[-1] < 1.2 * BLOCK
+
+
+def test_an_iteration_that_takes_longer_is_a_block():
+    n, _ = lengths(Pace(), 0.0, 5.0)
+    assert n.max() <= 2
+    assert n[-1] == 1
+
+
+def test_blocks_that_should_be_short_are_not_all_start_and_end():
+    """Without telling them apart, every block would be of one iteration, and take a hundred times its work."""
+    n, seconds = lengths(Pace(0.0), 0.1, 0.001)
+    assert n[-1] * 0.001 > 0.08
+    assert seconds.max() < 0.5
+
+
+@pytest.mark.parametrize("aside", [0.0, 0.05])
+def test_a_clock_that_is_disturbed_makes_no_block_long(aside):
+    _, seconds = lengths(Pace(), aside, 0.002, 400, seeded_rng(f"pace {aside}"))
+    assert seconds.max() < 5 * BLOCK
+    assert 0.4 * BLOCK < np.median(seconds) < 1.5 * BLOCK
