@@ -16,7 +16,6 @@ from tempering.execution import processes
 from tempering.experiments import motorcycle, shags, table2
 from tempering.models import MarkRecapture, TreedGP
 from tempering.models.recapture import read
-from tempering.models.treed_gp import pacing
 from tempering.models.treed_gp.kept_fit import KeptEngine
 
 X = np.linspace(0.0, 1.0, 25)[:, None]
@@ -69,7 +68,7 @@ def test_control_another_seed_is_another_fit():
 def test_a_treed_gp_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypatch, pool):
     """Alone, stopped while its ladder is tuned or while draws are made; then on processes."""
     kept = tp.Checkpoint(tmp_path / "fit", seconds=0.0)
-    monkeypatch.setattr(pacing.Pace, "next", lambda self, left: min(100, left))
+    monkeypatch.setattr("tempering.execution.pace.Pace.next", lambda self, left: min(100, left))
     with monkeypatch.context() as patch:
         stop_after(patch, n_writes)
         with pytest.raises(Stopped):
@@ -93,7 +92,7 @@ def test_the_seed_of_a_fit_without_one_is_remembered(tmp_path):
 
 
 def test_ctrl_c_ends_a_fit_at_its_next_block_with_what_there_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(pacing.Pace, "next", lambda self, left: min(100, left))
+    monkeypatch.setattr("tempering.execution.pace.Pace.next", lambda self, left: min(100, left))
     draw = KeptEngine.draw
 
     def interrupted(self, chains, schedule, n, keep):

@@ -31,14 +31,16 @@ class Pace:
         How long a block should take; less where a checkpoint is to be written more often.
     longest : int
         Iterations of a block at the most, however quick they are.
+    multiple : int
+        Blocks are of a multiple of so many iterations, but for the last.
     """
 
-    def __init__(self, seconds: float = BLOCK, longest: int = LONGEST["scalar"]) -> None:
-        self.longest = longest
+    def __init__(self, seconds: float = BLOCK, longest: int = LONGEST["scalar"], multiple: int = 1) -> None:
+        self.longest, self._multiple = longest, multiple
         self._target = min(max(seconds, LEAST), BLOCK)
         self._aside: float | None = None  # seconds, once known
         self._per_iteration = 0.0
-        self._last, self._seconds = 1, 0.0
+        self._last, self._seconds = multiple, 0.0
 
     def next(self, left: int, most: int | None = None) -> int:
         """Return the iterations of the next block, of so many that are left: one at first, then by the clock.
@@ -54,7 +56,8 @@ class Pace:
         (None, 1)
         """
         most = self.longest if most is None else min(most, self.longest)
-        return max(1, int(min(left, 2 * self._last, self.wanted, most)))
+        wanted = min(2 * self._last, self.wanted, most)
+        return min(left, self._multiple * max(1, int(wanted / self._multiple)))
 
     @property
     def wanted(self) -> float:

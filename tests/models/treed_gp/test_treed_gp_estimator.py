@@ -24,7 +24,6 @@ from tempering.models.treed_gp import (
     TreedGP,
     TreedGPModel,
     layout,
-    pacing,
     surfaces,
 )
 from tempering.models.treed_gp.diagnosis import diagnosis_of
@@ -474,20 +473,6 @@ def test_quantiles_that_are_none_are_refused(levels):
     x, y = wiggle()
     with pytest.raises(InputError, match="between 0 and 1"):
         short(leaf="constant", draws=50).fit(x, y).predict(x, quantiles=levels)
-
-
-def test_a_run_looks_up_every_half_second(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(pacing.time, "perf_counter", lambda: clock[0])
-    pace, left, longest = pacing.Pace(multiple=7), 100_003, 0.0
-    while left:
-        n = pace.next(left)
-        assert n % 7 == 0 or n == left
-        left -= n
-        a_round = 0.001 if left > 50_000 else 0.04  # leaves have grown
-        clock[0] += n * a_round
-        longest = max(longest, n * a_round) if left < 49_000 else longest
-    assert longest < 0.6
 
 
 def test_columns_of_categories_in_a_data_frame_are_split_on(tmp_path):

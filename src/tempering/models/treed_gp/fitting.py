@@ -16,6 +16,7 @@ from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError, InputError
 from tempering.estimators.rules import check_rule
 from tempering.execution.context import carrying_out
+from tempering.execution.pace import Pace
 from tempering.io.checkpoint import Checkpoint
 from tempering.learning.density_of_states import Energies
 from tempering.learning.rounds import flat_schedule, n_round_trips
@@ -28,7 +29,6 @@ from tempering.models.treed_gp.kept_fit import KeptEngine, identify, read_draws,
 from tempering.models.treed_gp.learning import energies_of, relearnt, tune
 from tempering.models.treed_gp.map_tree import draw_given_tree
 from tempering.models.treed_gp.model import TreedGPModel
-from tempering.models.treed_gp.pacing import Pace
 from tempering.models.treed_gp.records import record_size
 from tempering.models.treed_gp.settings import Keeping, Tempering, first_ladder
 from tempering.path.ladder import Ladder
@@ -255,12 +255,13 @@ def draw(
     execution, stage = engine.execution, drawn.stage
     assert execution is not None
     thin = plan.keep.thin
-    pace = Pace(thin if plan.points is None else thin * -(-plan.keep.predict_every // thin))
+    pace = Pace(multiple=thin if plan.points is None else thin * -(-plan.keep.predict_every // thin))
     every = max(1, -(-stage.length // TRACE_LENGTH))
     report(drawn.n_done, "")
     while drawn.n_done < stage.length:
         n = pace.next(stage.length - drawn.n_done)
-        drawn.add(engine.draw(chains, stage.schedule, n, keep), every)
+        with pace.measuring(n):
+            drawn.add(engine.draw(chains, stage.schedule, n, keep), every)
         is_stopped = execution.interruption.requested and drawn.n_done < stage.length
         if execution.is_due or is_stopped or drawn.n_done == stage.length:
             write_draws(execution, chains, drawn, drawn.n_done)

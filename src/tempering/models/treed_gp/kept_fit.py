@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,12 @@ from tempering.engines.trace import Schedule
 from tempering.execution.context import Context
 from tempering.execution.digest import digest
 from tempering.execution.identity import described, versions
+from tempering.execution.pace import Pace
 from tempering.io.checkpoint import decoded, read_latest, write_latest
 from tempering.io.encoding import encode
 from tempering.models.treed_gp.driver import Trace
 from tempering.models.treed_gp.engine import Chain, TreedGPEngine
 from tempering.models.treed_gp.model import TreedGPModel
-from tempering.models.treed_gp.pacing import Pace
 
 
 def identify(execution: Context, model: TreedGPModel, plan: Any, seed: int) -> None:
@@ -36,6 +36,7 @@ class KeptEngine(TreedGPEngine):
     """Chains whose tuning is written down as it goes on, and read where it was done before a kill."""
 
     execution: Context | None = None
+    pace: Pace = field(default_factory=Pace)
 
     def advance(self, chains: list[Chain], schedule: Schedule, n: int, *, moving: bool = True) -> list[Trace]:
         """Advance all chains by ``n`` rounds, or remember how they did."""
@@ -65,11 +66,13 @@ class KeptEngine(TreedGPEngine):
         """Advance all chains by ``n`` rounds, and stop between two pieces if asked to."""
         assert self.execution is not None
         parts: list[list[Trace]] = []
-        pace, left = Pace(), n
+        left = n
         while left > 0 or not parts:
             self.execution.interruption.stop_tuning(self.execution.how_to_go_on)
-            parts.append(super().advance(chains, schedule, pace.next(left), moving=moving))
-            left -= len(parts[-1][0].rung)
+            n = self.pace.next(left)
+            with self.pace.measuring(max(n, 1)):
+                parts.append(super().advance(chains, schedule, n, moving=moving))
+            left -= n
         return joined(parts)
 
 
