@@ -93,6 +93,7 @@ def test_another_process_loads_what_this_one_compiled(folder):
     assert first_draws == second_draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "garbled", "not an executable"])
 def test_a_damaged_entry_is_replaced(folder, counts, damage):
     right = walk()(*ARGUMENTS)

@@ -85,6 +85,7 @@ def test_prior_and_likelihood_are_the_models(name):
         assert float(target.base(position) + target.energy(position)) == pytest.approx(float(own), rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_split_is_where_the_data_come_in(name):
     """The prior of the model without data is the base; what the data add is the energy."""

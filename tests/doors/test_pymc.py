@@ -107,6 +107,7 @@ def test_missing_rows_leave_the_likelihood():
     assert set(prior_draw(target)) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_prior_draws_have_the_prior_law():
     target = target_from_pymc(constrained())
     positions = jax.vmap(target.sample_base)(jax.random.split(jax.random.key(shifted(1)), 2000))
@@ -282,6 +283,7 @@ def test_the_prior_of_a_covariance_integrates_to_one(n, eta, log_scale):
     assert found == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_covariance_that_is_singular_to_rounding_is_outside_of_the_support():
     """PyMC's own compiled density is zero there; its checks are lost on the way to JAX, which gave NaN."""
     model = correlated(compute_corr=False)

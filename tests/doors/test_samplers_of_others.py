@@ -45,6 +45,7 @@ def test_ptemcees_attributes_have_its_shapes(sampler):
     assert sampler.ntemps == len(sampler.betas) == 5
 
 
+@pytest.mark.slow
 def test_likelihoods_belong_to_their_positions(sampler):
     x = sampler.chain[2, 3, 7]
     own = log_likelihood(x, np.array([1.0, 2.0]))
@@ -107,6 +108,7 @@ def two_modes(x, distance):
     return log_density, x[..., 0] - x[..., 1]
 
 
+@pytest.mark.slow
 def test_emcees_vectorised_functions_and_blobs():
     options = {"ladder": [1.0, 0.3, 0.1, 0.03], "tuning": tp.Tuning(640), "rng": 1}
     made = emcee.EnsembleSampler(8, 2, two_modes, args=[2.0], vectorize=True, blob_names=["d"], **options)

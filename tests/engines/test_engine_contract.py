@@ -30,8 +30,19 @@ from tempering.kernels import BlackJAX
 from tempering.path import Path
 from tempering.target.layout import Layout
 
-every_row = pytest.mark.parametrize("row", ROWS, ids=name_of)
-compiled_rows = pytest.mark.parametrize("row", [r for r in ROWS if r.engine == "numba"], ids=name_of)
+QUICK = ("simulated", "lifted", "random walk")  # of which all engines have a row that is soon compiled
+
+
+def rows_where(is_wanted):
+    """Try these rows; those that take long to compile are slow."""
+    rows = filter(is_wanted, ROWS)
+    is_quick = {row: row.engine == "python" or row[1:] == QUICK for row in ROWS}
+    marked = [pytest.param(row, marks=[] if is_quick[row] else pytest.mark.slow, id=name_of(row)) for row in rows]
+    return pytest.mark.parametrize("row", marked)
+
+
+every_row = rows_where(lambda row: True)
+compiled_rows = rows_where(lambda row: row.engine == "numba")
 
 
 @cache
@@ -48,7 +59,6 @@ def first_chains(trace, n):
     return jax.tree.map(lambda a: a[:n], trace)
 
 
-@pytest.mark.slow
 @every_row
 def test_a_trace_has_one_row_a_chain_and_one_column_a_draw(row):
     trace, engine = reference(row), build(row, 3)
@@ -96,8 +106,7 @@ def is_slow_to_compile(row):
     return row.engine == "vector" and row.kernel in ("hmc", "model")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("row", [r for r in ROWS if not is_slow_to_compile(r)], ids=name_of)
+@rows_where(lambda row: not is_slow_to_compile(row))
 def test_a_chain_does_not_depend_on_how_many_others_there_are(row):
     fewer = run(row, 2, lengths=(32,))[0]
     assert_equal(fewer, first_chains(shortened(reference(row), 32), len(fewer.rung)))
@@ -110,7 +119,7 @@ def test_chains_stay_on_their_rungs_when_told_to(row):
     np.testing.assert_array_equal(still.proposed, still.rung)
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r.method == "simulated"], ids=name_of)
+@rows_where(lambda row: row.method == "simulated")
 def test_chains_are_put_on_rungs(row):
     engine = build(row, 3)
     for rung in (2, [0, 2, 1]):
@@ -119,7 +128,7 @@ def test_chains_are_put_on_rungs(row):
         np.testing.assert_array_equal(trace.rung[:, -1], np.broadcast_to(rung, 3))
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r.engine == "vector"], ids=name_of)
+@rows_where(lambda row: row.engine == "vector")
 def test_vector_states_are_values_that_can_be_run_again(row):
     engine = build(row, 3)
     states = engine.start(PATH)

@@ -67,6 +67,7 @@ def test_every_draw_at_nought_is_a_fresh_one_of_the_prior(kind):
     np.testing.assert_allclose(trace.terms[..., 0], -0.5 * trace.values.sum(axis=-1) ** 2, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["vector", "numba", "python"])
 def test_elsewhere_the_kernel_moves(kind):
     engine = engine_of(kind, 16)
@@ -75,6 +76,7 @@ def test_elsewhere_the_kernel_moves(kind):
     assert not np.any(np.isnan(trace.acceptance))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [SELECTION, SELECTION.compiled], ids=["python", "numba"])
 def test_a_model_is_redrawn_from_its_reference(model):
     pieces = scalar_pieces.model_pieces(model, model.initial(np.random.default_rng(0)))

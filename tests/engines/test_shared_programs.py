@@ -89,6 +89,7 @@ def test_a_refit_compiles_nothing_nor_do_other_ladders_and_another_kernel_does(m
     assert n_compilations(lambda: run(engine_of(tp.kernels.HitAndRunSlice()), path_with(3))) > 0
 
 
+@pytest.mark.slow
 def test_terms_are_those_of_the_target_and_of_its_reference():
     for n in (3, 9):
         path = path_with(n)

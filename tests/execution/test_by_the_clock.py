@@ -323,6 +323,7 @@ def _many(x):
     return -0.5 * (x**2).sum(axis=1)
 
 
+@pytest.mark.slow
 def test_a_function_of_many_positions_tells_where_it_raised():
     options = {"initial": np.zeros(2), "ladder": [1.0, 0.5], "draws": 3_000, "tuning": tp.Tuning(0), "chains": 3}
     with pytest.raises(FunctionError, match=r"ValueError: too far, in chain \d at \[") as told:

@@ -119,6 +119,7 @@ def test_mpi_changes_nothing(tmp_path):
         np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), alone(name).energy)
 
 
+@pytest.mark.slow
 def test_control_other_blocks_give_other_bits(monkeypatch):
     """Without blocks of one size the number of chains run at once would show in the draws."""
     expected = alone("vector, simulated")
@@ -127,6 +128,7 @@ def test_control_other_blocks_give_other_bits(monkeypatch):
         assert_same(expected, RUNS["vector, simulated"]())
 
 
+@pytest.mark.slow
 def test_a_large_target_is_sent_to_those_who_ask(processes, monkeypatch):
     monkeypatch.setattr(workers, "SMALL", 0)
     assert_same(alone("vector, simulated"), RUNS["vector, simulated"](executor=processes))

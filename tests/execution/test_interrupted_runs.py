@@ -143,6 +143,7 @@ def test_a_run_that_has_not_begun_ends_at_once(at):
     assert Interrupting.calls[0] == at
 
 
+@pytest.mark.slow
 def test_a_run_in_sums_is_stopped_before_its_first_sums_and_taken_up_there(tmp_path):
     keep = {"keep": tp.Sums({"first": lambda x: x[..., 0]})}
     known = run(Interrupting(0), **keep)
@@ -155,6 +156,7 @@ def test_a_run_in_sums_is_stopped_before_its_first_sums_and_taken_up_there(tmp_p
     assert Interrupting.calls[0] < n_alone  # what it had seen before is not computed again
 
 
+@pytest.mark.slow
 def test_a_run_is_stopped_in_a_function_that_jax_has_called(tmp_path):
     import jax
 

@@ -108,6 +108,7 @@ def test_ctrl_c_ends_a_fit_at_its_next_block_with_what_there_is(tmp_path, monkey
     assert_same_fit(alone(), fitted(checkpoint=tmp_path / "fit"))
 
 
+@pytest.mark.slow
 def test_table_2_is_the_same_on_processes(pool):
     settings = {"n_runs": 3, "n_draws": 2_000, "n_tune": 640}
     there = table2.run(**settings, executor=pool).rows

@@ -79,6 +79,7 @@ def test_dask_changes_nothing():
         assert_same_sums(alone("numba, simulated"), summed("numba, simulated", executor=client.get_executor()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEVERAL)
 def test_the_length_of_a_turn_changes_nothing(name, monkeypatch):
     monkeypatch.setattr(sum_sampling, "next_turn", lambda n_stretches, seconds: n_stretches % 3 + 1)
@@ -190,6 +191,7 @@ def test_what_was_summed_before_is_not_sampled_again(tmp_path, monkeypatch):
     assert sums.n_draws == 640
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "match"),
     [

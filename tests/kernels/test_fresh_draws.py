@@ -134,6 +134,7 @@ def test_fresh_draws_keep_every_rung(name):
     assert np.all(moved[BETWEEN] > 0.1), moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_control_fresh_draws_on_the_wrong_rung_are_seen(name):
     assert_mean_is_not(0.0, changes(moved_by_vector(KERNELS[name], f"wrong {name}", WARMER)))

@@ -78,6 +78,7 @@ def test_a_ladder_tuned_from_nothing_crosses_the_modes():
     assert abs(right.value - 0.4) < 5 * right.standard_error < 0.1
 
 
+@pytest.mark.slow
 def test_a_likelihood_is_heated_down_to_its_prior():
     problem = problems.likelihood_gaussian(2)
     target = tp.Target.from_likelihood(problem.log_likelihood_numba, problem.log_prior_numba)

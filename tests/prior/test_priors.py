@@ -217,6 +217,11 @@ def test_starting_points_are_values():
         starting_points({"a": -1.0}, target)
     with pytest.raises(TargetError, match=r"names of the priors, \['a'\], but got \['b'\]"):
         starting_points({"b": 1.0}, target)
+    for alone in (0.5, np.array([0.5])):  # one value needs no name
+        assert float(starting_points(alone, target)[0]["a"]) == pytest.approx(np.log(0.5))
+    two = tp.Target.from_likelihood(lambda a, b: -a, {"a": tp.prior.HalfNormal(1.0), "b": tp.prior.HalfNormal(1.0)})
+    with pytest.raises(TargetError, match=r"names of the priors, \['a', 'b'\], but got float"):
+        starting_points(0.5, two)
 
 
 @pytest.mark.slow

@@ -83,6 +83,7 @@ def test_far_away_the_log_density_is_minus_infinity_not_nan(problem):
     assert problem.log_density_numba(far) == -np.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1.0, 0.4, 0.05])
 @pytest.mark.parametrize(
     ("name", "lower", "upper"),

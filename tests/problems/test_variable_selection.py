@@ -177,6 +177,7 @@ def test_plain_python_and_compiled_walk_the_same_path():
     assert len(model.names) == len(model.record(b))
 
 
+@pytest.mark.slow
 def test_long_compiled_chains_visit_the_models_as_often_as_they_should():
     step, record, initial = PROBLEM.compiled.step, PROBLEM.compiled.record, PROBLEM.compiled.initial
 

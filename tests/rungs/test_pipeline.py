@@ -98,6 +98,7 @@ def test_parallel_tempering_draws_from_every_rung(engine, rung_moves):
     assert_mean_is_not(np.roll(MEANS, 1, axis=0), products)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["cold_only", "ess_optimal", "mbar"])
 @pytest.mark.parametrize(("engine", "rung_moves"), PARALLEL)
 def test_all_draws_of_parallel_tempering_estimate_the_cold_expectation(engine, rung_moves, rule):

@@ -55,6 +55,7 @@ def grouped(truth, shares, n_draws):
     return np.array(expected), np.stack(found, axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rung_moves", ["lifted", "neighbour"])
 def test_simulated_tempering_visits_every_model_as_often_as_it_should(rung_moves):
     n = 8192

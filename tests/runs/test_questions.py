@@ -52,6 +52,7 @@ def with_energy(run, energy):
     return dataclasses.replace(run, terms=terms, _kept={})
 
 
+@pytest.mark.slow
 def test_control_energies_off_by_a_hundredth_are_seen(runs):
     wrong = [with_energy(run, 1.01 * run.energy) for run in runs]
     assert_mean_is_not(PROBLEM.log_evidence, [float(run.mbar.log_normaliser_ratio().value) for run in wrong])

@@ -34,6 +34,7 @@ def runs():
     return {"draws": sampled(), "sums": sampled(tp.Sums(QUANTITIES))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["draws", "sums"])
 def test_both_results_answer_the_protocol(kind, runs, tmp_path):
     run = runs[kind]

@@ -86,6 +86,7 @@ def test_sums_give_what_the_draws_give(both):
         assert np.allclose(sums.shares(rule), draws.shares(rule), atol=3e-3)
 
 
+@pytest.mark.slow
 def test_the_index_process_is_that_of_the_draws(both):
     draws, sums = both
     assert sums.n_round_trips == draws.n_round_trips

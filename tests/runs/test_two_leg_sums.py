@@ -50,6 +50,7 @@ def test_they_are_the_sums_of_the_draws_of_the_same_run(engine):
     np.testing.assert_allclose(sums.mbar.log_normalisers, again.log_normalisers, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", list(DENSITIES))
 def test_they_say_what_mbar_says_of_the_draws(engine):
     """The same draws, weighed with shares fixed before the run: a fraction of a standard error apart."""

@@ -144,6 +144,7 @@ def test_a_prior_and_a_likelihood_give_the_posterior_and_its_evidence(method, wi
     assert_mean_is_not([1.6, 1.6, truth[2] + 0.3], posterior(method, with_draws))
 
 
+@pytest.mark.slow
 def test_a_run_that_asks_for_more_draws_gets_as_many_again(monkeypatch):
     """Unless their number was given; what is mended by no draw is left alone."""
     few = Effort(chains=8, draws=32)  # too few for any verdict

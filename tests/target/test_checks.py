@@ -47,6 +47,7 @@ def test_a_sampler_that_draws_from_the_prior_is_taken_in_silence(name):
     assert said_of(*AGREEING[name]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTRADICTING)
 def test_a_sampler_that_contradicts_the_prior_is_warned_of(name):
     (said,) = said_of(*CONTRADICTING[name])

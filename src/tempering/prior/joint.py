@@ -112,6 +112,10 @@ class JointPrior:
             pieces = np.split(vector, np.cumsum(sizes)[:-1])
             parts = zip(self.parts.items(), pieces, strict=True)
             return {name: piece.reshape(part.value_shape) for (name, part), piece in parts}
+        if len(self.parts) == 1 and not isinstance(values, Mapping):
+            ((name, part),) = self.parts.items()
+            if np.shape(values) in (part.value_shape, (1,) if part.value_shape == () else part.value_shape):
+                return {name: np.reshape(values, part.value_shape)}  # one value needs no name
         if not isinstance(values, Mapping) or set(values) != set(self.parts):
             came = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
             raise TargetError(

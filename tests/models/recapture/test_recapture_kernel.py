@@ -175,6 +175,7 @@ def test_moves_keep_the_joint_law_of_model_values_and_data(case):
     assert_mean_is(0.0, differences(case))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", marked(["ages", "random"], ["ages"]))
 def test_moves_keep_it_at_another_temperature(case):
     assert_mean_is(0.0, differences(case, k=0.4))
@@ -253,6 +254,7 @@ def test_controls_of_captures_and_birds_are_seen(case, broken):
     assert_mean_is_not(0.0, differences(case, n_steps=16, broken=broken))
 
 
+@pytest.mark.slow
 def test_control_birds_that_stayed_and_are_forgotten_are_seen():
     """Of those seen again alive, and of those found dead, whose chance to have left or stayed is left out."""
 
@@ -321,6 +323,7 @@ def test_laws_are_moved_by_the_slope_of_the_likelihood(case, lengths):
     assert np.abs(control - wanted).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_set_shares_its_values_and_what_is_not_free_stays():
     case, rng = "groups", seeded_rng("shared")
     space, _ = CASES[case]

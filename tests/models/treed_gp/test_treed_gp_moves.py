@@ -118,6 +118,7 @@ def test_grow_and_prune_ratios_agree_with_the_twin(k, temper):
             seen["three"] += len(large.leaves()) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["change", "swap_or_rotate"])
 @pytest.mark.parametrize("k", [0.4, 1.0])
 def test_change_and_swap_ratios_agree_with_the_twin(name, k):
