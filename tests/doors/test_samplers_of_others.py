@@ -34,7 +34,6 @@ def sampler():
     return made
 
 
-@pytest.mark.slow
 def test_ptemcees_attributes_have_its_shapes(sampler):
     assert sampler.chain.shape == (5, 6, 200, 2)
     assert sampler.flatchain.shape == (5, 1200, 2)
@@ -45,7 +44,6 @@ def test_ptemcees_attributes_have_its_shapes(sampler):
     assert sampler.ntemps == len(sampler.betas) == 5
 
 
-@pytest.mark.slow
 def test_likelihoods_belong_to_their_positions(sampler):
     x = sampler.chain[2, 3, 7]
     own = log_likelihood(x, np.array([1.0, 2.0]))

@@ -13,6 +13,8 @@ from tempering.engines.trace import QUANTUM
 
 BLOCK = 1.0  # seconds, about: half of what a user should wait for an answer to Ctrl-C
 LEAST = 0.02  # seconds, where a checkpoint is to be written all the time
+KEPT = 0.8  # of what earlier blocks say, at each block
+DIFFERENT = 1e-3  # variance of lengths over the square of their mean, from where on they tell
 MOST_ASIDE = 0.25  # seconds that a block is believed to take whatever its length
 LONGEST = {"vector": 1 << 12, "scalar": 1 << 16}  # iterations, if they take next to no time: some megabytes a chain
 LONG_RUN = 100_000  # iterations a chain, of which a bar shows enough anyway
@@ -22,8 +24,8 @@ REPORTS = 50  # blocks a run is cut into, at the least, for the bar
 class Pace:
     """Measures blocks and says how long the next one is to be.
 
-    A block takes some time whatever its length, and some for every iteration. The former is told from the latter where
-    two blocks in a row differ in length; iterations take at least as long as it does, or it would be most of a run.
+    A block takes some time whatever its length, and some for every iteration. The former is told from the latter by a
+    line through the last blocks; iterations take at least as long as it does, or it would be most of a run.
 
     Parameters
     ----------
@@ -41,6 +43,7 @@ class Pace:
         self._aside: float | None = None  # seconds, once known
         self._per_iteration = 0.0
         self._last, self._seconds = multiple, 0.0
+        self._sums = [0.0] * 5  # of the last blocks: 1, lengths, times, squares of lengths, and products
 
     def next(self, left: int, most: int | None = None) -> int:
         """Return the iterations of the next block, of so many that are left: one at first, then by the clock.
@@ -66,14 +69,18 @@ class Pace:
             return self._last
         aside = self._aside or 0.0
         wanted = max(self._target - aside, aside) / self._per_iteration
-        is_quick = self._aside is None and 2 * self._seconds < BLOCK
-        return max(wanted, 2 * self._last) if is_quick else wanted  # another length, to tell them apart
+        is_untold = self._aside is None or self._last == self._multiple  # a shorter block would tell nothing
+        return max(wanted, 2 * self._last) if is_untold and 2 * self._seconds < BLOCK else wanted
 
     def took(self, n: int, seconds: float) -> None:
         """Take note of how long a block took."""
-        if self._per_iteration > 0 and n != self._last:
-            slope = (seconds - self._seconds) / (n - self._last)
-            self._aside = min(seconds - n * min(max(slope, 0.0), seconds / n), MOST_ASIDE)
+        self._sums = [
+            KEPT * old + new for old, new in zip(self._sums, (1.0, n, seconds, n * n, n * seconds), strict=True)
+        ]
+        weight, ns, times, squares, products = self._sums
+        if (spread := weight * squares - ns**2) > DIFFERENT * ns**2:
+            slope = (weight * products - ns * times) / spread
+            self._aside = min((times - min(max(slope, 0.0), times / ns) * ns) / weight, MOST_ASIDE)
         self._last, self._seconds = n, seconds
         self._per_iteration = max(seconds - (self._aside or 0.0), 1e-9) / n
 
