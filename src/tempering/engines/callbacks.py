@@ -19,7 +19,6 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxprs_in_params
 
 from tempering.engines.answers import Kept
-from tempering.engines.stopping import AbandonedBlock
 from tempering.errors import FunctionError
 from tempering.target import Target, batched
 from tempering.target.gradients import gradient_of
@@ -178,8 +177,8 @@ def telling_where() -> Iterator[None]:
 
 
 def _is_error(record: logging.LogRecord) -> bool:
-    """Whether what JAX logs is one: that a block was abandoned in a callback is none."""
-    return not (record.exc_info and isinstance(record.exc_info[1], AbandonedBlock))
+    """Whether what JAX logs is one: that a callback was interrupted, or its block abandoned, is none."""
+    return not record.exc_info or isinstance(record.exc_info[1], Exception)
 
 
 logging.getLogger("jax._src.callback").addFilter(_is_error)  # in workers, too, to which functions come ready-made
