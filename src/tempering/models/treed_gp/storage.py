@@ -29,19 +29,24 @@ FORMAT = "tempering treed GP 5"
 
 def save(model: TreedGP, path: str | Path) -> None:
     """Write a fitted model."""
+    facts = np.frombuffer(json.dumps(_facts(model)).encode(), np.uint8)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, facts=facts, **_arrays(model))
+    try:
+        write_atomically(Path(path), buffer.getvalue())
+    except OSError as error:
+        raise InputError(
+            f"The model file must be writable, but {path} is not: {error.strerror}. Name another file."
+        ) from error
+
+
+def _facts(model: TreedGP) -> dict[str, Any]:
+    """Return what is written as text: settings and numbers."""
     posterior = model.posterior_
-    settings = model.get_params(deep=False)
-    for name, kind in GROUPS.items():
-        settings[name] = None if settings[name] is None else asdict(settings_of(kind, settings[name], name))
-    group = settings["tempering"]
-    if group is not None and group["ladder"] is not None and not isinstance(group["ladder"], str):
-        group["ladder"] = [float(k) for k in group["ladder"]]
-    if not isinstance(settings["random_state"], int | None):
-        settings["random_state"] = None
     names = getattr(model, "feature_names_in_", None)
-    facts = {
+    return {
         "format": FORMAT,
-        "settings": settings,
+        "settings": _plain_settings(model),
         "rule": posterior.rule,
         "combined_ess": posterior.combined_ess,
         "linear_share": posterior.linear_share,
@@ -52,8 +57,25 @@ def save(model: TreedGP, path: str | Path) -> None:
         "response": getattr(model, "response_name_", None),
         "categories": None if model._categories is None else asdict(model._categories),
     }
+
+
+def _plain_settings(model: TreedGP) -> dict[str, Any]:
+    """Return the arguments of the model without objects: groups as dictionaries, a generator as none."""
+    settings = model.get_params(deep=False)
+    for name, kind in GROUPS.items():
+        settings[name] = None if settings[name] is None else asdict(settings_of(kind, settings[name], name))
+    group = settings["tempering"]
+    if group is not None and group["ladder"] is not None and not isinstance(group["ladder"], str):
+        group["ladder"] = [float(k) for k in group["ladder"]]
+    if not isinstance(settings["random_state"], int | None):
+        settings["random_state"] = None
+    return settings
+
+
+def _arrays(model: TreedGP) -> dict[str, Any]:
+    """Return all arrays, by the names they have in the file."""
+    posterior = model.posterior_
     arrays: dict[str, Any] = {
-        "facts": np.frombuffer(json.dumps(facts).encode(), np.uint8),
         "inputs": model._training[0],
         "responses": model._training[1],
         "inverse_temperatures": posterior.ladder.inverse_temperatures,
@@ -82,14 +104,7 @@ def save(model: TreedGP, path: str | Path) -> None:
             f"leaves_{i}": trace.n_leaves,
         }
         arrays[f"trace_{i}"] = np.array([trace.every, trace.n_round_trips])
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    try:
-        write_atomically(Path(path), buffer.getvalue())
-    except OSError as error:
-        raise InputError(
-            f"The model file must be writable, but {path} is not: {error.strerror}. Name another file."
-        ) from error
+    return arrays
 
 
 def load(cls: type[TreedGP], path: str | Path) -> TreedGP:
