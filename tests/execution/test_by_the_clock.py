@@ -317,6 +317,32 @@ def test_a_function_that_jax_calls_back_tells_in_which_chain_it_raised_and_where
     assert 0 <= told.value.chain < 3
 
 
+def _in_its_valley(x):
+    """Raise in one of two valleys, between which no chain can go."""
+    if 9.0 < x[0] and x[1] > 0.5:
+        raise ValueError("too far")
+    return -0.5 * (min(x[0] ** 2, (x[0] - 10.0) ** 2) / 0.01 + x[1] ** 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_batched", [False, True])
+@pytest.mark.parametrize("bad", [0, 2, 5])
+def test_coupled_chains_tell_which_of_them_raised(bad, is_batched):
+    """Six replicas of two ensembles; one alone is where the function raises."""
+    starts = [np.array([10.0 if i == bad else 0.0, -3.0 if i == bad else 0.0]) for i in range(6)]
+    target = tp.Target(lambda x: np.array([_in_its_valley(row) for row in x]), batched=True) if is_batched else None
+    target = target or tp.Target(
+        lambda x: jax.pure_callback(_in_its_valley, jax.ShapeDtypeStruct((), x.dtype), x, vmap_method="sequential")
+    )
+    with pytest.raises(FunctionError, match=rf"ValueError: too far, in chain {bad} at \[") as told:
+        tp.sample(
+            target, initial=starts, ladder=[1.0, 0.9, 0.8], draws=3_000, tuning=tp.Tuning(0), chains=2, rng=2,
+            progress=False, method="parallel", kernel=tp.kernels.RandomWalk(), execution=tp.Execution("vector"),
+        )  # fmt: skip
+    assert told.value.chain == bad
+    assert told.value.position[0] > 9.0
+
+
 def _many(x):
     for row in x:
         _counted(row)

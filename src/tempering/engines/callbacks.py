@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -132,48 +132,80 @@ class InDoublePrecision:
                 jax.numpy.asarray(np.asarray(argument).view(np.float64)[..., 0]) if is_bits else argument
                 for argument, is_bits in zip(arguments, self.given, strict=True)
             ]
+            _watched.n_calls += 1
             try:
                 answers = [np.asarray(part) for part in self.callback(*whole)]
             except Exception as error:
-                _failures[:] = [(error, self._at_fault(whole))]
+                lane, position = self._at_fault(whole)
+                _watched.failures[:] = [Failure(error, position, _watched.n_calls - 1 if lane is None else lane)]
                 raise
         return tuple(
             np.asarray(answer, np.float64, order="C")[..., None].view(np.uint32) if is_bits else answer
             for answer, is_bits in zip(answers, self.found, strict=True)
         )
 
-    def _at_fault(self, arguments: Sequence[Any]) -> Any:
-        """Return the position of a call; where there were many, that of the first which fails by itself."""
+    def _at_fault(self, arguments: Sequence[Any]) -> tuple[int | None, Any]:
+        """Return the position of a call; where there were many, that of the first which fails by itself, and which."""
         arrays = [np.asarray(argument) for argument in arguments]
         if getattr(self.callback, "callback_func", None).__module__ != batched.__name__:
-            return arrays[0]
+            return None, arrays[0]
         for i in range(len(arrays[0])):
             try:
                 self.callback(*(array[i : i + 1] for array in arrays))
             except Exception:
-                return batched.in_double(arrays[0][i])
-        return None
+                return i, batched.in_double(arrays[0][i])
+        return 0, None
 
 
-_failures: list[tuple[Exception, Any]] = []  # the last one: JAX makes an error of its own of it, without the position
+class Failure(NamedTuple):
+    """A call back that has failed: JAX makes an error of its own of it, without the position."""
+
+    error: Exception
+    position: Any
+    place: int  # among the calls since they were counted, or among the positions of one call
+
+    def lane(self, n: int) -> int:
+        """Return which of ``n`` chains in lockstep it was: they call one after the other, each time all of them."""
+        return self.place % n
 
 
-def failed_at() -> Any:
-    """Return the position of the last call back that failed; None where it is not known."""
-    return _failures[0][1] if _failures else None
+class _Watched:
+    """The last call back that has failed, and how many there were."""
+
+    def __init__(self) -> None:
+        self.n_calls = 0
+        self.failures: list[Failure] = []
+
+    def clear(self) -> None:
+        self.n_calls = 0
+        self.failures.clear()
+
+
+_watched = _Watched()
+
+
+def count_calls() -> None:
+    """Count calls back from here on."""
+    _watched.clear()
+
+
+def failure() -> Failure | None:
+    """Return the last call back that failed since they were counted."""
+    return _watched.failures[0] if _watched.failures else None
 
 
 @contextmanager
 def telling_where() -> Iterator[None]:
     """Turn JAX's error about a function that it called back into one that says what was raised, and where."""
-    _failures.clear()
+    count_calls()
     try:
         yield
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        if not _failures or "allback" not in str(error):
+        failed = failure()
+        if failed is None or "allback" not in str(error):
             raise
-        cause, position = _failures[0]
-        raise FunctionError(f"{type(cause).__name__}: {cause}", None, position) from cause
+        what = f"{type(failed.error).__name__}: {failed.error}"
+        raise FunctionError(what, None, failed.position) from failed.error
 
 
 def _is_error(record: logging.LogRecord) -> bool:

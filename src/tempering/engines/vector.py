@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tempering.compiling.programs import jitted
 from tempering.engines.answers import answers_of
-from tempering.engines.callbacks import failed_at
+from tempering.engines.callbacks import count_calls, failure
 from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.reference_arrays import arrays_of
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
@@ -170,12 +170,15 @@ class VectorEngine:
             line, iteration = jax.device_put(line), states.iteration
             for i in range(self.n_units):
                 own = jax.tree.map(lambda part: part[i], states.unit)  # noqa: B023
+                count_calls()
                 try:
                     with jax.disable_jit():
                         self.step(jax.random.fold_in(states.keys[i], iteration), own, iteration, line, moving)
                 except Exception as cause:
-                    told = function_error(cause, i * self.chains_per_ensemble, None, self.pieces.positions)
-                    told.position = failed_at() if told.position is None else told.position
+                    failed, n = failure(), self.chains_per_ensemble
+                    chain = i * n + (0 if failed is None else failed.lane(n))
+                    told = function_error(cause, chain, None, self.pieces.positions)
+                    told.position = failed.position if told.position is None and failed is not None else told.position
                     return told
         last = str(error).strip().splitlines()[-1]
         return FunctionError(f"an error that did not come again when the block was repeated ({last})")
