@@ -29,8 +29,8 @@ class Break(NamedTuple):
 BREAKS = {
     "a walk at the wrong temperature": Break(
         "kernels/random_walk.py",
-        "tempered(there, coefficients) - tempered(here",
-        "tempered(there, coefficients) - 0.9 * tempered(here",
+        "tempered(there, coefficients) - tempered(here, coefficients)",
+        "0.5 * (tempered(there, coefficients) - tempered(here, coefficients))",
         "kernels",
     ),
     "an exchange with a sign wrong": Break(

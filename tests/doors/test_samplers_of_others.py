@@ -41,7 +41,8 @@ def test_ptemcees_attributes_have_its_shapes(sampler):
     assert sampler.acceptance_fraction.shape == (5, 6)
     assert sampler.tswap_acceptance_fraction.shape == (5,)
     assert sampler.acor.shape == (5, 2)
-    assert sampler.ntemps == len(sampler.betas) == 5
+    assert sampler.ntemps == 5
+    np.testing.assert_array_equal(sampler.betas, [1.0, 0.3, 0.08, 0.01, 0.0])  # cold first, as the rows of chain
 
 
 def test_likelihoods_belong_to_their_positions(sampler):
