@@ -176,7 +176,10 @@ def _read_text(path: Path) -> "pd.DataFrame":
 def _numbers(column: "pd.Series[str]", name: str, path: Path) -> Floats:
     import pandas as pd
 
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    try:
+        numbers = column.to_numpy(dtype=str).astype(np.float64)  # to the last bit, which pandas before 3.1 may round
+    except ValueError:
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(numbers))
     if len(bad):
         raise InputError(

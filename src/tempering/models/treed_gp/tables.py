@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 def read_table(path: Path) -> pd.DataFrame:
     """Read a CSV file."""
     try:
-        table = pd.read_csv(path)
+        table = pd.read_csv(path, float_precision="round_trip")
     except (OSError, ValueError) as error:
         raise InputError(f"The data must be a CSV file with a header, but {path} could not be read: {error}") from error
     if table.empty:
