@@ -127,7 +127,7 @@ PRIORS = {
     "priors and a sampler": lambda: likelihood({"a": prior.Normal()}, lambda a: 0.0, sample_prior=abs),
     "a start outside a prior": lambda: start({"a": -1.0}, likelihood({"a": prior.Gamma(1.0)}, lambda a: -a)),
     "a start of another shape": lambda: start({"a": [1.0, 2.0]}, likelihood({"a": prior.Gamma(1.0)}, lambda a: -a)),
-    "a start without names": lambda: start(1.0, likelihood({"a": prior.Gamma(1.0)}, lambda a: -a)),
+    "a start without names": lambda: start(1.0, likelihood({"a": prior.Gamma(1.0), "b": prior.Gamma(1.0)}, normal)),
     "a start too short": lambda: start([1.0], likelihood([prior.Normal(), prior.Normal()], normal)),
     "a start for a cube": lambda: start([0.5], likelihood(prior.UnitCube(lambda c: c, 1), normal)),
 }

@@ -20,13 +20,14 @@ def lengths(pace, aside, each, n_blocks=60, noise=None):
 
 @pytest.mark.parametrize("each", [1e-5, 1e-3, 0.1])
 @pytest.mark.parametrize("aside", [0.0, 0.01, 0.1])
-def test_a_block_takes_about_as_long_as_it_should(aside, each):
-    _, seconds = lengths(Pace(), aside, each)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_block_takes_about_as_long_as_it_should(is_packed, aside, each):
+    _, seconds = lengths(Pace(is_packed=is_packed), aside, each)
     assert 0.5 * BLOCK < seconds[-1] < 1.2 * BLOCK
 
 
 def test_an_iteration_that_takes_longer_is_a_block():
-    n, _ = lengths(Pace(), 0.0, 5.0)
+    n, _ = lengths(Pace(is_packed=True), 0.0, 5.0)
     assert n.max() <= 2
     assert n[-1] == 1
 
@@ -35,7 +36,7 @@ def test_an_iteration_that_takes_longer_is_a_block():
 def test_blocks_that_should_be_short_are_not_all_start_and_end(is_disturbed):
     """Without telling them apart, every block would be of one iteration, and take a hundred times its work."""
     noise = seeded_rng("short blocks") if is_disturbed else None
-    n, seconds = lengths(Pace(0.0), 0.1, 0.001, 1_000, noise)
+    n, seconds = lengths(Pace(0.0, is_packed=True), 0.1, 0.001, 1_000, noise)
     assert np.mean(n) * 0.001 > 0.03
     assert np.mean(seconds) < 0.5
     assert seconds.max() < 2.0
@@ -43,7 +44,7 @@ def test_blocks_that_should_be_short_are_not_all_start_and_end(is_disturbed):
 
 @pytest.mark.parametrize("aside", [0.0, 0.05])
 def test_a_clock_that_is_disturbed_makes_no_block_long(aside):
-    _, seconds = lengths(Pace(), aside, 0.002, 400, seeded_rng(f"pace {aside}"))
+    _, seconds = lengths(Pace(is_packed=True), aside, 0.002, 400, seeded_rng(f"pace {aside}"))
     assert seconds.max() < 5 * BLOCK
     assert 0.4 * BLOCK < np.median(seconds) < 1.5 * BLOCK
 

@@ -24,8 +24,9 @@ REPORTS = 50  # blocks a run is cut into, at the least, for the bar
 class Pace:
     """Measures blocks and says how long the next one is to be.
 
-    A block takes some time whatever its length, and some for every iteration. The former is told from the latter by a
-    line through the last blocks; iterations take at least as long as it does, or it would be most of a run.
+    A block takes some time whatever its length, and some for every iteration. Where asked to, the former is told from
+    the latter by a line through the last blocks; iterations take at least as long as it does, or it would be most of a
+    run.
 
     Parameters
     ----------
@@ -35,10 +36,14 @@ class Pace:
         Iterations of a block at the most, however quick they are.
     multiple : int
         Blocks are of a multiple of so many iterations, but for the last.
+    is_packed : bool
+        Whether a block takes long whatever its length, as where states are packed and unpacked.
     """
 
-    def __init__(self, seconds: float = BLOCK, longest: int = LONGEST["scalar"], multiple: int = 1) -> None:
-        self.longest, self._multiple = longest, multiple
+    def __init__(
+        self, seconds: float = BLOCK, longest: int = LONGEST["scalar"], multiple: int = 1, *, is_packed: bool = False
+    ) -> None:
+        self.longest, self._multiple, self._is_packed = longest, multiple, is_packed
         self._target = min(max(seconds, LEAST), BLOCK)
         self._aside: float | None = None  # seconds, once known
         self._per_iteration = 0.0
@@ -69,7 +74,9 @@ class Pace:
             return self._last
         aside = self._aside or 0.0
         wanted = max(self._target - aside, aside) / self._per_iteration
-        is_untold = self._aside is None or self._last == self._multiple  # a shorter block would tell nothing
+        is_untold = self._is_packed and (
+            self._aside is None or self._last == self._multiple
+        )
         return max(wanted, 2 * self._last) if is_untold and 2 * self._seconds < BLOCK else wanted
 
     def took(self, n: int, seconds: float) -> None:
@@ -78,7 +85,7 @@ class Pace:
             KEPT * old + new for old, new in zip(self._sums, (1.0, n, seconds, n * n, n * seconds), strict=True)
         ]
         weight, ns, times, squares, products = self._sums
-        if (spread := weight * squares - ns**2) > DIFFERENT * ns**2:
+        if self._is_packed and (spread := weight * squares - ns**2) > DIFFERENT * ns**2:
             slope = (weight * products - ns * times) / spread
             self._aside = min((times - min(max(slope, 0.0), times / ns) * ns) / weight, MOST_ASIDE)
         self._last, self._seconds = n, seconds

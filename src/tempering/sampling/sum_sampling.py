@@ -124,7 +124,7 @@ def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], p
 def _run(execution: Context, keeper: SumKeeper, standing: Standing, report: Any) -> TemperedSums:
     """Go on in turns until the end, or Ctrl-C."""
     n, n_stretches = standing.begun.course.n, 0.0  # at first as little as can be: nobody knows how long it takes
-    pace = Pace(BLOCK if execution.folder is None else execution.folder.seconds)
+    pace = Pace(BLOCK if execution.folder is None else execution.folder.seconds, is_packed=True)
     report(standing.n_done, "")
     execution.interruption.is_requested()  # from here on there are sums to return
     while standing.n_done < n:
