@@ -74,9 +74,7 @@ class Pace:
             return self._last
         aside = self._aside or 0.0
         wanted = max(self._target - aside, aside) / self._per_iteration
-        is_untold = self._is_packed and (
-            self._aside is None or self._last == self._multiple
-        )
+        is_untold = self._is_packed and (self._aside is None or self._last == self._multiple)
         return max(wanted, 2 * self._last) if is_untold and 2 * self._seconds < BLOCK else wanted
 
     def took(self, n: int, seconds: float) -> None:
