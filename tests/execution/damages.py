@@ -112,7 +112,8 @@ def from_elsewhere(source):
         if bench.copy.is_file():  # then another is a run of its own
             return
         inside = file.relative_to(bench.copy)
-        places = [inside, *inside.parents][:-1] or [inside]
+        above = [place for place in [*inside.parents][:-1] if not (bench.copy / place / "run.json").exists()]
+        places = [inside, *above]  # a folder that is a whole run is another run, and no damage
         place = places[int(rng.integers(len(places)))]
         there = getattr(bench, source) / place
         if there.exists():
