@@ -69,6 +69,7 @@ class Kind:
     stopped_at: int | None = None
     save: Any = None  # of the path and the seed, where the call has no checkpoint
     name: str = "run"
+    part: str = ""  # the folder that ``read`` opens, where it is a run by itself
 
     def make(self, path, seed=5, stopped_at=None):
         """Make one in full, or up to where it is stopped."""
@@ -161,7 +162,7 @@ KINDS = {
     "sums, vector": Kind(summed(LOGISTIC, **VECTOR), load_sums, 320),
     "sequential": Kind(drawn(WITH_PRIOR, chains=4, method="sequential", ladder=None, kernel=WALK, draws=2_000), load),
     "treed GP, unfinished": Kind(treed_gp, None, 100),
-    "recapture": Kind(recapture, load_recapture),
+    "recapture": Kind(recapture, load_recapture, part="draws"),
     "saved run": Kind(None, load, save=lambda path, seed: sampled(PLAIN, None, seed, **SCALAR).save(path)),
     "saved sums": Kind(
         None,

@@ -112,8 +112,7 @@ def from_elsewhere(source):
         if bench.copy.is_file():  # then another is a run of its own
             return
         inside = file.relative_to(bench.copy)
-        above = [place for place in [*inside.parents][:-1] if not (bench.copy / place / "run.json").exists()]
-        places = [inside, *above]  # a folder that is a whole run is another run, and no damage
+        places = [inside, *inside.parents][:-1] or [inside]
         place = places[int(rng.integers(len(places)))]
         there = getattr(bench, source) / place
         if there.exists():
@@ -226,12 +225,21 @@ def one_damage(kind, bench, known, rng):
     what = damage(rng, bench)
     results = []
     for use in (kind.read, kind.call):
-        if use is not None:
+        if use is not None and not (use is kind.read and is_another_run(bench, kind.part)):
             came = outcome(use, bench.copy, *known)
             results.append((what, came))
     if came == "told":
         results.append((f"put back after {what}", put_back(kind, bench, known)))
     return results
+
+
+def is_another_run(bench, part):
+    """Whether the part of a study that is read by itself is, file by file, that of another study: a whole run."""
+    here, there = (
+        {file.relative_to(root / part): file.read_bytes() for file in files_of(root / part)}
+        for root in (bench.copy, bench.other)
+    )
+    return part != "" and here == there
 
 
 def put_back(kind, bench, known):

@@ -42,6 +42,11 @@ def test_blocks_that_should_be_short_are_not_all_start_and_end(is_disturbed):
     assert seconds.max() < 2.0
 
 
+def test_control_where_they_are_not_told_apart_blocks_stay_at_one_iteration():
+    n, _ = lengths(Pace(0.0), 0.1, 0.001, 1_000)
+    assert n.max() == 1
+
+
 @pytest.mark.parametrize("aside", [0.0, 0.05])
 def test_a_clock_that_is_disturbed_makes_no_block_long(aside):
     _, seconds = lengths(Pace(is_packed=True), aside, 0.002, 400, seeded_rng(f"pace {aside}"))

@@ -137,7 +137,7 @@ class InDoublePrecision:
                 answers = [np.asarray(part) for part in self.callback(*whole)]
             except Exception as error:
                 lane, position = self._at_fault(whole)
-                _watched.failures[:] = [Failure(error, position, _watched.n_calls - 1 if lane is None else lane)]
+                _watched.failure = Failure(error, position, _watched.n_calls - 1 if lane is None else lane)
                 raise
         return tuple(
             np.asarray(answer, np.float64, order="C")[..., None].view(np.uint32) if is_bits else answer
@@ -169,16 +169,12 @@ class Failure(NamedTuple):
         return self.place % n
 
 
+@dataclass
 class _Watched:
-    """The last call back that has failed, and how many there were."""
+    """How many calls back there were since they were counted, and the last that has failed."""
 
-    def __init__(self) -> None:
-        self.n_calls = 0
-        self.failures: list[Failure] = []
-
-    def clear(self) -> None:
-        self.n_calls = 0
-        self.failures.clear()
+    n_calls: int = 0
+    failure: Failure | None = None
 
 
 _watched = _Watched()
@@ -186,12 +182,12 @@ _watched = _Watched()
 
 def count_calls() -> None:
     """Count calls back from here on."""
-    _watched.clear()
+    _watched.n_calls, _watched.failure = 0, None
 
 
 def failure() -> Failure | None:
     """Return the last call back that failed since they were counted."""
-    return _watched.failures[0] if _watched.failures else None
+    return _watched.failure
 
 
 @contextmanager

@@ -114,7 +114,7 @@ class JointPrior:
             return {name: piece.reshape(part.value_shape) for (name, part), piece in parts}
         if len(self.parts) == 1 and not isinstance(values, Mapping):
             ((name, part),) = self.parts.items()
-            if np.shape(values) in (part.value_shape, (1,) if part.value_shape == () else part.value_shape):
+            if np.shape(values) in (part.value_shape, part.value_shape or (1,)):
                 return {name: np.reshape(values, part.value_shape)}  # one value needs no name
         if not isinstance(values, Mapping) or set(values) != set(self.parts):
             came = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
