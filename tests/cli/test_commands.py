@@ -1,6 +1,7 @@
 """The command line: what it prints, and how it ends."""
 
 import json
+import os
 import subprocess
 import sys
 import types
@@ -85,10 +86,38 @@ def test_warming_up_can_clear_what_is_kept(monkeypatch, tmp_path):
     assert list(kept.files()) == []
 
 
+COMPILED = """
+import sys
+from numba.core import event
+from tempering.cli import warming
+
+class Listener(event.Listener):
+    def on_start(self, event):
+        found.append(event.data["dispatcher"].py_func)
+
+    def on_end(self, event):
+        pass
+
+found = []
+event.register("numba:compile", Listener())
+warming.PARTS[sys.argv[1]]()
+print(*(f.__qualname__ for f in found if f.__module__.startswith("tempering.") and f.__module__ != warming.__name__))
+"""
+
+
+def compiled(part, folder):
+    """Run a part in a new process with a cache of its own; return which functions of the package it compiled."""
+    kept = os.environ | {"NUMBA_CACHE_DIR": str(folder), "TEMPERING_CACHE": str(folder / "programs")}
+    done = subprocess.run([sys.executable, "-c", COMPILED, part], env=kept, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("part", list(warming.PARTS))
-def test_every_part_can_be_warmed_up(part):
-    warming.PARTS[part]()
+def test_what_was_warmed_up_is_not_compiled_again(part, tmp_path):
+    assert compiled(part, tmp_path)  # control: it is compiled once
+    assert compiled(part, tmp_path) == []
 
 
 def test_table_1_is_printed_and_written(tmp_path):

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tempering.cli.options import ChainOptions, PlaceOptions, ResultOptions, TuningOptions
 from tempering.errors import InputError, TemperingError
+from tempering.models.option_groups import with_groups
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,18 +70,6 @@ app = typer.Typer(
     help="Importance tempering: every draw of every temperature, combined into one answer.",
 )
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print results only: no progress bars, no notes.")]
-PseudoPrior = Annotated[
-    str | None,
-    typer.Option(help="With a ladder: how the rungs' weights are learnt, or their logs.", rich_help_panel="Tuning"),
-]
-Objective = Annotated[
-    str | None,
-    typer.Option(help="What to optimise when the ladder is tuned: hybrid, barrier or ess.", rich_help_panel="Tuning"),
-]
-Workers = Annotated[int | None, typer.Option(help="Processes that share the chains.", rich_help_panel="Where it runs")]
-Checkpoint = Annotated[
-    Path | None, typer.Option(help="A folder to resume from after a kill.", rich_help_panel="Where it runs")
-]
 
 
 def _print_version(wanted: bool) -> None:
@@ -163,63 +153,31 @@ def combine(
 
 
 @app.command()
+@with_groups
 def sample(
     ctx: typer.Context,
     target: Annotated[
         str, typer.Argument(metavar="MODULE:FUNCTION", help="A log density, or a function that returns a Target.")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the run goes.", rich_help_panel="Results")
-    ] = Path("run.zarr"),
-    report: Annotated[
-        Path | None, typer.Option(help="Where the page goes; by default beside the run.", rich_help_panel="Results")
-    ] = None,
-    initial: Annotated[str | None, typer.Option(help='Where chains start, as JSON: 0, [0, 1] or {"a": 0}.')] = None,
-    ladder: Annotated[str | None, typer.Option(help="Inverse temperatures, 1,0.5,0.1; tuned by default.")] = None,
-    method: Annotated[str, typer.Option(help="simulated, parallel or sequential.")] = "simulated",
-    kernel: Annotated[
-        str | None, typer.Option(help="random_walk, slice, hamiltonian, nuts, ... or MODULE:NAME of your own.")
-    ] = None,
-    draws: Annotated[
-        int | None, typer.Option(help="Iterations of each chain that are kept; 10,000 by default.")
-    ] = None,
-    tune: Annotated[
-        int | None, typer.Option(help="Iterations of tuning before; 5,000 by default.", rich_help_panel="Tuning")
-    ] = None,
-    chains: Annotated[int | None, typer.Option(help="Number of chains, or of ensembles.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Equal seeds give equal draws.")] = None,
-    engine: Annotated[str, typer.Option(help="auto, vector or scalar.", rich_help_panel="Where it runs")] = "auto",
-    rung_moves: Annotated[str | None, typer.Option(help="How chains move between rungs.")] = None,
-    pseudo_prior: PseudoPrior = None,
-    objective: Objective = None,
-    path: Annotated[
-        str | None, typer.Option(help="two_legs, powers, prior, reference, or MODULE:NAME of your own reference.")
-    ] = None,
-    workers: Workers = None,
-    checkpoint: Checkpoint = None,
+    chains: ChainOptions,
+    tuning: TuningOptions,
+    place: PlaceOptions,
+    results: ResultOptions,
     quiet: Quiet = False,
 ) -> None:
     """Sample the target of a file of yours; write the run and a page about it."""
-    from tempering.cli import user_files as files
-    from tempering.path.ladder import parse_ladder
-    from tempering.sampling.options import Execution, Method, Tuning
+    from tempering.cli.user_files import sample_file
 
-    quiet = quiet or ctx.obj
-    page = files.check_places(output, report)
+    quiet, page = quiet or ctx.obj, results.page()
+    how = {"tuning": tuning.tuning(), "execution": place.execution(), "progress": not quiet}
     try:
-        run = files.sample_file(
-            target, output, page, workers=workers, initial=files.parse_position(initial),
-            ladder=parse_ladder(ladder), method=Method(method, rung_moves or ""),
-            kernel=files.parse_kernel(kernel), draws=draws, chains=chains, rng=seed, path=files.parse_path(path),
-            tuning=Tuning(tune, objective, files.parse_pseudo_prior(pseudo_prior)),
-            execution=Execution(engine=engine, checkpoint=checkpoint), progress=not quiet,
-        )  # fmt: skip
+        run = sample_file(target, results.output, page, workers=place.workers, **chains.given(), **how)
     except KeyboardInterrupt as stop:  # while tuning; later the run returns what there is
         typer.echo(f"tempering: {stop or 'Stopped.'}", err=True)
         raise typer.Exit(130) from None
     _print_run(run, quiet)
     if not quiet:
-        typer.echo(f"The run is in {output}, a page about it in {page}.")
+        typer.echo(f"The run is in {results.output}, a page about it in {page}.")
 
 
 @app.command()

@@ -66,7 +66,7 @@ def _variable_selection() -> None:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((30, 4))
     for family, y in (("gaussian", x[:, 0] + rng.standard_normal(30)), ("logistic", (x[:, 0] > 0).astype(float))):
-        model = VariableSelection(family, sampling={"draws": 40, "tune": 20, "chains": 2}, random_state=1)
+        model = VariableSelection(family, sampling={"draws": 100, "tune": 20, "chains": 2}, random_state=1)
         model.fit(x, y).predict(x)
 
 
