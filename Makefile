@@ -17,7 +17,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not long"
 
 test-long: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or long"

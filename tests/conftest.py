@@ -1,6 +1,10 @@
 """What all tests share."""
 
 import os
+import sys
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -8,6 +12,13 @@ from seeds import SEED_OFFSET, shift_all
 
 if SEED_OFFSET:
     shift_all()
+if find_spec("bilby") and sys.version_info < (3, 12):
+    # bilby imports pip, to list what is installed. That takes setuptools' distutils away from PyTensor's
+    # compiler, unless it was imported before
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in ("setuptools._distutils.sysconfig", "pip"):
+            import_module(module)
 
 
 @pytest.fixture(autouse=True, scope="session")

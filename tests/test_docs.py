@@ -14,11 +14,10 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 NAV_ENTRY = re.compile(r"^ +- [^:]+: (\S+\.md)$", re.MULTILINE)
 PAGES = sorted(DOCS.rglob("*.md"))
-# whole models, PyMC's compiler and a cluster: run by `make test-long`
-MINUTES = ("treed-gp.md", "coming-from-tgp.md", "mark-recapture.md", "pymc.md", "cluster.md")
-NEEDS = {"bilby.md": "bilby"}  # pages of packages that the tests do without
+# whole models, PyMC's compiler, bilby and a cluster: run by `make test-long`
+MINUTES = ("treed-gp.md", "coming-from-tgp.md", "mark-recapture.md", "pymc.md", "bilby.md", "cluster.md")
 WITH_CODE = [
-    pytest.param(page, marks=[pytest.mark.long] * (page.name in (*MINUTES, *NEEDS)), id=str(page.relative_to(DOCS)))
+    pytest.param(page, marks=[pytest.mark.long] * (page.name in MINUTES), id=str(page.relative_to(DOCS)))
     for page in PAGES
     if BLOCK.search(page.read_text())
 ]
@@ -56,8 +55,6 @@ def broken_links(page, text):
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     import matplotlib.pyplot as plt
 
-    if page.name in NEEDS:
-        pytest.importorskip(NEEDS[page.name])
     monkeypatch.chdir(tmp_path)
     plt.switch_backend("Agg")
     failure = failure_of(page.read_text(), str(page))
