@@ -169,7 +169,7 @@ def sample(
     from tempering.cli.user_files import sample_file
 
     quiet, page = quiet or ctx.obj, results.page()
-    how = {"tuning": tuning.tuning(), "execution": place.execution(), "progress": not quiet}
+    how: dict[str, Any] = {"tuning": tuning.tuning(), "execution": place.execution(), "progress": not quiet}
     try:
         run = sample_file(target, results.output, page, workers=place.workers, **chains.given(), **how)
     except KeyboardInterrupt as stop:  # while tuning; later the run returns what there is
