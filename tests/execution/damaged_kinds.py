@@ -2,12 +2,13 @@
 
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from execution_cases import LOGISTIC, SELECTION, WALK, WITH_PRIOR, skewed
 
 import tempering as tp
@@ -15,7 +16,7 @@ from grouped import grouped
 from tempering.io import durable_files, records
 from tempering.runs import store as run_store
 from tempering.runs.store import ARRAYS
-from tempering.sampling import sum_sampling
+from turns import go_on_by
 
 
 class StoppedShort(BaseException):
@@ -25,7 +26,7 @@ class StoppedShort(BaseException):
 @contextmanager
 def stopping_at(path, n):
     """Stop a run short once so many draws of each chain are written."""
-    write, turn = durable_files.write_atomically, sum_sampling.next_turn
+    write = durable_files.write_atomically
 
     def watched(target, *parts, **how):
         latest = path / "latest"
@@ -33,13 +34,11 @@ def stopping_at(path, n):
             raise StoppedShort
         return write(target, *parts, **how)
 
-    records.write_atomically, sum_sampling.next_turn = watched, lambda *_: 1.0
-    try:
-        yield
-    except StoppedShort:
-        pass
-    finally:
-        records.write_atomically, sum_sampling.next_turn = write, turn
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "write_atomically", watched)
+        go_on_by(patch, 1.0)
+        with suppress(StoppedShort):
+            yield
 
 
 @contextmanager

@@ -18,7 +18,8 @@ import tempering as tp
 from grouped import grouped
 from tempering.errors import FunctionError
 from tempering.execution import pace as paces
-from tempering.sampling import sum_sampling
+from tempering.execution.sum_keeping import SumRecorder
+from turns import go_on_by
 
 SLOW = Path(__file__).with_name("slow_run.py")
 
@@ -63,7 +64,7 @@ def test_no_bit_of_sums_depends_on_where_turns_end(name, monkeypatch, tmp_path):
     options = {"keep": tp.Sums({"first": lambda x: x[..., 0]}), "draws": 1_500}
     known = RUNS[name](**options)
     rng = np.random.default_rng(4)
-    monkeypatch.setattr(sum_sampling, "next_turn", lambda turn, seconds: float(rng.uniform(0.0, 1.6)))
+    go_on_by(monkeypatch, lambda n_blocks: float(rng.uniform(0.0, 1.6)))
     again = RUNS[name](checkpoint=tp.Checkpoint(tmp_path / "run", seconds=0.0), **options)
     np.testing.assert_array_equal(again.sums.totals.joint, known.sums.totals.joint)
     assert again.expect("first") == known.expect("first")
@@ -76,9 +77,11 @@ def test_sums_are_stopped_in_the_middle_of_a_stretch_and_taken_up_there(name, mo
     options = {"keep": tp.Sums({"first": lambda x: x[..., 0]}), "draws": 1_500}
     known = RUNS[name](**options)
     turns = count()
-    monkeypatch.setattr(sum_sampling, "next_turn", lambda turn, seconds: 0.3)
-    is_due = property(lambda keeper: next(turns) == 2 and signal.raise_signal(signal.SIGINT) is None)
-    monkeypatch.setattr("tempering.execution.sum_keeping.SumKeeper.is_due", is_due)
+    go_on_by(monkeypatch, 0.3)
+    keep = SumRecorder.keep
+    monkeypatch.setattr(
+        SumRecorder, "keep", lambda *block: keep(*block) or (next(turns) == 2 and signal.raise_signal(signal.SIGINT))
+    )
     with pytest.warns(UserWarning, match="Stopped by Ctrl-C after"):
         some = RUNS[name](checkpoint=tmp_path / "run", **options)
     assert 0 < some.index.n_iterations < 1_500

@@ -20,7 +20,7 @@ from tempering.errors import CheckpointError, SamplerError
 from tempering.estimators.running.parts import in_a_tree
 from tempering.execution import blocks, sum_blocks
 from tempering.recorders import summing
-from tempering.sampling import sum_sampling
+from turns import go_on_by
 
 QUANTITIES = {
     "vector, simulated": {"beta": lambda x: x, "square": lambda x: (x**2).sum(axis=-1)},
@@ -82,7 +82,7 @@ def test_dask_changes_nothing():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEVERAL)
 def test_the_length_of_a_turn_changes_nothing(name, monkeypatch):
-    monkeypatch.setattr(sum_sampling, "next_turn", lambda n_stretches, seconds: n_stretches % 3 + 1)
+    go_on_by(monkeypatch, lambda n_blocks: n_blocks % 3 + 1)
     assert_same_sums(alone(name), summed(name))
 
 
@@ -155,7 +155,7 @@ def test_a_checkpoint_changes_nothing(name, tmp_path):
 def test_a_run_goes_on_wherever_it_was_stopped(name, n_writes, tmp_path, monkeypatch):
     """Alone, then on threads."""
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
-    monkeypatch.setattr(sum_sampling, "next_turn", lambda n_stretches, seconds: 1)
+    go_on_by(monkeypatch, 1)
     with monkeypatch.context() as patch:
         stop_after(patch, n_writes)
         with pytest.raises(Stopped):
@@ -178,7 +178,7 @@ def test_what_was_summed_before_is_not_sampled_again(tmp_path, monkeypatch):
     }
     options |= {"progress": False, "keep": tp.Sums({"x": lambda x: x})}
     kept = tp.Checkpoint(tmp_path / "run", seconds=0.0)
-    monkeypatch.setattr(sum_sampling, "next_turn", lambda n_stretches, seconds: 1)
+    go_on_by(monkeypatch, 1)
     tp.sample(target, **options)
     whole = len(calls)
     with monkeypatch.context() as patch:
@@ -238,7 +238,7 @@ def test_a_part_whose_worker_is_killed_is_done_again(tmp_path):
 
 
 def test_a_part_that_fails_twice_stops_the_run_with_the_sums_so_far(tmp_path, monkeypatch):
-    monkeypatch.setattr(sum_sampling, "next_turn", lambda n_stretches, seconds: 1)
+    go_on_by(monkeypatch, 1)
     with (
         ThreadPoolExecutor(2) as executor,
         pytest.raises(SamplerError, match="raised ZeroDivisionError: nothing left to divide by") as caught,

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
-from itertools import count
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,7 @@ from tempering.learning.rounds import n_round_trips, swap_acceptance
 from tempering.recorders import summing
 from tempering.recorders.index_sums import sums_of_trace
 from tempering.recorders.summing import block_shape, length_on_device
+from turns import go_on_by
 
 PROBLEM = problems.skewed(2)
 KERNEL = tp.kernels.RandomWalk()  # one value: code compiled for it is found again
@@ -395,15 +395,15 @@ def test_ctrl_c_ends_a_run_at_its_next_block_with_what_there_is(engine, monkeypa
     from tempering.sampling import sum_sampling
 
     density = PROBLEM.log_density if engine == "vector" else PROBLEM.log_density_numba
-    sample_sums, turns = sum_sampling.sample_sums, count()
+    sample_sums = sum_sampling.sample_sums
 
     def and_then_stop(plan, *arguments):
-        def next_turn(n_stretches, seconds):
-            if next(turns) == 2:
+        def stretches(n_blocks):
+            if n_blocks == 2:
                 plan.context.interruption(signal.SIGINT, None)
             return 1.0
 
-        monkeypatch.setattr(sum_sampling, "next_turn", next_turn)
+        go_on_by(monkeypatch, stretches)
         return sample_sums(plan, *arguments)
 
     monkeypatch.setattr("tempering.sampling.sample.sample_sums", and_then_stop)

@@ -19,13 +19,12 @@ from tempering.execution.digest import contents
 from tempering.execution.identity import agree, classes_of, identity_of, values_at
 from tempering.execution.interruption import Interruption, listening
 from tempering.execution.journal import Journal, JournalEngine
-from tempering.execution.keeping import AsDraws, Keeper, KeptInMemory, KeptOnDisk
+from tempering.execution.keeping import Chains, DrawRecorder, DrawsInMemory, DrawsOnDisk
 from tempering.execution.operations import operations
 from tempering.execution.pace import BLOCK, LONGEST, Pace
 from tempering.execution.plan import Plan
 from tempering.execution.probes import check_probes
 from tempering.execution.recipe import Recipe
-from tempering.execution.sum_keeping import SumKeeper
 from tempering.execution.workers import Workers
 from tempering.io.checkpoint import STORE, Folder, as_checkpoint, is_of_sums, writing
 from tempering.runs.draws import TemperedDraws
@@ -86,17 +85,12 @@ class Context:
             return WholeEngine(whole, n_chains, size)
         return BlockEngine(whole, recipe, n_chains, size, self.interruption.is_requested)
 
-    def keeper(self, engine: Any, as_draws: AsDraws, n: int) -> Keeper:
+    def recorder(self, chains: Chains, n: int) -> DrawRecorder:
         """Say where draws go: to the checkpoint, or into memory."""
         if self.folder is None:
-            return KeptInMemory(as_draws, n)
+            return DrawsInMemory(chains, n)
         self.end_tuning()
-        return KeptOnDisk(self.folder, engine.engine, as_draws, n)
-
-    def sum_keeper(self, about: Mapping[str, Any], started: float) -> SumKeeper:
-        """Say where sums go, of a run that is described by ``about``: to the checkpoint, or nowhere."""
-        self.end_tuning()
-        return SumKeeper(self.folder, about, started)
+        return DrawsOnDisk(chains, n, self.folder)
 
     def end_tuning(self) -> None:
         """Write the journal, where there is one: draws go on from the states it ends with."""
@@ -144,11 +138,6 @@ class Context:
                 save(draws, self.folder.path / STORE, self.folder.id)
             self.folder.pass_answers()
         return draws
-
-    def stopped(self, keeper: Keeper, n: int) -> TemperedDraws:
-        """Return what there is after a Ctrl-C, and say so."""
-        self.warn_of_stop(keeper.n_done, n)
-        return keeper.so_far()
 
     def warn_of_stop(self, n_done: int, n: int) -> None:
         """Say how far a run has come that was ended by Ctrl-C, and how to go on; end the program where it was told to.

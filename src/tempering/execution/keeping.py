@@ -1,24 +1,26 @@
-"""Where draws are kept while they are made: in memory, or in a checkpoint, chunk by chunk."""
+"""Recorders of draws: in memory, or in a checkpoint, chunk by chunk."""
 
 from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tempering.engines.trace import Trace, joined, shortened
-from tempering.errors import CheckpointError, DamageError
+from tempering.engines.trace import Schedule, Trace, joined, shortened
+from tempering.errors import DamageError
 from tempering.execution.blocks import WholeEngine
+from tempering.execution.journal import JournalEngine
+from tempering.execution.pace import longest_block
 from tempering.execution.probes import write_probes
 from tempering.io.checkpoint import LATEST, STORE, Folder, read_latest, write_latest, writing
 from tempering.io.encoding import decode, encode
 from tempering.io.records import readable
+from tempering.learning.rounds import check_spread
 from tempering.runs.draws import TemperedDraws
 from tempering.runs.store import ARRAYS, RunStore, draws_in_chunk
 from tempering.runs.stored import (
@@ -34,148 +36,147 @@ from tempering.runs.stored import (
 AsDraws = Callable[[Trace], TemperedDraws]
 
 
-class Keeper(ABC):
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """Chains with everything frozen: how they go on, and what becomes of their traces."""
+
+    engine: JournalEngine
+    schedule: Schedule
+    states: Any  # where they are
+    as_draws: AsDraws
+    is_powered: bool  # then hot rungs may have no density that can be normalised
+
+
+class DrawRecorder(ABC):
     """What both ways of keeping draws have in common."""
 
-    def __init__(self, as_draws: AsDraws, n: int) -> None:
-        self._as_draws, self._n = as_draws, n
-        self.n_done = 0
-        self.states: Any = None  # to go on from; None: those at the end of tuning
+    def __init__(self, chains: Chains, n: int) -> None:
+        self.n, self.n_done, self.pace = n, 0, chains.engine.pace
+        self.chains, self.states = chains, chains.states
+        self._engine: WholeEngine = chains.engine.engine
+        self._new: list[Trace] = []  # in memory: on disk, what is not yet in the store
+
+    def next(self, left: int) -> int:
+        """Return how many iterations the next block has, of so many that are left."""
+        return self.pace.next(left, longest_block(self.n))
+
+    def run(self, n: int) -> tuple[Any, Trace]:
+        """Run a block; return the states after it, and its draws."""
+        return self._engine.run(self.states, self.chains.schedule, n)
+
+    def keep(self, block: tuple[Any, Trace]) -> None:
+        """Keep a block of draws, and the states after it."""
+        states, trace = block
+        if self.chains.is_powered:
+            check_spread(trace, self.chains.schedule)
+        self.states = states
+        self._new.append(trace)
+        self.n_done += trace.rung.shape[1]
 
     @abstractmethod
-    def add(self, trace: Trace, states: Any) -> None:
-        """Keep a block of draws, and the states after it."""
+    def save(self, *, is_between_blocks: bool = True) -> None:
+        """Write what there is, where it is kept on disk."""
 
     @abstractmethod
     def so_far(self) -> TemperedDraws:
         """Return the draws there are."""
 
     @abstractmethod
-    def finish(self, states: Any) -> TemperedDraws:
+    def finish(self) -> TemperedDraws:
         """Return all draws."""
 
     @abstractmethod
-    def longer(self, n: int, folder: Folder | None) -> Keeper:
-        """Return a keeper of ``n`` draws that has those of this one already; on disk, in its folder opened again."""
+    def longer(self, n: int, folder: Folder | None) -> DrawRecorder:
+        """Return a recorder of ``n`` draws that has those of this one already; on disk, in its folder opened again."""
 
-    def save(self, states: Any) -> None:  # noqa: B027 - there is nothing to do in memory
-        """Write what there is, where it is kept on disk."""
-
-    def frozen(self, states: Any) -> Any:
-        """Return states as they are now, however they are changed in place, where they may have to be written."""
-        return None
-
-    def save_frozen(self, frozen: Any) -> None:  # noqa: B027 - there is nothing to do in memory
-        """Write what there is, with states as they were."""
-
-    @contextmanager
-    def keeping(self, states: Any, frozen: Any = None) -> Iterator[None]:
-        """Hand the draws so far over with an error that stops the run, whatever its class, and write them."""
-        before = self.frozen(states) if frozen is None else frozen
-        try:
-            yield
-        except Exception as error:
-            if self.n_done:
-                error.draws = self.so_far()  # type: ignore[attr-defined]
-                if not isinstance(error, CheckpointError):
-                    self.save_frozen(before)
-            raise
+    def _as_draws(self, trace: Trace, n: int) -> TemperedDraws:
+        return self.chains.as_draws(shortened(trace, n))
 
 
-class KeptInMemory(Keeper):
+class DrawsInMemory(DrawRecorder):
     """All draws in memory, until the run ends."""
 
-    def __init__(self, as_draws: AsDraws, n: int) -> None:
-        super().__init__(as_draws, n)
-        self._traces: list[Trace] = []
+    def save(self, *, is_between_blocks: bool = True) -> None:
+        """Write nothing."""
 
-    def add(self, trace: Trace, states: Any) -> None:
-        """Keep a block of draws."""
-        self._traces.append(trace)
-        self.n_done += trace.rung.shape[1]
-
-    def longer(self, n: int, folder: Folder | None) -> KeptInMemory:
-        """Return a keeper of ``n`` draws that has those of this one already, the last block whole."""
-        keeper = KeptInMemory(self._as_draws, n)
-        keeper._traces, keeper.n_done = list(self._traces), self.n_done
-        return keeper
+    def longer(self, n: int, folder: Folder | None) -> DrawsInMemory:
+        """Return a recorder of ``n`` draws that goes on from copies of the states, the last block whole."""
+        states = self._engine.unpacked(self._engine.packed(self.states))
+        recorder = DrawsInMemory(replace(self.chains, states=states), n)
+        recorder._new, recorder.n_done = list(self._new), self.n_done
+        return recorder
 
     def so_far(self) -> TemperedDraws:
         """Return the draws there are."""
-        if not self._traces:
-            raise KeyboardInterrupt("Stopped before there were draws to return.")
-        return self._as_draws(shortened(joined(self._traces), self._n))
+        return self._as_draws(joined(self._new), self.n)
 
-    def finish(self, states: Any) -> TemperedDraws:
+    def finish(self) -> TemperedDraws:
         """Return all draws."""
         return self.so_far()
 
 
-class KeptOnDisk(Keeper):
+class DrawsOnDisk(DrawRecorder):
     """Draws in a checkpoint: whole chunks in a store, the rest beside the states that belong to them.
 
     Engines make whole blocks: what they made beyond the draws asked for is kept too, for a run that is gone on with.
     """
 
-    def __init__(self, folder: Folder, engine: WholeEngine, as_draws: AsDraws, n: int) -> None:
-        super().__init__(as_draws, n)
-        self._folder, self._engine = folder, engine
+    def __init__(self, chains: Chains, n: int, folder: Folder) -> None:
+        super().__init__(chains, n)
+        self._folder = folder
         self._store: RunStore | None = None
-        self._new: list[Trace] = []  # not yet in the store
         self._n_stored = 0
+        self._before: bytes | None = None  # states that a block under way changes in place
         header, sections = read_latest(folder.path)
         if header is not None:
             with readable(folder.path / LATEST):
                 self.n_done, self._n_stored = header["n_done"], header["n_stored"]
                 folder.seconds_before = header["seconds"]
                 self._new = [decode(sections[1], folder.classes)]
-                self.states = engine.from_parts(decode(sections[2], folder.classes))
+                self.states = self._engine.from_parts(decode(sections[2], folder.classes))
                 checksums = checksums_of(sections)
             self._open_store(checksums)
 
-    def longer(self, n: int, folder: Folder | None) -> KeptOnDisk:
-        """Return a keeper of ``n`` draws that has those of the folder already."""
+    def longer(self, n: int, folder: Folder | None) -> DrawsOnDisk:
+        """Return a recorder of ``n`` draws that has those of the folder already."""
         assert folder is not None
-        return KeptOnDisk(folder, self._engine, self._as_draws, n)
+        return DrawsOnDisk(self.chains, n, folder)
 
-    def add(self, trace: Trace, states: Any) -> None:
+    def run(self, n: int) -> tuple[Any, Trace]:
+        """Run a block; remember where it began if states are changed in place, as the scalar engine's are."""
+        changes = isinstance(self.states, list) and not isinstance(self.states[0], bytes)
+        self._before = self._encoded(self.states) if changes else None
+        return super().run(n)
+
+    def keep(self, block: tuple[Any, Trace]) -> None:
         """Keep a block of draws; write if it is time."""
-        self._new.append(trace)
-        self.n_done += trace.rung.shape[1]
+        super().keep(block)
+        self._before = None
         if self._folder.is_due:
-            self.save(states)
+            self.save()
 
-    def frozen(self, states: Any) -> Any:
-        """Return states as they are now; those of other engines than the scalar one never change."""
-        return self._encoded(states) if isinstance(states, list) and not _are_bytes(states) else states
-
-    def save_frozen(self, frozen: Any) -> None:
-        """Write what there is, with states as they were."""
-        self._save(frozen if isinstance(frozen, bytes) else self._encoded(frozen))
-
-    def save(self, states: Any) -> None:
-        """Write what there is; the answers of calls that led there need not be kept any more."""
+    def save(self, *, is_between_blocks: bool = True) -> None:
+        """Write what there is; between blocks, answers of calls that led there need not be kept any more."""
         if self._new:
-            self._save(self._encoded(states))
-            self._folder.pass_answers()
+            self._save(self._encoded(self.states) if self._before is None else self._before)
+            if is_between_blocks:
+                self._folder.pass_answers()
 
     def _encoded(self, states: Any) -> bytes:
         return encode(self._engine.parts(states), self._folder.classes)
 
     def _save(self, states: bytes) -> None:
         """Write whole chunks, then the states with what is left: only this makes the chunks count."""
-        if not self._new:
-            return
         rest = joined(self._new)
         if self._store is None:
             self._open_store()
         chunk = self._chunk(rest)
-        while min(rest.rung.shape[1], self._n - self._n_stored) >= chunk:
-            self._write_chunk(shortened(rest, chunk))
+        while min(rest.rung.shape[1], self.n - self._n_stored) >= chunk:
+            self._write_chunk(self._as_draws(rest, chunk))
             rest = _without(rest, chunk)
             self._new = [rest]
         assert self._store is not None
-        tail = self._as_draws(self._wanted(rest))
+        tail = self._wanted(rest)
         named = {name: getattr(tail, name) for name in ARRAYS} | {"values": dict(tail.values)}
         sections = [encode(named), encode(rest), states, encode(self._store.checksums[: self._n_stored // chunk])]
         write_probes(self._folder, rest)
@@ -184,33 +185,31 @@ class KeptOnDisk(Keeper):
 
     def so_far(self) -> TemperedDraws:
         """Return the draws there are, on disk and in memory."""
-        if not self._new:
-            raise KeyboardInterrupt("Stopped before there were draws to return.")
-        rest = self._as_draws(self._wanted(joined(self._new)))
+        rest = self._wanted(joined(self._new))
         if self._n_stored == 0:
             return rest
         assert self._store is not None
         return one_after_the_other(open_draws(self._store, self._n_stored), rest)
 
-    def finish(self, states: Any) -> TemperedDraws:
+    def finish(self) -> TemperedDraws:
         """Write the last chunk and return the whole run, to be read from the disk when asked for."""
-        self.save(states)
+        self.save()
         rest, n_stored = self._wanted(self._new[0]), self._n_stored
         assert self._store is not None
-        if rest.rung.shape[1]:
+        if rest.n_draws:
             self._write_chunk(rest)
             self._n_stored = n_stored  # a chunk that is not full does not count: it will be written again
-        info = self._as_draws(shortened(rest, 0)).info
+        info = self._as_draws(self._new[0], 0).info
         assert info is not None
         with writing(self._folder.path):
-            n, n_invalid = info.n_iterations + self._n, self._engine.n_invalid(states)
+            n, n_invalid = info.n_iterations + self.n, self._engine.n_invalid(self.states)
             self._store.finish(replace(info, n_iterations=n, seconds=self._folder.seconds_spent, n_invalid=n_invalid))
             shutil.rmtree(self._set_aside, ignore_errors=True)
         return load(self._folder.path / STORE)
 
-    def _wanted(self, rest: Trace) -> Trace:
+    def _wanted(self, rest: Trace) -> TemperedDraws:
         """Leave out what was made beyond the draws asked for."""
-        return shortened(rest, self._n - self._n_stored)
+        return self._as_draws(rest, self.n - self._n_stored)
 
     def _chunk(self, rest: Trace) -> int:
         if self._n_stored:
@@ -229,11 +228,11 @@ class KeptOnDisk(Keeper):
             if path.is_dir():
                 store = open_store(self._folder.path, "r+")
                 store.check_chunks(self._n_stored, checksums)
-                if store.n_draws < self._n and self._n_stored == 0:  # its few draws are all in the last record
+                if store.n_draws < self.n and self._n_stored == 0:  # its few draws are all in the last record
                     shutil.rmtree(self._set_aside, ignore_errors=True)
                     path.rename(self._set_aside)
-                elif store.n_draws < self._n:
-                    store.reopen(self._n)
+                elif store.n_draws < self.n:
+                    store.reopen(self.n)
                     self._store = store
                 else:
                     self._store = store
@@ -241,20 +240,13 @@ class KeptOnDisk(Keeper):
                 raise DamageError(path, "it is missing", without_store(self._folder.path, self._n_stored))
             if self._store is None:
                 like = joined(self._new)
-                self._store = RunStore.create(
-                    path, self._as_draws(shortened(like, 1)), self._n, self._chunk(like), self._folder.id
-                )
+                self._store = RunStore.create(path, self._as_draws(like, 1), self.n, self._chunk(like), self._folder.id)
 
-    def _write_chunk(self, trace: Trace) -> None:
+    def _write_chunk(self, draws: TemperedDraws) -> None:
         assert self._store is not None
-        draws = self._as_draws(trace)
         with writing(self._folder.path):
             self._store.write(self._n_stored, draws)
-        self._n_stored += trace.rung.shape[1]
-
-
-def _are_bytes(states: list[Any]) -> bool:
-    return bool(states) and isinstance(states[0], bytes)
+        self._n_stored += draws.n_draws
 
 
 def _width(trace: Trace) -> int:

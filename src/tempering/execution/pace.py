@@ -16,6 +16,8 @@ LEAST = 0.02  # seconds, where a checkpoint is to be written all the time
 KEPT = 0.8  # of what earlier blocks say, at each block
 DIFFERENT = 1e-3  # variance of lengths over the square of their mean, from where on they tell
 MOST_ASIDE = 0.25  # seconds that a block is believed to take whatever its length
+FEW = 3.5  # blocks, as they are weighed: the first five
+MOST_GROWTH = 16  # times as long one of them may be as that before it, if it took next to no time
 LONGEST = {"vector": 1 << 12, "scalar": 1 << 16}  # iterations, if they take next to no time: some megabytes a chain
 LONG_RUN = 100_000  # iterations a chain, of which a bar shows enough anyway
 REPORTS = 50  # blocks a run is cut into, at the least, for the bar
@@ -64,7 +66,9 @@ class Pace:
         (None, 1)
         """
         most = self.longest if most is None else min(most, self.longest)
-        wanted = min(2 * self._last, self.wanted, most)
+        is_first = self._is_packed and self._sums[0] < FEW  # a short block tells little of how long an iteration takes
+        growth = max(2.0, min(MOST_GROWTH, BLOCK / max(self._seconds, LEAST))) if is_first else 2.0
+        wanted = min(growth * self._last, self.wanted, most)
         return min(left, self._multiple * max(1, int(wanted / self._multiple)))
 
     @property

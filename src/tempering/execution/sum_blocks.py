@@ -121,10 +121,6 @@ class SumBlocks:
         for size, part in zip(self._sizes, self.each(parts), strict=True):
             yield part if part.open is None else closed(built(self._recipe, size), part)
 
-    def from_kept(self, parts: Sequence[Part]) -> list[Any]:
-        """Return parts as they are held here, from those of a checkpoint."""
-        return self.taken(parts)
-
 
 class WholeSums(SumBlocks):
     """One part of all chains of the vector engine, in this process: it stays where it is, on one device or several."""
@@ -141,16 +137,12 @@ class WholeSums(SumBlocks):
         """Return the part, with what it has of a stretch that has not come to its end."""
         return (closed(self._task, part) for part in parts)
 
-    def taken(self, parts: Sequence[Part]) -> list[Part]:
-        """Return the part."""
-        return list(parts)
-
     def each(self, parts: Sequence[Part]) -> Iterator[Part]:
         """Return the part."""
         return iter(parts)
 
-    def from_kept(self, parts: Sequence[Part]) -> list[Part]:
-        """Return the part, from that of a checkpoint, on the devices of its engine."""
+    def taken(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the part, on the devices of its engine."""
         return [replace(part, states=self._engine.placed(part.states)) for part in parts]
 
 

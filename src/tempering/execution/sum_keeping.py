@@ -1,15 +1,14 @@
-"""A checkpoint of a run in sums: its parts, and what it takes to make one result of them."""
+"""The recorder of sums: the parts of a run, in memory or in a checkpoint, and what makes one result of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from tempering.errors import CheckpointError
 from tempering.estimators.running.rungs import Quantities
+from tempering.execution.pace import BLOCK, Pace
 from tempering.execution.sum_blocks import SumBlocks
 from tempering.io.checkpoint import Folder, decoded, read_latest, write_latest
 from tempering.io.encoding import encode
@@ -27,78 +26,79 @@ class Begun:
     quantities: Quantities
 
 
-@dataclass(frozen=True, eq=False)
-class Standing:
-    """How far a run in sums has come."""
+class Parts(NamedTuple):
+    """The parts of a run, and how far they have come."""
 
-    blocks: SumBlocks
     begun: Begun
-    parts: Sequence[Any]  # as the blocks hold them
-    n_done: int  # iterations of each chain
-
-    def advanced(self, n_stretches: float) -> Standing:
-        """Go on by so many stretches, to the end of the last, or by a fraction of one."""
-        length = self.begun.course.length
-        ahead = max(1, int(n_stretches * length))
-        if n_stretches >= 1:
-            ahead -= (self.n_done + ahead) % length
-        parts, n_done = self.blocks.advance(self.parts, ahead)
-        return replace(self, parts=parts, n_done=n_done)
+    parts: Sequence[Part]
+    n_done: int = 0  # iterations of each chain
 
 
-class SumKeeper:
-    """Where sums are kept while a run goes on: in a checkpoint, or nowhere but in memory.
+def read_parts(folder: Folder | None) -> Parts | None:
+    """Return the parts of a run that was begun before, from its checkpoint."""
+    header, sections = (None, []) if folder is None else read_latest(folder.path)
+    if folder is None or header is None:
+        return None
+    folder.seconds_before = header["seconds"]
+    _, begun, *parts = sections
+    found = [decoded(folder.path, part, folder.classes, from_kept) for part in parts]
+    return Parts(decoded(folder.path, begun), found, header["n_done"])
+
+
+class SumRecorder:
+    """Sums while a run goes on: in a checkpoint, or nowhere but in memory.
+
+    Blocks of iterations end where a stretch does, if they are long enough. How long they are changes no bit.
 
     Parameters
     ----------
     folder : Folder or None
+    blocks : SumBlocks
+    at : Parts
     about : mapping
         Fields of the result that no sum is in.
     started : float
         When the run began, by `time.perf_counter`.
     """
 
-    def __init__(self, folder: Folder | None, about: Mapping[str, Any], started: float) -> None:
-        self._folder, self._about, self._started = folder, dict(about), started
+    def __init__(
+        self, folder: Folder | None, blocks: SumBlocks, at: Parts, about: Mapping[str, Any], started: float
+    ) -> None:
+        self.n, self.length, self.n_done = at.begun.course.n, at.begun.course.length, at.n_done
+        self.pace = Pace(BLOCK if folder is None else folder.seconds, self.n, is_packed=True)
+        self._folder, self._blocks, self._about, self._started = folder, blocks, dict(about), started
+        self._begun, self._parts = at.begun, blocks.taken(at.parts)
 
-    def read(self) -> tuple[Begun, list[Part], int] | None:
-        """Return how the run was begun, its parts, and how far they have come, where it was begun before."""
-        header, sections = (None, []) if self._folder is None else read_latest(self._folder.path)
-        if header is None:
-            return None
-        assert self._folder is not None
-        self._folder.seconds_before = header["seconds"]
-        path, (_, begun, *parts) = self._folder.path, sections
-        found = [decoded(path, part, self._folder.classes, from_kept) for part in parts]
-        return decoded(path, begun), found, header["n_done"]
+    def next(self, left: int) -> int:
+        """Return how many iterations the next block has, of so many that are left."""
+        n = self.pace.next(left)
+        return n if n < self.length or n == left else n - (self.n_done + n) % self.length
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to write again."""
-        return self._folder is not None and self._folder.is_due
+    def run(self, n: int) -> tuple[list[Any], int]:
+        """Go on with every part; return the parts after it, and how many iterations they have made."""
+        return self._blocks.advance(self._parts, n)
 
-    def save(self, at: Standing, *, is_between_turns: bool = True) -> None:
+    def keep(self, block: tuple[list[Any], int]) -> None:
+        """Take the parts after a block for those of the run; write them if it is time."""
+        self._parts, self.n_done = block
+        if self._folder is not None and self._folder.is_due and self.n_done < self.n:
+            self.save()
+
+    def save(self, *, is_between_blocks: bool = True) -> None:
         """Write the parts, where there is a checkpoint."""
         if self._folder is not None:
-            header = {"n_done": at.n_done, "is_whole": at.n_done >= at.begun.course.n}
-            parts = [kept(part, self._folder.classes) for part in at.blocks.each(at.parts)]
-            write_latest(self._folder, header, [encode(self._about), encode(at.begun), *parts])
-            if is_between_turns:
+            header = {"n_done": self.n_done, "is_whole": self.n_done >= self.n}
+            parts = [kept(part, self._folder.classes) for part in self._blocks.each(self._parts)]
+            write_latest(self._folder, header, [encode(self._about), encode(self._begun), *parts])
+            if is_between_blocks:
                 self._folder.pass_answers()
 
-    def result(self, at: Standing) -> TemperedSums:
+    def so_far(self) -> TemperedSums:
         """Put all parts together."""
         seconds = time.perf_counter() - self._started if self._folder is None else self._folder.seconds_spent
-        return together(at.blocks.closed(at.parts), self._about, seconds)
+        return together(self._blocks.closed(self._parts), self._about, seconds)
 
-    @contextmanager
-    def keeping(self, before: Standing) -> Iterator[None]:
-        """Hand the sums so far over with an error that stops the run, whatever its class, and write them."""
-        try:
-            yield
-        except Exception as error:
-            if before.n_done:
-                error.draws = self.result(before)  # type: ignore[attr-defined]
-                if not isinstance(error, CheckpointError):
-                    self.save(before, is_between_turns=False)
-            raise
+    def finish(self) -> TemperedSums:
+        """Write the parts for the last time, and put them together."""
+        self.save()
+        return self.so_far()

@@ -14,11 +14,11 @@ import numpy as np
 from tempering.engines.trace import Engine, Trace
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.context import Context, carrying_out
-from tempering.execution.drawing import draw_in_blocks
 from tempering.execution.journal import JournalEngine, Past
-from tempering.execution.keeping import Keeper
+from tempering.execution.keeping import Chains, DrawRecorder
 from tempering.execution.plan import Plan
-from tempering.learning.rounds import Tuned, check_spread
+from tempering.execution.recording import record
+from tempering.learning.rounds import Tuned
 from tempering.runs.draws import TemperedDraws
 from tempering.runs.store import draws_in_chunk
 from tempering.runs.stored import changed, first_draws, load_checkpoint
@@ -29,50 +29,43 @@ from tempering.sampling.until import Until, UntilDraws
 Reopened = Callable[[int], AbstractContextManager[tuple[Context, int]]]
 
 
+def chains_of(plan: Plan, engine: JournalEngine, tuned: Tuned, started: float) -> Chains:
+    """Return tuned chains, with everything frozen."""
+    as_draws = partial(package, plan, engine, tuned, started)
+    return Chains(engine, tuned.schedule, tuned.states, as_draws, plan.is_powered)
+
+
 def draw(
     context: Context,
-    engine: Any,
-    keeper: Keeper,
-    tuned: Tuned,
-    n: int,
+    recorder: DrawRecorder,
     report: Any,
-    *,
-    is_powered: bool = False,
     until: Until | UntilDraws | None = None,
     reopening: Reopened | None = None,
 ) -> TemperedDraws:
-    """Run with everything frozen, block by block; keep ``n`` draws of every chain, or fewer if a goal is reached.
+    """Draw what the recorder wants of every chain, or less if a goal is reached.
 
     ``reopening(n)`` is where the run goes on when it is asked for more.
     """
-    schedule, started = tuned.schedule, time.perf_counter()
-    watch = progress_bars.Watch(report, engine.name, schedule.path, engine.n_chains)
-    report(min(keeper.n_done, n), "")
+    engine, path, started = recorder.chains.engine, recorder.chains.schedule.path, time.perf_counter()
+    watch = progress_bars.Watch(report, engine.name, path, engine.n_chains)
+    report(min(recorder.n_done, recorder.n), "")
 
-    def check(trace: Trace) -> None:
-        if is_powered:
-            check_spread(trace, schedule)
-
-    def see(trace: Trace) -> None:
-        report(trace.rung.shape[1] - max(0, keeper.n_done - n), "")
-        watch.see(trace.rung, trace.terms)
+    def see(block: tuple[Any, Trace], n: int) -> None:
+        report(n, "")
+        watch.see(block[1].rung, block[1].terms)
 
     def is_enough(is_look: bool) -> bool:
         if until is None:
             return False
         seconds = time.perf_counter() - started
-        return until.is_late(seconds) or (is_look and until.is_reached(keeper.so_far, seconds))
+        return until.is_late(seconds) or (is_look and until.is_reached(recorder.so_far, seconds))
 
-    run, states = draw_in_blocks(
-        context, engine, keeper, tuned.states, schedule, n, check=check, see=see, is_enough=is_enough,
-        next_look=None if until is None else until.next_look,
-    )  # fmt: skip
-    if states is None:  # stopped on the way
+    run, is_stopped = record(context, recorder, see, is_enough, None if until is None else until.next_look)
+    if is_stopped or isinstance(recorder.states, Past):
         return run
-    run = _counted(run, engine, states)
-    if reopening is None or isinstance(states, Past):
-        return run
-    return changed(run, go_on=partial(_go_on, engine, keeper, replace(tuned, states=states), is_powered, reopening))
+    if run.info is not None:
+        run = changed(run, info=replace(run.info, n_invalid=engine.engine.n_invalid(recorder.states)))
+    return run if reopening is None else changed(run, go_on=partial(_go_on, recorder, reopening))
 
 
 @contextmanager
@@ -84,28 +77,16 @@ def reopened(checkpoint: Any, plan: Plan, said: dict[str, Any], n: int) -> Itera
         yield context, room
 
 
-def _go_on(engine: Any, keeper: Keeper, tuned: Tuned, is_powered: bool, reopening: Reopened, n: int) -> TemperedDraws:
-    """Go on with a run from copies of the states that it ended with, on the workers it had.
+def _go_on(recorder: DrawRecorder, reopening: Reopened, n: int) -> TemperedDraws:
+    """Go on with a run from the states that it ended with, on the workers it had.
 
     What has been drawn since, in a checkpoint, is not drawn again.
     """
-    blocks = engine.engine
-    tuned = replace(tuned, states=blocks.unpacked(blocks.packed(tuned.states)))
     with reopening(n) as (context, room):
-        longer = keeper.longer(room, context.folder)
+        longer = recorder.longer(room, context.folder)
         if longer.n_done < n or context.folder is None:
-            until = None if room == n else UntilDraws(n)
-            how: Any = {"is_powered": is_powered, "until": until, "reopening": reopening}
-            return draw(context, engine, longer, tuned, room, lambda done, line: None, **how)
-        run = first_draws(load_checkpoint(context.folder.path), n)
-        return changed(run, go_on=partial(_go_on, engine, keeper, tuned, is_powered, reopening))
-
-
-def _counted(run: TemperedDraws, engine: Any, states: Any) -> TemperedDraws:
-    """Say how many evaluations gave no number."""
-    if run.info is None or isinstance(states, Past):
-        return run
-    return changed(run, info=replace(run.info, n_invalid=engine.engine.n_invalid(states)))
+            return draw(context, longer, lambda done, line: None, None if room == n else UntilDraws(n), reopening)
+        return changed(first_draws(load_checkpoint(context.folder.path), n), go_on=partial(_go_on, recorder, reopening))
 
 
 def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], context: Context) -> tuple[JournalEngine, Tuned]:

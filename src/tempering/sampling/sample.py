@@ -16,7 +16,7 @@ from tempering.runs.draws import TemperedDraws
 from tempering.runs.stored import changed
 from tempering.runs.sums import TemperedSums
 from tempering.sampling import progress as progress_bars
-from tempering.sampling.draw_sampling import draw, on_devices, package, package_rounds, reopened
+from tempering.sampling.draw_sampling import chains_of, draw, on_devices, package_rounds, reopened
 from tempering.sampling.effort import usual_effort
 from tempering.sampling.option_checks import check_devices, check_options, check_plan, wanted_sums
 from tempering.sampling.options import Execution, Method, Sums, Tuning, refuse_moved
@@ -163,11 +163,8 @@ def sample(
                 return sample_sums(plan, running, tuned, wanted, report, started)
             if execution.devices is not None:
                 running, tuned = on_devices(running, tuned, execution.devices, context)
-            keeper = context.keeper(running, partial(package, plan, running, tuned, started), draws)
-            run = draw(
-                context, running, keeper, tuned, draws, report, is_powered=plan.is_powered, until=until,
-                reopening=partial(reopened, execution.checkpoint, plan, said),
-            )  # fmt: skip
+            recorder = context.recorder(chains_of(plan, running, tuned, started), draws)
+            run = draw(context, recorder, report, until, partial(reopened, execution.checkpoint, plan, said))
             if may_go_on and run.go_on is not None and run.diagnose().asks_for_draws:
                 report(0, "The verdict asks for more draws: drawing as many again.")
                 run = run.more(run.n_draws)

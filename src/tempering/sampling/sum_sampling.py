@@ -1,38 +1,34 @@
 """`sample(..., keep=Sums(...))`: run with everything frozen, and keep sums only.
 
-A run is cut into parts, blocks of chains that are summed apart, whoever runs them; it goes on in turns, some
-stretches of every part each, or a fraction of one. How long a turn is changes no bit, so that it follows the clock.
+A run is cut into parts, blocks of chains that are summed apart, whoever runs them; it goes on
+block by block, some stretches of every part each, or a fraction of one.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tempering.engines.scalar import COMPILED
-from tempering.engines.stopping import AbandonedBlock
 from tempering.engines.trace import Engine
 from tempering.estimators.running.batches import batches_in_time
 from tempering.estimators.running.rungs import groups_of
 from tempering.execution.blocks import cut
 from tempering.execution.context import Context
 from tempering.execution.digest import contents, digest
-from tempering.execution.pace import BLOCK, Pace
 from tempering.execution.plan import Plan
 from tempering.execution.probes import write_probes
 from tempering.execution.recipe import Recipe
+from tempering.execution.recording import record
 from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
-from tempering.execution.sum_keeping import Begun, Standing, SumKeeper
+from tempering.execution.sum_keeping import Begun, Parts, SumRecorder, read_parts
 from tempering.learning.rounds import Tuned, check_spread
 from tempering.path import Path
 from tempering.recorders.quantities import Summands
-from tempering.recorders.sum_runs import PILOT, Course, Part, first_part, length_on_host, units_seen
+from tempering.recorders.sum_runs import PILOT, Course, first_part, length_on_host, units_seen
 from tempering.runs.sums import TemperedSums
 from tempering.sampling.preparing import info_of
-
-GROWTH = 16  # times as long a turn may be as the one before: a turn of one iteration is measured badly
 
 
 @dataclass(frozen=True)
@@ -72,23 +68,22 @@ def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: A
         "is_powered": plan.is_powered,
         "info": info_of(plan, whole, tuned, started, 0),
     }
-    keeper = execution.sum_keeper(about, started)
-    recipe = Recipe.of(plan, tuned.schedule.path)
-    kept = keeper.read()
-    begun, first = _begin(plan, engine, tuned, wanted, recipe, whole, states) if kept is None else (kept[0], ())
+    execution.end_tuning()
+    recipe = Recipe.of(plan, path)
+    at = read_parts(execution.folder) or _begin(plan, engine, tuned, wanted, recipe, whole, states)
+    begun = at.begun
     functions = tuple(wanted.functions.items())
     summing = SumRecipe(recipe, functions, tuned.schedule, begun.quantities, begun.course, plan.is_powered)
     if plan.engine == "vector" and len(begun.sizes) == 1 and (execution.workers is None or wanted.devices is not None):
         blocks: SumBlocks = WholeSums(summing, whole)
     else:
         blocks = SumBlocks(summing, begun.sizes, execution.workers, execution.interruption.is_requested)
-    parts, n_done = (blocks.taken(first), 0) if kept is None else (blocks.from_kept(kept[1]), kept[2])
-    return _run(execution, keeper, Standing(blocks, begun, parts, n_done), report)
+    report(at.n_done, "")
+    recorder = SumRecorder(execution.folder, blocks, at, about, started)
+    return record(execution, recorder, lambda _, n: report(n, ""))[0]
 
 
-def _begin(
-    plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, recipe: Recipe, whole: Engine, states: Any
-) -> tuple[Begun, list[Part]]:
+def _begin(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, recipe: Recipe, whole: Engine, states: Any) -> Parts:
     """Run a little, to see where energies and quantities lie; cut the run into parts."""
     blocks, schedule = engine.engine, tuned.schedule
     _, trace = engine.run(blocks.unpacked(blocks.packed(tuned.states)), schedule, PILOT)
@@ -103,7 +98,7 @@ def _begin(
     size = plan.context.part_size(recipe, whole, n, on_devices=wanted.devices is not None)
     parts = [first_part(part, bins) for part in cut(states, n, size, is_padded=False)]
     sizes = tuple(min(size, n - first) for first in range(0, n, size))
-    return Begun(sizes, _course(plan, wanted, whole, sizes, schedule.path), quantities), parts
+    return Parts(Begun(sizes, _course(plan, wanted, whole, sizes, schedule.path), quantities), parts)
 
 
 def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], path: Path) -> Course:
@@ -119,45 +114,3 @@ def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], p
         length = length_on_host(n, wanted.n_chains, max(sizes) * each, is_compiled=is_compiled)
         n_groups = sum(groups_of(size, n_parts) for size in sizes)
     return Course(n, length, batches_in_time(n_groups), n_parts, wanted.sum_every)
-
-
-def _run(execution: Context, keeper: SumKeeper, standing: Standing, report: Any) -> TemperedSums:
-    """Go on in turns until the end, or Ctrl-C."""
-    n, n_stretches = standing.begun.course.n, 0.0  # at first as little as can be: nobody knows how long it takes
-    pace = Pace(BLOCK if execution.folder is None else execution.folder.seconds, is_packed=True)
-    report(standing.n_done, "")
-    execution.interruption.is_requested()  # from here on there are sums to return
-    while standing.n_done < n:
-        started = time.monotonic()
-        try:
-            with keeper.keeping(standing):
-                with execution.interruption.abandoning():
-                    after = standing.advanced(n_stretches)
-                if keeper.is_due or after.n_done == n:
-                    keeper.save(after)
-        except AbandonedBlock:
-            after = standing
-        report(after.n_done - standing.n_done, "")
-        if after.n_done > standing.n_done:
-            done, length = after.n_done - standing.n_done, standing.begun.course.length
-            pace.took(done, time.monotonic() - started)
-            n_stretches = next_turn(max(n_stretches, done / length), pace.wanted / length)
-        standing = after
-        if execution.interruption.requested and standing.n_done < n:
-            if not standing.n_done:
-                execution.interruption.stop_tuning(execution.how_to_go_on)
-            keeper.save(standing, is_between_turns=False)
-            execution.warn_of_stop(standing.n_done, n)
-            break
-    return keeper.result(standing)
-
-
-def next_turn(last: float, wanted: float) -> float:
-    """Return how many stretches the next turn has, of so many that would take as long as a turn should.
-
-    Examples
-    --------
-    >>> next_turn(1, 1000.0), next_turn(8, 2.0), next_turn(1, 0.02)
-    (16, 2.0, 0.02)
-    """
-    return min(GROWTH * last, wanted)
