@@ -1,5 +1,7 @@
 """At k = 0 a base that can be sampled is drawn from afresh, on both engines, for targets and for models."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from statistical import assert_mean_is, assert_mean_is_not
 from tempering import Ladder, Target, problems
 from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import Schedule
-from tempering.kernels import RandomWalk
+from tempering.kernels import Hamiltonian, RandomWalk
 from tempering.kernels.settings import starting_settings
 from tempering.path import Path
 from tempering.target.layout import Layout
@@ -39,7 +41,7 @@ def draw_by_key(key):
     return PRIOR_MEAN + PRIOR_SD * jax.random.normal(key, (2,))
 
 
-def engine_of(kind, n_chains, rng=1):
+def engine_of(kind, n_chains, rng=1, kernel=RandomWalk()):
     pieces_of = vector.target_pieces if kind == "vector" else scalar_pieces.target_pieces
     if kind == "numba":
         target = Target.from_likelihood(njit(log_likelihood), njit(log_prior), njit(draw_by_numpy))
@@ -47,7 +49,7 @@ def engine_of(kind, n_chains, rng=1):
         draw = draw_by_key if kind == "vector" else draw_by_numpy
         target = Target.from_likelihood(log_likelihood, log_prior, draw)
     build = vector.VectorEngine if kind == "vector" else scalar.ScalarEngine
-    return build(pieces_of(target, RandomWalk(), LAYOUT, [np.zeros(2)]), "simulated", "lifted", rng, n_chains, 2)
+    return build(pieces_of(target, kernel, LAYOUT, [np.zeros(2)]), "simulated", "lifted", rng, n_chains, 2)
 
 
 @pytest.mark.slow
@@ -65,6 +67,20 @@ def test_every_draw_at_nought_is_a_fresh_one_of_the_prior(kind):
     assert_mean_is(0.0, (z[:, 1::2] * z[:, ::2]).reshape(-1, 2))  # one draw knows nothing of the one before
     assert np.all(np.isnan(trace.acceptance))
     np.testing.assert_allclose(trace.terms[..., 0], -0.5 * trace.values.sum(axis=-1) ** 2, rtol=1e-12)
+
+
+def test_a_kernel_of_many_calls_moves_in_every_third_iteration_if_it_is_told_to():
+    """Counted from the first of the run, so that it does not matter where it was cut."""
+    engine = engine_of("vector", 8, kernel=Hamiltonian())
+    schedule = replace(SCHEDULE, local_every=3)
+    _, whole = engine.run(engine.start(PATH), schedule, 32, moving=False)
+    is_local = ~np.isnan(whole.acceptance[..., 0])
+    np.testing.assert_array_equal(is_local, np.tile(np.arange(32) % 3 == 0, (8, 1)))
+    first, early = engine.run(engine.start(PATH), schedule, 10, moving=False)
+    _, late = engine.run(first, schedule, 22, moving=False)
+    np.testing.assert_array_equal(np.concatenate([early.values, late.values], axis=1), whole.values)
+    _, always = engine.run(engine.start(PATH), SCHEDULE, 32, moving=False)
+    assert not np.any(np.isnan(always.acceptance))
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ On both engines. Local steps are made so small that they change nothing: whateve
 controls accept as if the proposal were a step, with the source's density in the ratio, or on another rung.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -86,8 +86,8 @@ def fresh_vector(key):
 
 
 @cache
-def build_mover(kernel):
-    """Return a compiled function that moves all draws of all rungs three times."""
+def build_mover(kernel, local_every=1):
+    """Return a compiled function that moves all draws of all rungs three times, by local moves now and then."""
     energy, base = PROBLEM.traced.energy, PROBLEM.traced.base
     fitted = reference_arrays.arrays_of(FITTED)
 
@@ -103,7 +103,8 @@ def build_mover(kernel):
         move = vector.build_move(kernel, density, draws)
 
         def once(i, particle):
-            return move(jax.random.fold_in(key, i), particle, vector.Rung(coefficients, source), settings)[0]
+            rung = vector.Rung(coefficients, source, i % local_every == local_every - 1)
+            return move(jax.random.fold_in(key, i), particle, rung, settings)[0]
 
         return jax.lax.fori_loop(0, 3, once, vector.at(density, x)).position
 
@@ -132,6 +133,22 @@ def test_fresh_draws_keep_every_rung(name):
     moved = have_moved(after)
     assert np.all(moved[[0, 4]] > 0.99), moved  # the ends forget at once
     assert np.all(moved[BETWEEN] > 0.1), moved
+
+
+@pytest.mark.slow
+def test_fresh_draws_keep_every_rung_where_local_moves_are_made_now_and_then():
+    after = moved_by_vector(KERNELS["hamiltonian"], "now and then", build=partial(build_mover, local_every=3))
+    assert_mean_is(0.0, changes(after))
+    moved = have_moved(after)
+    assert np.all(moved[[0, 4]] > 0.99), moved
+    assert np.all(moved[BETWEEN] > 0.1), moved
+
+
+@pytest.mark.slow
+def test_control_local_moves_at_another_temperature_are_seen_even_if_rare():
+    build = partial(build_mover, local_every=3)
+    after = moved_by_vector(KERNELS["hamiltonian"], "rare and wrong", WARMER, build=build)
+    assert_mean_is_not(0.0, changes(after))
 
 
 @pytest.mark.slow

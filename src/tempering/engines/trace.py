@@ -21,6 +21,7 @@ class Schedule:
     path: Path
     log_pseudo_prior: NDArray[np.float64]
     settings: tuple[Settings, ...] = field(default=())  # one per simple kernel
+    local_every: int = 1  # iterations: how often a kernel of many calls moves; draws of sources are proposed at each
 
     @property
     def ladder(self) -> Ladder:

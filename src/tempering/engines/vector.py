@@ -195,7 +195,7 @@ class VectorEngine:
         parts = (path.coefficients, path.sources, schedule.log_pseudo_prior, schedule.settings)
         coefficients, sources, log_p, settings = jax.tree.map(padded, parts)
         n_rungs = None if self._is_parallel else m
-        return lockstep.Line(coefficients, sources, log_p, settings, n_rungs, _references(path))
+        return lockstep.Line(coefficients, sources, log_p, settings, n_rungs, _references(path), schedule.local_every)
 
     def on_rung(self, states: States, rung: Any, places: Places | None = None) -> States:
         """Put every chain on a rung: one for all, or one each; at other ``places``, perhaps."""

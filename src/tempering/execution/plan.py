@@ -30,6 +30,7 @@ class Plan:
     seed: int
     starts: tuple[Any, ...]  # empty: drawn from the prior
     example: Any = None  # a position, for its shape
+    dearness: float = 0.0  # the share of an iteration's time that calls of the log density take
     keep_rounds: bool = False  # whether the draws of the tuning rounds are kept
     context: Any = None  # by whom it is carried out: `tempering.execution.context.Context`
 

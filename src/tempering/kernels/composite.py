@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tempering.compiling.functions import bind
 from tempering.errors import TargetError
-from tempering.kernels.kernel import missing_from
+from tempering.kernels.kernel import calls_of, missing_from
 from tempering.kernels.scalar import Vector
 from tempering.randomness import accept
 
@@ -40,6 +40,11 @@ class Mixture:
         object.__setattr__(self, "kernels", tuple(kernels))
         object.__setattr__(self, "probabilities", tuple(float(x) for x in p))
 
+    @property
+    def calls(self) -> float:
+        """Evaluations that a move is worth, on average."""
+        return sum(p * calls_of(kernel) for p, kernel in zip(self.probabilities, self.kernels, strict=True))
+
 
 @dataclass(frozen=True)
 class Cycle:
@@ -53,6 +58,11 @@ class Cycle:
                 "A cycle needs at least one kernel, but got none. Pass for example [RandomWalk(), Slice()]."
             )
         object.__setattr__(self, "kernels", tuple(kernels))
+
+    @property
+    def calls(self) -> float:
+        """Evaluations that a move is worth."""
+        return sum(map(calls_of, self.kernels))
 
 
 def leaves(kernel: Any) -> tuple[Any, ...]:

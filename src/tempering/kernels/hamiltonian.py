@@ -58,6 +58,11 @@ class Hamiltonian:
         return 0.7
 
     @property
+    def calls(self) -> float:
+        """Evaluations that a move is worth: a gradient takes about as long as three (Griewank and Walther 2008)."""
+        return 3.0 * (self.n_steps + 1) + 1.0
+
+    @property
     def local_scales(self) -> tuple[float, float]:
         """The least and the largest scale in a shape that was learnt.
 

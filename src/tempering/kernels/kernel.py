@@ -61,6 +61,18 @@ def trait(kernel: Any, name: str) -> bool:
     return bool(getattr(kernel, name, TRAITS[name]))
 
 
+def calls_of(kernel: Any) -> float:
+    """Return how many evaluations of a density a local move is worth: one, unless the kernel has ``calls``.
+
+    Examples
+    --------
+    >>> from tempering.kernels import Hamiltonian, RandomWalk
+    >>> calls_of(RandomWalk()), calls_of(Hamiltonian(4))
+    (1.0, 16.0)
+    """
+    return float(getattr(kernel, "calls", 1.0))
+
+
 def missing_from(kernel: Any) -> list[str]:
     """Return which members a kernel lacks."""
     members = ("covariance", "starting_scale", "target_acceptance", "scalar_move", "vector_move")

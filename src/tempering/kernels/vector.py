@@ -30,6 +30,7 @@ class Rung(NamedTuple):
 
     coefficients: Any  # (term,): log pi_r = coefficients . terms
     source: Any  # the term that can be drawn from exactly, to be proposed now and then; -1 where there is none
+    is_local: Any = True  # whether a kernel of many calls moves in this iteration; the same for all chains
 
 
 class Draw(NamedTuple):
@@ -257,10 +258,21 @@ def _build_local(kernel: Any, density: Density) -> Move:
 
 
 def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
-    """Let an exact draw of the rung's source be proposed after each move: at an end it starts a new tour."""
+    """Let an exact draw of the rung's source be proposed after each move: at an end it starts a new tour.
+
+    A draw takes one call, a local move many. In iterations without one all chains stay where they are: a condition
+    that they share is branched on, where one of each chain's own would have both ways computed.
+    """
 
     def move_or_redraw(key: Any, particle: Particle, rung: Rung, settings: Any) -> tuple[Particle, Any]:
-        moved, acceptance = move(key, particle, rung, settings)
+        def local(key: Any, particle: Particle, settings: Any) -> tuple[Particle, Any]:
+            moved, acceptance = move(key, particle, rung, settings)
+            return moved, acceptance.astype(float)
+
+        def stay(key: Any, particle: Particle, settings: Any) -> tuple[Particle, Any]:
+            return particle, jnp.full(len(settings), jnp.nan)
+
+        moved, acceptance = jax.lax.cond(rung.is_local, local, stay, key, particle, settings)
         own = jax.random.fold_in(key, UNIFORMS)
         decision, numbers = uniforms(own, 1, n_uniforms_of(draws), dtype=particle.position.dtype)
         fresh = at(density, fresh_position(draws, rung.source, key, numbers))

@@ -13,6 +13,10 @@ DRAWS_OF_A_FIT = 3_000
 DRAWS_PER_COORDINATE = 50
 # Rounds double in length: the last three hold seven eighths of all draws, and those before were out of equilibrium.
 ROUNDS_REMEMBERED = 3
+# Blocks of the pilot on a dear density are this part of the tuning, not the usual 32 iterations: at one k chains move
+# at least so often, after which Hamiltonian moves have forgotten where they began on a normal distribution.
+BLOCKS = 64
+LEAST_BLOCK = 8
 # The first round's share of the tuning, and so how often it can double.
 FIRST_ROUND = 1 / 16
 # However long the pilot took: what is learnt from it alone puts hot rungs far from where they should be.
@@ -50,7 +54,11 @@ MOST_FRESH = 0.9
 # Round trips between the target and the safe end, all chains together, below which a run is gone on with; the error
 # of an error bar is then a fifth.
 ENOUGH_TRIPS = 24
+ENOUGH_TRIPS_IN = 5_000  # iterations of tuning; fewer in the shorter tuning of a dear density
 
 # Evaluations that a round's search for modes may take: one batch of climbs from 128 places, and some hundred climbs by
 # themselves. Where a surface has no summits, a funnel's say, the search ends there.
 CALLS_OF_A_SEARCH = 30_000
+# Of a dear density a search may take this share of the calls that the round has made: an eighth of its time, for most
+# calls of a search are gradients.
+SHARE_OF_A_SEARCH = 1 / 32

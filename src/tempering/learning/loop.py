@@ -15,15 +15,19 @@ from tempering.errors import EstimatorError
 from tempering.kernels.settings import Settings
 from tempering.learning import kernel_settings
 from tempering.learning.limits import (
+    BLOCKS,
     CALLS_OF_A_SEARCH,
     COLD_SHARE,
     DRAWS_OF_A_ROUND,
     DRAWS_OF_A_STAY,
     ENOUGH_TRIPS,
+    ENOUGH_TRIPS_IN,
     FIRST_ROUND,
     GAIN,
+    LEAST_BLOCK,
     LEAST_ROUNDS,
     SETTLING,
+    SHARE_OF_A_SEARCH,
     STAYING,
     WARM_SHARE,
     WARMER,
@@ -50,6 +54,8 @@ from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
 Report = Callable[[int, str], None]
+
+NEVER = 1 << 30  # iterations between two local moves, where there are to be none
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,15 @@ class Learner:
     rng: np.random.Generator
     report: Report
     keeps: bool = False  # the draws of the rounds
+    calls_of_a_move: float = 1.0  # evaluations that a local move is worth
+    dearness: float = 0.0  # the share of an iteration's time that these evaluations take
 
     def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while chains are stuck."""
-        pilot, schedule, belief = self._pilot(start, settings)
-        now = self._learn(Pool(_stage_of(pilot, schedule.path)), belief, schedule, pilot.states)
+        length = min(QUANTUM, max(LEAST_BLOCK, n_iterations // BLOCKS)) if self._is_dear else QUANTUM
+        pilot, schedule, belief = self._pilot(start, settings, length)
+        calls = self._calls(schedule, pilot.n_iterations)
+        now = self._learn(Pool(_stage_of(pilot, schedule.path)), belief, schedule, pilot.states, calls)
         spent, length = pilot.n_iterations, _rounded(FIRST_ROUND * n_iterations)
         rounds: list[Round] = []
         kept: list[tuple[Trace, Schedule]] = []
@@ -99,15 +109,30 @@ class Learner:
             spent += length
             if self.keeps:
                 kept.append((trace, now.schedule))
-            states, stay = self._stay(replace(now, states=states), _rounded(STAYING * length))
+            calls = self._calls(now.schedule, length)
+            states, stay = self._stay(replace(now, states=states), STAYING * calls)
             pool = now.pool.with_round(Stage.of(trace, now.schedule), stay)
-            now = self._learn(pool, now.belief, self._rescaled(now.schedule, trace), states)
+            now = self._learn(pool, now.belief, self._rescaled(now.schedule, trace), states, calls)
             length *= 2
-            is_done = spent + length > n_iterations and not _is_stuck(rounds[-1], spent, n_iterations)
+            is_done = spent + length > n_iterations and not self._is_stuck(rounds[-1], spent, n_iterations)
             if is_done and len(rounds) >= LEAST_ROUNDS:
                 break
         states, _ = self.engine.run(self._at_both_ends(now), now.schedule, SETTLING)
         return Tuned(states, now.schedule, tuple(rounds), spent + SETTLING, tuple(kept))
+
+    @property
+    def _is_dear(self) -> bool:
+        """Whether most of the time is spent in the log density."""
+        return self.dearness > 0.5
+
+    def _is_stuck(self, last: Round, spent: int, n_iterations: int) -> bool:
+        """Whether chains came round too seldom, and there is something left of as much time again."""
+        enough = ENOUGH_TRIPS * (n_iterations / ENOUGH_TRIPS_IN if self._is_dear else 1.0)
+        return last.n_round_trips < enough and spent < 2 * n_iterations
+
+    def _calls(self, schedule: Schedule, n: int) -> float:
+        """Return how many evaluations so many iterations of a chain are worth."""
+        return n * (1.0 + self.calls_of_a_move / schedule.local_every)
 
     def _spread(self, now: Learnt) -> Any:
         """Spread the chains over all rungs, each at a place drawn by its weight there: every round sees every rung."""
@@ -120,7 +145,7 @@ class Learner:
         ends = path.ends if len(path.ends) == 2 else (0, len(path) - 1)
         return self._put(now, np.array([ends[i % 2] for i in range(self.engine.n_chains)]))
 
-    def _stay(self, now: Learnt, length: int) -> tuple[Any, Stage]:
+    def _stay(self, now: Learnt, calls: float) -> tuple[Any, Stage]:
         """Move at the target by local moves alone: half of the chains from where the mixture is lowest under it.
 
         Fresh draws of a mixture lead to where it has mass, and end a way into a place that it does not know; local
@@ -132,8 +157,9 @@ class Learner:
         begun = now.known.places_on(path, rung, self.rng)
         edge = now.known.edge_of_the_mixture(n - n // 2, self.rng)
         begun = Places(*(np.concatenate([a, b[: n // 2]]) for a, b in zip(edge, begun, strict=True)))
-        still = replace(schedule, path=path.without_draws())
+        still = replace(schedule, path=path.without_draws(), local_every=1)
         states = self.engine.on_rung(now.states, rung, begun.along(path))
+        length = max(LEAST_BLOCK, round(calls / self._calls(still, 1)))
         states, trace = self.engine.run(states, still, length, moving=False)
         return states, Stage.of(trace, schedule, DRAWS_OF_A_STAY)
 
@@ -141,7 +167,7 @@ class Learner:
         path = now.schedule.path
         return self.engine.on_rung(now.states, rung, now.known.places_on(path, rung, self.rng).along(path))
 
-    def _pilot(self, start: Floats, settings: tuple[Settings, ...]) -> tuple[Pilot, Schedule, Belief]:
+    def _pilot(self, start: Floats, settings: tuple[Settings, ...], length: int) -> tuple[Pilot, Schedule, Belief]:
         """Settle at the target, put the safe end around what is seen there, and heat to it."""
         d = len(start)
         first = Reference([1.0], start[None], np.eye(d)[None], [1])
@@ -150,7 +176,8 @@ class Learner:
         def path_of(ladder: Ladder) -> Path:
             return self.frame.path(ladder, Ladder([1.0]), self.frame.references(belief.safe_end, belief.quick_end))
 
-        run = Heating(self.engine, self.leaves, self.engine.start(path_of(Ladder([1.0]))), path_of, self.report)
+        states = self.engine.start(path_of(Ladder([1.0])))
+        run = Heating(self.engine, self.leaves, states, path_of, self.report, length)
         cold = settled(run, settings)
         values = cold.trace.values.reshape(-1, d)
         centre, spread = values.mean(axis=0), np.cov(values.T).reshape(d, d)
@@ -165,16 +192,20 @@ class Learner:
         return pilot, Schedule(path, np.zeros(len(path)), pilot.settings), belief
 
     @on_one_blas_thread
-    def _learn(self, pool: Pool, belief: Belief, before: Schedule, states: Any) -> Learnt:
-        """Learn the mixture, the safe end, both ladders, the pseudo-prior and the shapes of moves from all rounds."""
+    def _learn(self, pool: Pool, belief: Belief, before: Schedule, states: Any, calls: float) -> Learnt:
+        """Learn the mixture, the safe end, both ladders, the pseudo-prior and the shapes of moves from all rounds.
+
+        The last round has made so many ``calls`` of the density in each chain.
+        """
         try:
-            belief = self._believed(pool, belief)
+            belief = self._believed(pool, belief, calls)
             references = self.frame.references(belief.safe_end, belief.quick_end)
             ends = self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references)
             states, stage = self._draws_of_the_mixture(pool.along(ends), before, states)
             pool = pool.with_end(stage)
             known = pool.along(ends)
-            schedule = next_schedule(known, self.frame, before, self.objective, "simulated")
+            worth = self.dearness**2 * self.calls_of_a_move
+            schedule = next_schedule(known, self.frame, before, self.objective, "simulated", worth)
             return Learnt(pool, belief, reshaped(schedule, self.leaves, known), known, states)
         except EstimatorError:  # rounds that do not overlap: keep what there is, the next one knows more
             return Learnt(pool, belief, before, pool.along(before.path), states)
@@ -182,18 +213,19 @@ class Learner:
     def _draws_of_the_mixture(self, known: Known, before: Schedule, states: Any) -> tuple[Any, Stage]:
         """Draw from a new mixture: its ladder is chosen by where its own mass is, not only where chains have been."""
         path, rung = known.path, np.zeros(self.engine.n_chains, dtype=np.int64)
-        schedule = Schedule(path, np.zeros(len(path)), carried_over(before.settings, before.path, path))
+        settings = carried_over(before.settings, before.path, path)
+        schedule = Schedule(path, np.zeros(len(path)), settings, local_every=NEVER)
         states = self.engine.on_rung(states, rung, known.places_on(path, rung, self.rng).along(path))
         states, trace = self.engine.run(states, schedule, QUANTUM, moving=False)
         return states, Stage.of_known(trace, path, known.log_normalisers(path))
 
-    def _believed(self, pool: Pool, belief: Belief) -> Belief:
+    def _believed(self, pool: Pool, belief: Belief, calls: float) -> Belief:
         """Look for modes from where chains have been, and fit the mixture to all draws and modes."""
         references = self.frame.references(belief.safe_end, belief.quick_end)
         known = pool.along(self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references))
         path = known.path
         log_target = path.log_target(known.terms)
-        modes = self._modes(known.values, log_target, belief.modes)
+        modes = self._modes(known.values, log_target, belief.modes, calls)
         log_z = known.log_normalisers(path)  # quick end, target, safe end
         log_normaliser = log_z[path.target] - log_z[0 if pool.ends else -1]
         away = WARMER / np.sqrt(known.values.shape[1])
@@ -207,13 +239,18 @@ class Learner:
         )
         return Belief(quick, safe_end_around(quick), modes)
 
-    def _modes(self, values: Floats, heights: Floats, modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
-        """Climb from draws that no known mode explains, as long as there are calls to spend on it."""
+    def _modes(self, values: Floats, heights: Floats, modes: tuple[Mode, ...], calls: float) -> tuple[Mode, ...]:
+        """Climb from draws that no known mode explains, as long as there are calls to spend on it.
+
+        Those of a dear density are a share of what all chains have made in the last round.
+        """
         inside = heights > -np.inf
         places, heights = values[inside], heights[inside]
         if not len(places):
             return modes
-        surface = Surface(self.log_density, values.shape[1], most_calls=CALLS_OF_A_SEARCH)
+        dear = SHARE_OF_A_SEARCH * calls * self.engine.n_chains
+        most = int(min(CALLS_OF_A_SEARCH, (1.0 - self.dearness) * CALLS_OF_A_SEARCH + self.dearness * dear))
+        surface = Surface(self.log_density, values.shape[1], most_calls=most)
         try:
             if not modes:
                 modes = find_modes(surface, [places[np.argmax(heights)]])
@@ -226,11 +263,6 @@ class Learner:
             return schedule
         mean, count = kernel_settings.acceptance_by_rung(trace, rung_before(trace), len(schedule.path))
         return replace(schedule, settings=kernel_settings.rescaled(schedule.settings, self.leaves, mean, count, GAIN))
-
-
-def _is_stuck(last: Round, spent: int, n_iterations: int) -> bool:
-    """Whether chains came round too seldom, and there is something left of as much time again."""
-    return last.n_round_trips < ENOUGH_TRIPS and spent < 2 * n_iterations
 
 
 def _rounded(n: float) -> int:

@@ -33,6 +33,7 @@ COLDEST_END = 1 / 16  # of a ladder whose hotter rungs can be crossed: chains th
 LEAST_K_WITH_BASE = 2.0**-10  # below it the next step is the base itself
 MOST_PILOT_RUNGS = 200
 FEW_CHAINS = 8  # need a whole block for a mean energy; more of them a part of it, a quarter at the least
+PARTS = 4  # of a block, at the most; of a short one always, for every call of it is dear
 LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD = 4, 24  # for the cold rung, which starts anywhere, to settle
 MOST_BLOCKS = 16  # for a rung that starts from its neighbour
 
@@ -98,9 +99,10 @@ class Heating:
     states: Any
     path_of: Callable[[Ladder], Path]
     report: Callable[[int, str], None]
+    length: int = QUANTUM  # iterations of a block
     n_iterations: int = field(default=0)
 
-    def block(self, k: float, settings: tuple[Settings, ...], n: int = QUANTUM) -> tuple[Trace, Floats]:
+    def block(self, k: float, settings: tuple[Settings, ...], n: int) -> tuple[Trace, Floats]:
         """Run all chains at one k; return their trace and energies."""
         path = self.path_of(Ladder([1.0]) if k == 1.0 else Ladder([1.0, k]))
         rung = int(path.rungs_of(0)[-1])
@@ -115,9 +117,9 @@ class Heating:
         """Run at one k, tuning, until the mean energy turns: then its drift is down to its noise."""
         means: list[float] = []
         for block in range(most):
-            trace, energy = self.block(k, settings)
+            trace, energy = self.block(k, settings, self.length)
             settings = self._tuned(settings, trace, gain=1.0 / (1 + block // 2))
-            parts = min(max(len(energy) // FEW_CHAINS, 1), 4)
+            parts = PARTS if self.length < QUANTUM else min(max(len(energy) // FEW_CHAINS, 1), PARTS)
             means += [float(np.mean(_finite(part))) for part in np.array_split(energy, parts, axis=1)]
             has_turned = len(means) >= 4 and (means[-1] - means[-2]) * (means[1] - means[0]) <= 0
             if block + 1 >= least and has_turned and np.ptp(_finite(energy)) > 0:

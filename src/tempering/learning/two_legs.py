@@ -95,10 +95,14 @@ def safe_end_around(quick: Reference) -> Reference:
     return wide_around(centre, within, within + between)
 
 
-def next_schedule(known: Known, frame: Frame, before: Schedule, objective: str, method: str) -> Schedule:
+def next_schedule(
+    known: Known, frame: Frame, before: Schedule, objective: str, method: str, calls_of_a_move: float = 0.0
+) -> Schedule:
     """Choose both ladders for what they will do, and all that belongs to them.
 
-    ``known`` is along a path with the references of the next round; its ladders do not matter.
+    ``known`` is along a path with the references of the next round; its ladders do not matter. A local move takes as
+    long as ``calls_of_a_move`` draws of a source. The root of so many are proposed for each, as strata of two prices
+    are sampled, times the share of them that is accepted.
     """
     states = [known.density_of_states(leg) for leg in (SAFE, QUICK)]
     safe = choose_ladder(states[SAFE], 0.0, objective, method)
@@ -108,9 +112,11 @@ def next_schedule(known: Known, frame: Frame, before: Schedule, objective: str, 
     aim = aimed_visits(path, states, objective, method)
     log_p = np.log(aim) - log_z
     settings = carried_over(before.settings, before.path, path)
-    fresh = fresh_shares(path, states, [known.share_inside(leg) for leg in (SAFE, QUICK)])
+    accepted = acceptance_of_fresh(path, states, [known.share_inside(leg) for leg in (SAFE, QUICK)])
+    fresh = np.minimum(np.sqrt(accepted), MOST_FRESH)
     settings = tuple(s._replace(fresh=fresh) for s in settings)
-    return Schedule(path, log_p - log_p[path.target], settings)
+    local_every = 1 + int(aim @ accepted * np.sqrt(calls_of_a_move))
+    return Schedule(path, log_p - log_p[path.target], settings, local_every)
 
 
 def aimed_visits(path: Path, states: list[DensityOfStates], objective: str, method: str) -> Floats:
@@ -135,17 +141,16 @@ def aimed_visits(path: Path, states: list[DensityOfStates], objective: str, meth
     return np.asarray(shares / shares.sum())
 
 
-def fresh_shares(path: Path, states: list[DensityOfStates], inside: list[float]) -> Floats:
-    """Let each rung propose draws of its source, the more often the more of them it accepts.
+def acceptance_of_fresh(path: Path, states: list[DensityOfStates], inside: list[float]) -> Floats:
+    """Return the share of the draws of its source that each rung accepts.
 
-    By the root: where one in a hundred is accepted, every tenth proposal is spent on it, for it may cross to a mode.
+    They are proposed by its root: where one in a hundred is accepted, every tenth proposal, for it may cross to a mode.
     """
-    fresh = np.zeros(len(path))
+    accepted = np.zeros(len(path))
     for leg in (SAFE, QUICK):
         if path.legs[leg].source != NO_SOURCE:
-            accepted = states[leg].acceptance_of_fresh(path.legs[leg].ladder) * inside[leg]
-            fresh[path.rungs_of(leg)] = np.minimum(np.sqrt(accepted), MOST_FRESH)
-    return fresh
+            accepted[path.rungs_of(leg)] = states[leg].acceptance_of_fresh(path.legs[leg].ladder) * inside[leg]
+    return accepted
 
 
 def carried_over(settings: tuple[Settings, ...], old: Path, new: Path) -> tuple[Settings, ...]:

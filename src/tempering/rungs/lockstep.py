@@ -30,10 +30,12 @@ class Line(NamedTuple):
     settings: Any
     n_rungs: Any = None
     references: Any = ()
+    local_every: Any = 1
 
-    def at(self, rung: Any) -> Rung:
-        """Return what moves need to know of a rung, or of several."""
-        return Rung(self.coefficients[rung], self.sources[rung])
+    def at(self, rung: Any, iteration: Any) -> Rung:
+        """Return what moves need to know of a rung, or of several, and of the iteration, which all chains share."""
+        is_local = iteration % self.local_every == 0
+        return Rung(self.coefficients[rung], self.sources[rung], is_local)
 
     @property
     def size(self) -> Any:
@@ -101,10 +103,9 @@ def build_simulated_step(move: Any, terms_of: Any, record: Any, rung_moves: str)
     move_rung = _named(RUNG_MOVES, rung_moves)
 
     def step(key: Any, chain: Chain, iteration: Any, line: Line, moving: Any) -> tuple[Chain, Any]:
-        del iteration
         key_move, uniforms = key_and_uniforms(key)
         setting = jax.tree.map(lambda a: a[chain.rung], line.settings)
-        particle, acceptance = move(key_move, chain.particle, line.at(chain.rung), setting, line.references)
+        particle, acceptance = move(key_move, chain.particle, line.at(chain.rung, iteration), setting, line.references)
         terms = terms_of(particle)
         rung, direction, proposed = move_rung(uniforms, chain.rung, chain.direction, terms, line)
         rung = jnp.where(moving, rung, chain.rung)
@@ -168,8 +169,8 @@ def build_parallel_step(move: Any, terms_of: Any, record: Any, rung_moves: str) 
         rung = ensemble.rung
         settings = jax.tree.map(lambda a: a[rung], line.settings)
         keys = jax.random.split(key_move, rung.shape[0])
-        moves = jax.vmap(move, in_axes=(0, 0, 0, 0, None))
-        particles, acceptance = moves(keys, ensemble.particles, line.at(rung), settings, line.references)
+        moves = jax.vmap(move, in_axes=(0, 0, Rung(0, 0, None), 0, None))
+        particles, acceptance = moves(keys, ensemble.particles, line.at(rung, iteration), settings, line.references)
         terms = jax.vmap(terms_of)(particles)
         after, proposed = swap(key_swap, iteration, rung, terms, line.coefficients)
         after, proposed = jnp.where(moving, after, rung), jnp.where(moving, proposed, rung)

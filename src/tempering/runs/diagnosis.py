@@ -190,7 +190,7 @@ def _about_journeys(draws: TemperedDraws | TemperedSums, barrier: float) -> list
     if draws.path.has_two_legs:
         return [
             f"chains went from the target to the safe end and back only {draws.n_round_trips} times in all (the "
-            f"barrier is {barrier:.1f}): draw more."
+            f"barrier is {barrier:.1f}), so that a mode which nothing has led to may be missing: draw more."
         ]
     narrower = "" if draws.ladder.hottest == 0 else ", or use a smaller temperature range (raise the smallest k)"
     return [
@@ -347,11 +347,24 @@ def _by_quantity(
     return ess, r_hat
 
 
+def spread_between(means: Floats, shares: Floats) -> Any:
+    """Return the variance between means whose weights are shares; with equal ones it is the usual, unbiased one.
+
+    Examples
+    --------
+    >>> round(float(spread_between(np.array([1.0, 2.0, 4.0]), np.full(3, 1 / 3))), 6)  # np.var(..., ddof=1)
+    2.333333
+    """
+    others = 1.0 - shares @ shares
+    return shares @ (means - shares @ means) ** 2 / others if others > 0 else means[0] * np.inf
+
+
 def weighted_r_hat(values: Floats, draws: TemperedDraws, rule: str | None = None) -> float:
     """Return the split R-hat of one quantity under the weights; NaN where there is only one unit to compare.
 
     Halves of chains (of ensembles, for coupled ones) give self-normalised means; their variance is set against the
-    variance of the quantity. A population, carried from hot to cold, has no halves alike: it is compared whole.
+    variance of the quantity. Each counts by its weight: one that was on hot rungs all the while has little to say.
+    A population, carried from hot to cold, has no halves alike: it is compared whole.
     """
     weights = draws.weights() if rule is None else draws.weights(rule)
     n = draws.n_chains // draws.chains_per_ensemble
@@ -370,9 +383,9 @@ def weighted_r_hat(values: Floats, draws: TemperedDraws, rule: str | None = None
     if kept.sum() < 2:
         return float("inf")
     w, h, total = w[kept], h[kept], total[kept]
-    mean = np.sum(w * h, axis=1) / total
-    within = np.mean(np.sum((np.sqrt(w) * (h - mean[:, None])) ** 2, axis=1) / total)
-    between = np.var(mean, ddof=1)
-    if not varies(np.mean(mean), within + between):
+    mean, share = np.sum(w * h, axis=1) / total, total / total.sum()
+    within = share @ (np.sum((np.sqrt(w) * (h - mean[:, None])) ** 2, axis=1) / total)
+    between = spread_between(mean, share)
+    if not varies(share @ mean, within + between):
         return 1.0
     return float(np.sqrt(1.0 + between / within)) if within > 0 else float("inf")

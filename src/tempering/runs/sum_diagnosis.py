@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tempering.estimators.running.batches import relative, standard_error_of_batches, total
 from tempering.estimators.running.bins import COLD
 from tempering.learning.density_of_states import DensityOfStates
-from tempering.runs.diagnosis import Diagnosis, sentences_about
+from tempering.runs.diagnosis import Diagnosis, sentences_about, spread_between
 from tempering.runs.evidence import disagreement_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def _r_hat(run: TemperedSums, name: str, spread: Floats) -> float:
     moving = whole_variance > 0
     if not moving.any():
         return 1.0
-    between = means.var(axis=0, ddof=1) * max(per_group, 1.0)
+    share = amounts[kept] / amounts[kept].sum()
+    between = spread_between(means, share) * max(per_group, 1.0)
     within = np.maximum(whole_variance - between, 1e-6 * whole_variance)  # what is not between chains is within them
     return float(np.max(np.sqrt(1.0 + between[moving] / within[moving])))
 

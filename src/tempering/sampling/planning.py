@@ -69,10 +69,12 @@ def make_plan(
     kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
     if path == "two_legs" and any(trait(leaf, "checks_base") for leaf in leaves(kernel)):
         path = "prior"  # a kernel made for one prior can only be run along it
-    n_chains = chains if chains is not None else usual_effort(name, method.name, target, layout).chains
+    usual = usual_effort(name, method.name, target, layout)
+    n_chains = chains if chains is not None else usual.chains
     return Plan(
-        target, layout, kernel, steps, path, method.name, method.rung_moves, name, n_chains, seed, starts, example
-    )
+        target, layout, kernel, steps, path, method.name, method.rung_moves, name, n_chains, seed, starts, example,
+        dearness=usual.dearness,
+    )  # fmt: skip
 
 
 def _path_named(path: Any, target: Target, *, has_ladder: bool) -> str:

@@ -14,6 +14,7 @@ from tempering.execution.context import Context
 from tempering.execution.journal import JournalEngine
 from tempering.execution.plan import Plan
 from tempering.execution.recipe import Recipe
+from tempering.kernels.kernel import calls_of
 from tempering.learning import kernel_settings
 from tempering.learning.kernel_settings import with_fresh
 from tempering.learning.ladder_choice import choose_ladder
@@ -57,6 +58,7 @@ def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Any) -> tuple[
     learner = Learner(
         engine, plan.leaves, frame, cold_density(target, plan.layout), objective,
         stream(plan.seed, LEARNING_STREAM), report, keeps=plan.keep_rounds or plan.method == "parallel",
+        calls_of_a_move=calls_of(plan.kernel), dearness=plan.dearness,
     )  # fmt: skip
     tuned = learner.run(start, first_settings(plan, Ladder([1.0])), tune)
     if plan.method == "parallel":

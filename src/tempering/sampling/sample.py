@@ -12,6 +12,7 @@ import numpy as np
 
 from tempering.execution.context import carrying_out
 from tempering.path import Ladder
+from tempering.runs.diagnosis import FEW_ROUND_TRIPS
 from tempering.runs.draws import TemperedDraws
 from tempering.runs.stored import changed
 from tempering.runs.sums import TemperedSums
@@ -136,7 +137,9 @@ def sample(
             rng=context.seed(rng), engine=execution.engine, keeps_sums=isinstance(keep, Sums),
         )  # fmt: skip
         usual = usual_effort(plan.engine, plan.method, plan.target, plan.layout)
-        draws = usual.draws if draws is None else draws
+        if draws is None:
+            draws = usual.draws
+            until = until if until is not None or usual.effective_draws is None else Until(usual.effective_draws)
         tune = usual.iterations if tuning.iterations is None else tuning.iterations
         tuning = replace(tuning, iterations=tune)
         check_plan(plan, tuning)
@@ -165,7 +168,8 @@ def sample(
                 running, tuned = on_devices(running, tuned, execution.devices, context)
             recorder = context.recorder(chains_of(plan, running, tuned, started), draws)
             run = draw(context, recorder, report, until, partial(reopened, execution.checkpoint, plan, said))
-            if may_go_on and run.go_on is not None and run.diagnose().asks_for_draws:
+            may_help = usual.effective_draws is None or 2 * run.n_round_trips >= FEW_ROUND_TRIPS  # of a dear density
+            if may_go_on and run.go_on is not None and may_help and run.diagnose().asks_for_draws:
                 report(0, "The verdict asks for more draws: drawing as many again.")
                 run = run.more(run.n_draws)
             return run if keep != "rounds" else changed(run, rounds=package_rounds(plan, running, tuned, started))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tempering.learning.reference.modes import Box, Mode, find_modes, is_parted, is_unexplained
 from tempering.learning.reference.refit import assemble
-from tempering.learning.reference.surface import Surface
+from tempering.learning.reference.surface import ASCENT, Surface
 from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
@@ -28,6 +28,7 @@ SEARCH_FREEDOM = 1  # of the draws climbed from: nobody knows how far the next m
 WORTH = 8.0  # nats: a mode lighter than this, found by scouts that nobody sent, is neither sought further nor kept
 LOOKED_AT = 1024  # scouts from which the way to the nearest mode is tried at once
 SUSPECTS = 128  # scouts climbed from at once, where there are gradients
+LOOKING, CLIMBING = 1 / 16, 1 / 2  # of the calls that a search may take: for looking, and for rough climbs
 IN_VAIN = 3  # rounds of few climbs that find nothing new, where there are none
 CLIMBS = 4  # of a round from its heaviest draws, and as many from any
 
@@ -70,11 +71,12 @@ def scouted(
     in_vain = 0
     while in_vain < IN_VAIN and not surface.is_exhausted:
         suspects = is_unexplained(modes, places, heights)
-        looked_at = rng.permutation(len(places))[:LOOKED_AT]
+        looked_at = rng.permutation(len(places))[: surface.affordable(LOOKED_AT, LOOKING)]
         suspects[looked_at] |= is_parted(surface, modes, places[looked_at], heights[looked_at])
         if not np.any(suspects):
             break
-        chosen = rng.permutation(np.flatnonzero(suspects))[: SUSPECTS if surface.is_differentiable else CLIMBS]
+        most = surface.affordable(SUSPECTS, CLIMBING, ASCENT) if surface.is_differentiable else CLIMBS
+        chosen = rng.permutation(np.flatnonzero(suspects))[:most]
         found = heaviest(find_modes(surface, roughly_climbed(surface, places[chosen], box), box, modes))
         is_news = len(heaviest(found, WORTH)) > len(heaviest(modes, WORTH))
         in_vain = 0 if is_news else in_vain + (IN_VAIN if surface.is_differentiable else 1)

@@ -16,7 +16,7 @@ from tempering.compiling.programs import jitted
 
 Floats = NDArray[np.float64]
 
-BATCH, SMALL_BATCH, CLIMBING_BATCH = 512, 32, 128  # points evaluated together: few shapes, few compilations
+BATCH, SMALL_BATCH, CLIMBING_BATCH, SMALL_CLIMBING_BATCH = 512, 32, 128, 16  # points at once: few shapes to compile
 ASCENT = 60  # steps of a rough climb; what has not arrived is climbed properly
 FASTER, SLOWER = 1.3, 0.5  # factors of a step whose slope kept its sign, or changed it
 STEP = float(np.finfo(float).eps ** 0.25)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
@@ -49,6 +49,12 @@ class Surface:
     def is_exhausted(self) -> bool:
         """Whether most of the calls that were given have been made: nothing new is to be begun."""
         return self._most_calls is not None and 2 * self.n_calls > self._most_calls
+
+    def affordable(self, most: int, share: float, calls_each: int = 1) -> int:
+        """Return how many points, at most ``most``, a share of the calls given is enough for."""
+        if self._most_calls is None:
+            return most
+        return int(min(most, max(share * self._most_calls / calls_each, 1)))
 
     def values(self, points: Floats) -> Floats:
         """Return the log density of every row."""
@@ -96,7 +102,8 @@ class Surface:
         if len(inside) == 0:
             return inside
         with jax.enable_x64(True):
-            return self._in_batches(lambda batch: _ascent(self._log_density)(batch, step), inside, CLIMBING_BATCH)
+            size = SMALL_CLIMBING_BATCH if 2 * len(inside) <= CLIMBING_BATCH else CLIMBING_BATCH
+            return self._in_batches(lambda batch: _ascent(self._log_density)(batch, step), inside, size)
 
     def _count(self, calls: int) -> None:
         self.n_calls += calls
