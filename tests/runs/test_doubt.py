@@ -5,9 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import tempering as tp
 from exact_runs import exact_run_on_two_legs
 from statistical import seeded_rng
 from tempering.estimators import Estimate
+from tempering.estimators.running.answers import combine_sums
 from tempering.path import Ladder, Leg, Path
 from tempering.path.reference import Reference
 from tempering.runs.diagnosis import THIN, _about_legs, _about_thin_places
@@ -103,3 +105,18 @@ def test_legs_are_compared_by_what_varies_and_not_by_rounding(step, disagrees):
     steps = seeded_rng("steps").integers(4, size=run.rung.shape) + 2 * (run.rung < run.path.target)
     said = _about_legs(run, [("one", (1.0 + step * steps)[..., None])])
     assert bool(said) == disagrees, said
+
+
+def test_sums_of_an_indicator_that_never_changed_are_as_doubtful_as_its_draws():
+    run = tp.sample(
+        tp.Target(lambda x: -0.5 * float(x) ** 2), initial=0.0, ladder=[1, 0.5, 0.2], draws=400, chains=2, rng=3,
+        tuning=tp.Tuning(128), execution=tp.Execution(engine="scalar"), progress=False,
+        keep=tp.Sums({"far": lambda x: x > 100.0, "x": lambda x: x}),
+    )  # fmt: skip
+    assert run.n_round_trips > 10
+    assert run.expect("far").value == 0.0
+    assert run.expect("far").standard_error == pytest.approx(1 / run.n_round_trips)
+    own = combine_sums(run.sums, "x", "mbar", run.mbar)
+    spread = np.sqrt(run.variance("x")[0])
+    assert spread == pytest.approx(1.0, abs=0.25)
+    assert run.expect("x").standard_error == pytest.approx(np.hypot(own.standard_error, spread / run.n_round_trips))

@@ -1,6 +1,7 @@
 """Sums along two legs, the default path: those of the very draws that a run with draws keeps, whoever runs them."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 import tempering as tp
 from tempering import problems
 from tempering.errors import EstimatorError, SamplerError
+from tempering.estimators.regeneration import TourWeights
 from tempering.estimators.running.mixed import MixedSums, RungMixture
+from tempering.runs.tours import effective_pieces
 from tempering.runs.two_leg_sums import TwoLegSums
 
 PROBLEM = problems.skewed(2)
@@ -48,6 +51,9 @@ def test_they_are_the_sums_of_the_draws_of_the_same_run(engine):
     for name in QUANTITIES:
         np.testing.assert_allclose(sums.expect(name).value, again.expect(name).value, rtol=1e-10)
     np.testing.assert_allclose(sums.mbar.log_normalisers, again.log_normalisers, atol=1e-10)
+    chance = mixture.chances(draws.terms.reshape(draws.rung.size, -1))[:, mixture.target].reshape(draws.rung.shape)
+    assert sums.n_crossings == pytest.approx(effective_pieces(draws, chance), rel=0.02)  # but for the first rungs
+    assert sums.n_crossings == pytest.approx(draws.n_crossings, rel=0.3)  # whose weights are MBAR's
 
 
 @pytest.mark.slow
@@ -78,6 +84,21 @@ def test_the_verdict_and_the_page_can_be_read(tmp_path):
     again = tp.TemperedSums.load(tmp_path / "sums")
     assert_same(sums, again)
     assert list(sums.summary().index) == ["x[0]", "x[1]", "radius"]
+
+
+def test_error_bars_are_widened_by_what_no_tour_has_seen_as_those_of_draws_are():
+    sums = sums_of("vector")
+    own, n = sums.sums.expect("radius"), sums.n_crossings
+    assert 2 < n < sums.n_summed
+    spread = np.sqrt(sums.variance("radius")[0])
+    assert sums.expect("radius").standard_error == pytest.approx(np.hypot(own.standard_error, spread / n))
+    assert sums.summary().standard_error["radius"] == sums.expect("radius").standard_error
+    lonely = replace(
+        sums, sums=replace(sums.sums, tours=TourWeights.of(np.ones((1, 5)), np.zeros((1, 5), bool))), _kept={}
+    )
+    np.testing.assert_array_equal(lonely.expect("x").standard_error, [np.inf, np.inf])
+    unknown = replace(sums, sums=replace(sums.sums, tours=None), _kept={})  # as files of earlier versions are
+    assert unknown.n_crossings == sums.n_round_trips
 
 
 def test_other_rules_are_refused():

@@ -4,13 +4,94 @@ A chain that starts afresh at known times splits into independent tours; ratios 
 batch means (Mykland, Tierney & Yu 1995).
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import EstimatorError
-from tempering.estimators.arrays import Floats
+from tempering.estimators.arrays import Floats, Ints
+
+Booleans = NDArray[np.bool_]
+Integers = NDArray[np.integer[Any]]
+
+
+def tour_ends(
+    rung: Integers, proposed: Integers, before: Integers, ends: Sequence[int], *, is_lifted: bool
+) -> Booleans:
+    """Return the draws with which a tour ends: on a rung of ``ends``, where the next position is drawn afresh.
+
+    ``before`` has the rungs from which the first draws came, shape (chain,). Lifted moves remember a direction, too:
+    there a tour ends where the chain turns.
+    """
+    came_from = np.concatenate([before[:, np.newaxis], rung[:, :-1]], axis=1)
+    found = np.zeros(rung.shape, dtype=bool)
+    for end in ends:
+        turns = (came_from == end) & (proposed == end) if is_lifted else True
+        found |= (rung == end) & turns
+    return found
+
+
+class TourWeights(NamedTuple):
+    """What the tours of each chain weigh, in sums that can be joined in time, each of shape (chain,)."""
+
+    first: Floats  # up to the first end of a tour, or all there is
+    last: Floats  # after the last one
+    between: Floats  # of the tours between the two
+    squares: Floats  # of the weights of those
+    has_end: Booleans
+
+    @classmethod
+    def of(cls, weights: Floats, ends: Booleans) -> TourWeights:
+        """Sum up weights, shape (chain, draw), of tours that end with the draws ``ends``.
+
+        Examples
+        --------
+        >>> ends = np.array([[False, True, False, True, False], [False] * 5])
+        >>> found = TourWeights.of(np.ones((2, 5)), ends)
+        >>> found.first.tolist(), found.last.tolist(), found.squares.tolist()
+        ([2.0, 5.0], [1.0, 0.0], [4.0, 0.0])
+        >>> found.effective_number  # of tours of 2, 2, 1 and 5
+        2.9411764705882355
+        """
+        piece: Ints = np.cumsum(ends, axis=1, dtype=np.intp) - ends
+        n_pieces = int(piece.max(initial=0)) + 1
+        n_chains, chain = len(weights), np.arange(len(weights))
+        place = chain[:, np.newaxis] * n_pieces + piece
+        counted = np.bincount(place.ravel(), weights.ravel(), n_chains * n_pieces)
+        of_piece = np.asarray(counted, dtype=np.float64).reshape(n_chains, n_pieces)
+        n_ends = ends.sum(axis=1)
+        number = np.arange(n_pieces)
+        between = (number > 0) & (number < n_ends[:, np.newaxis])
+        after = (number >= n_ends[:, np.newaxis]) & (number > 0)
+        inner = of_piece * between
+        return cls(of_piece[:, 0], (of_piece * after).sum(1), inner.sum(1), (inner**2).sum(1), n_ends > 0)
+
+    def followed_by(self, later: TourWeights) -> TourWeights:
+        """Join what comes later in the same chains: a tour may go on from the one to the other."""
+        one, other = self.has_end, later.has_end
+        joined = np.where(one, self.last, self.first) + later.first  # the tour across
+        return TourWeights(
+            np.where(one, self.first, joined),
+            np.where(other, later.last, np.where(one, joined, 0.0)),
+            self.between + later.between + np.where(one & other, joined, 0.0),
+            self.squares + later.squares + np.where(one & other, joined**2, 0.0),
+            one | other,
+        )
+
+    def beside(self, other: TourWeights) -> TourWeights:
+        """Put other chains beside these."""
+        return TourWeights(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+    @property
+    def effective_number(self) -> float:
+        """How many tours of equal weight, whole or cut off, these are worth."""
+        squares = np.sum(self.first**2 + self.last**2 + self.squares)
+        return float(np.sum(self.first + self.last + self.between) ** 2 / squares) if squares > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,8 @@ class SumRecipe:
             return summands.on_host(lambda _: engine.positions(trace), trace.values)
 
         check = partial(check_spread, schedule=self.schedule) if self.is_powered else _no_check
-        return Task(engine, self.schedule, values, traced, check, self.quantities, self.course)
+        is_lifted = recipe.rung_moves == "lifted"
+        return Task(engine, self.schedule, values, traced, check, self.quantities, self.course, is_lifted)
 
 
 def _no_check(trace: Trace) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tempering.compiling.programs import jitted
 from tempering.engines.trace import QUANTUM, Schedule, Trace, joined
+from tempering.estimators.regeneration import tour_ends
 from tempering.estimators.running.bins import EnergyBins, tilts_of
 from tempering.estimators.running.mixed import MixedSums, RungMixture
 from tempering.estimators.running.rungs import Quantities, RunningRungs, Totals, moved_to
@@ -53,6 +54,7 @@ class Task:
     check: Callable[[Trace], None]  # refuses chains that run off
     quantities: Quantities
     course: Course
+    is_lifted: bool = False  # whether rung moves remember a direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +169,8 @@ def _summed(task: Task, opened: Open, bins: EnergyBins) -> tuple[Sums, Any]:
     kept_in: Any = {"quantities": task.quantities, "n_parts": task.course.n_parts}
     if path.has_two_legs:
         mixture = RungMixture(path.coefficients, schedule.log_pseudo_prior, path.target)
-        rungs: Any = MixedSums.from_draws(trace.terms, trace.rung, task.values(trace), mixture, **kept_in)
+        ends = tour_ends(trace.rung, trace.proposed, opened.states, path.ends, is_lifted=task.is_lifted)
+        rungs: Any = MixedSums.from_draws(trace.terms, trace.rung, task.values(trace), mixture, ends=ends, **kept_in)
     else:
         rungs = RunningRungs.from_draws(
             trace.terms[..., 0], trace.rung, task.values(trace), schedule.ladder.inverse_temperatures, bins=bins,

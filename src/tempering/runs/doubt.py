@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from tempering.estimators import Estimate, weighted_variance
 
+Floats = NDArray[np.float64]
+
 FEWEST_PIECES = 2.0  # fewer say nothing of how far they could have gone apart
 
 
@@ -23,16 +25,19 @@ def with_doubt(
     """
     if n_pieces is None:
         return found
-    if n_pieces < FEWEST_PIECES:
-        unknown = np.full(np.shape(found.value), np.inf)
-        return Estimate(found.value, float(unknown) if unknown.ndim == 0 else unknown)
-    h = np.asarray(values, dtype=float)
-    flat = h.reshape(*weights.shape, -1)
-    mean = np.ravel(np.asarray(found.value))
+    flat = np.asarray(values, dtype=float).reshape(*weights.shape, -1)
     is_indicator = np.all((flat == 0.0) | (flat == 1.0), axis=(0, 1))
-    floor = np.where(is_indicator, 1.0, np.sqrt(weighted_variance(flat, weights))) / n_pieces
-    if is_thin is not None:
-        share = weights[is_thin] / weights.sum()
-        floor = np.hypot(floor, share @ (flat[is_thin] - mean))
-    error = np.hypot(np.asarray(found.standard_error), floor.reshape(np.shape(found.value)))
-    return Estimate(found.value, float(error) if np.ndim(error) == 0 else error)
+    spread = np.where(is_indicator, 1.0, np.sqrt(weighted_variance(flat, weights)))
+    if is_thin is None:
+        return widened(found, spread, n_pieces)
+    share = weights[is_thin] / weights.sum()
+    return widened(found, spread, n_pieces, share @ (flat[is_thin] - np.ravel(np.asarray(found.value))))
+
+
+def widened(found: Estimate, spread: Floats, n_pieces: float, added: Floats | float = 0.0) -> Estimate:
+    """Widen standard errors of quantities of such a spread, and by what may be missing beyond."""
+    error = np.full(np.shape(found.value), np.inf)
+    if n_pieces >= FEWEST_PIECES:
+        floor = np.hypot(spread / n_pieces, added).reshape(error.shape)
+        error = np.hypot(np.asarray(found.standard_error), floor)
+    return Estimate(found.value, float(error) if error.ndim == 0 else error)

@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from tempering.runs.sums import TemperedSums
 
 Floats = NDArray[np.float64]
-PROBABILITIES = (np.arange(400) + 0.5) / 400  # quantiles whose variance is that of a quantity, up to its extremes
 
 
 def diagnosis_of_sums(run: TemperedSums) -> Diagnosis:
     """Look at a run in sums from every side that sums have."""
     barrier = _barrier(run)
-    spread = {name: _spread(run, name) for name in run.names}
+    spread = {name: run.variance(name) for name in run.names}
     ess = {name: _effective_draws(run, name, spread[name]) for name in run.names}
     r_hat = {name: _r_hat(run, name, spread[name]) for name in run.names}
     disagreement = disagreement_of(run)
@@ -52,12 +51,6 @@ def density_of_states(run: TemperedSums) -> DensityOfStates:
     fit = run.mbar
     kept = fit.energy > -np.inf
     return DensityOfStates.weighted(fit.energy[kept], (np.log(fit.count) - fit.log_mixture)[kept])
-
-
-def _spread(run: TemperedSums, name: str) -> Floats:
-    """Return the variance of each component under the target, from its sketch."""
-    found = np.asarray(run.quantile(PROBABILITIES, name), dtype=float)
-    return np.asarray(found.reshape(PROBABILITIES.size, -1).var(axis=0))
 
 
 def _effective_draws(run: TemperedSums, name: str, spread: Floats) -> float:

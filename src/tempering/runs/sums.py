@@ -15,11 +15,13 @@ from tempering.estimators.rules import DEFAULT_RULE, RULES
 from tempering.estimators.running import answers as answers
 from tempering.estimators.running.answers import SummedCombination
 from tempering.estimators.running.mbar import RunningMbar
+from tempering.estimators.running.quantiles import are_indicators
 from tempering.estimators.running.rungs import RunningRungs
 from tempering.estimators.standard_error import Estimate
 from tempering.path import Ladder, Path
 from tempering.recorders.index_sums import IndexSums
 from tempering.runs.diagnosis import Diagnosis
+from tempering.runs.doubt import widened
 from tempering.runs.draws import RunInfo
 from tempering.runs.evidence import Evidence, evidence_of_sums, told
 from tempering.runs.run import write_report
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
+PROBABILITIES = (np.arange(400) + 0.5) / 400  # quantiles whose variance is that of a quantity, up to its extremes
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +106,37 @@ class TemperedSums:
         """Combine the rungs by a rule: estimate, standard error, shares and sample sizes."""
         key = (name, rule)
         if key not in self._kept:
-            self._kept[key] = answers.combine_sums(self.sums, name, rule, self.mbar if rule == "mbar" else None)
+            self._kept[key] = self._with_doubt(name, self._combined(name, rule))
         return self._kept[key]
+
+    def _combined(self, name: str, rule: str) -> SummedCombination:
+        return answers.combine_sums(self.sums, name, rule, self.mbar if rule == "mbar" else None)
+
+    def _with_doubt(self, name: str, found: SummedCombination) -> SummedCombination:
+        """Widen standard errors by what no piece of the run can have seen, as those of draws are."""
+        if self.n_crossings is None:
+            return found
+        units, columns = self.sums.quantities, self.sums.quantities.columns(name)
+        is_indicator = are_indicators(self.sums.sketch[columns], units.centre[columns], units.scale[columns])
+        spread = np.where(is_indicator, 1.0, np.sqrt(self.variance(name)))
+        wide = widened(Estimate(found.estimate, found.standard_error), spread, self.n_crossings)
+        return replace(found, standard_error=wide.standard_error)
+
+    @cached_property
+    def n_crossings(self) -> float | None:
+        """How many independent pieces the run is worth; None where nothing is known of them.
+
+        Along two legs tours between their ends, by their weights, as in `TemperedDraws`; round trips elsewhere.
+        """
+        if self.info is None or len(self.path) == 1:
+            return None
+        tours = getattr(self.sums, "tours", None)
+        return float(max(self.n_round_trips, 1)) if tours is None else tours.effective_number
+
+    def variance(self, name: str) -> Floats:
+        """Return the variance of each component of a quantity, from its sketch."""
+        found = np.asarray(self.quantile(PROBABILITIES, name), dtype=float)
+        return np.asarray(found.reshape(PROBABILITIES.size, -1).var(axis=0))
 
     def expect(self, name: str, rule: str = DEFAULT_RULE) -> Estimate:
         """Estimate the cold expectation of a quantity.

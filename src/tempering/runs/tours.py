@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tempering.errors import EstimatorError
 from tempering.estimators import RegenerativeEstimate, regenerative_ratio
+from tempering.estimators.regeneration import TourWeights, tour_ends
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
@@ -60,22 +61,15 @@ class Tours:
 
 
 def _ends(draws: TemperedDraws) -> NDArray[np.bool_]:
-    """Return the draws with which a tour ends: at an end of the path, where the next position is drawn afresh."""
     assert draws.info is not None
-    before = np.concatenate([np.full((draws.n_chains, 1), -1), draws.rung[:, :-1]], axis=1)
-    ends = np.zeros(draws.rung.shape, dtype=bool)
-    for end in draws.path.ends or (len(draws.path) - 1,):
-        at_end = draws.rung == end
-        if draws.info.rung_moves == "lifted":
-            at_end &= (before == end) & (draws.proposed == end)
-        ends |= at_end
-    return ends
+    nowhere, ends = np.full(draws.n_chains, -1), draws.path.ends or (len(draws.path) - 1,)
+    is_lifted = draws.info.rung_moves == "lifted"
+    return tour_ends(draws.rung, draws.proposed, nowhere, ends, is_lifted=is_lifted)
 
 
 def effective_pieces(draws: TemperedDraws, weights: NDArray[np.float64]) -> float:
     """Return how many tours, whole or cut off, a run is worth, by the sums of their weights."""
-    total = np.bincount(_pieces(draws).ravel(), np.ravel(weights))
-    return float(total.sum() ** 2 / np.sum(total**2))
+    return TourWeights.of(weights, _ends(draws)).effective_number
 
 
 def _pieces(draws: TemperedDraws) -> NDArray[np.int64]:

@@ -47,8 +47,7 @@ class TwoLegSums(TemperedSums):
         """The mixture of all rungs: overlap and normalisers."""
         return self.sums
 
-    def combination(self, name: str, rule: str = DEFAULT_RULE) -> SummedCombination:
-        """Combine the rungs: estimate, standard error, shares and sample sizes."""
+    def _combined(self, name: str, rule: str) -> SummedCombination:
         _check_only(rule)
         found = self.sums.expect(name)
         bounded = np.full(len(self.path), -np.inf)  # no weight is above 1

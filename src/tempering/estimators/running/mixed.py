@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, Ints
 from tempering.estimators.mixture import finite_terms
+from tempering.estimators.regeneration import TourWeights
 from tempering.estimators.running.batches import followed, padded, standard_error_of_batches
 from tempering.estimators.running.quantiles import N_VALUES, quantile_of_counts, value_bin
 from tempering.estimators.running.rungs import Quantities, flat_values, groups_of
@@ -74,6 +75,8 @@ class MixedSums:
     batches : MixedBatch
     lengths : ndarray, shape (time,)
         Iterations of each stretch.
+    tours : TourWeights or None
+        By p(T | x); None where nobody said where tours end.
 
     Examples
     --------
@@ -96,6 +99,7 @@ class MixedSums:
     sketch: Floats
     batches: MixedBatch
     lengths: Ints
+    tours: TourWeights | None = None
 
     @classmethod
     def from_draws(
@@ -107,8 +111,9 @@ class MixedSums:
         *,
         quantities: Quantities | None = None,
         n_parts: int = 1,
+        ends: NDArray[np.bool_] | None = None,
     ) -> MixedSums:
-        """Sum up draws, with leading axes (chain, draw): one stretch of time."""
+        """Sum up draws, with leading axes (chain, draw): one stretch of time; tours end with the draws ``ends``."""
         units = quantities if quantities is not None else Quantities.like(values)
         m, n_groups = len(mixture.coefficients), groups_of(len(rung), n_parts)
         h = (flat_values(values) - units.centre) / units.scale
@@ -122,18 +127,20 @@ class MixedSums:
         batch = MixedBatch(summed(np.ones((rung.size, 1)))[..., 0], summed(chance), summed(weight[:, np.newaxis] * h))
         places = [where * N_VALUES + value_bin(np, column) for column in h.T]
         sketch = np.stack([_totals(place, weight, m * N_VALUES).reshape(m, N_VALUES) for place in places])
-        return cls(mixture, units, _totals(where, weight**2, m), sketch, batch, np.array([rung.shape[1]]))
+        tours = None if ends is None else TourWeights.of(weight.reshape(rung.shape), ends)
+        return cls(mixture, units, _totals(where, weight**2, m), sketch, batch, np.array([rung.shape[1]]), tours)
 
     def followed_by(self, later: MixedSums, n_times: int | None = None) -> MixedSums:
         """Go on in time with the same chains: stretches are joined in pairs when there are more than ``n_times``."""
         batches, lengths = followed(self.batches, self.lengths, later.batches, later.lengths, n_times)
-        return self._with_totals_of(later, batches=batches, lengths=lengths)
+        tours = None if self.tours is None or later.tours is None else self.tours.followed_by(later.tours)
+        return self._with_totals_of(later, batches=batches, lengths=lengths, tours=tours)
 
     def beside(self, other: MixedSums) -> MixedSums:
         """Add the sums of other chains that ran as long; their batches stay apart from these."""
         assert np.array_equal(self.lengths, other.lengths), "chains of one run are summed in step"
         batches = MixedBatch(*(np.concatenate(pair) for pair in zip(self.batches, other.batches, strict=True)))
-        return self._with_totals_of(other, batches=batches)
+        return self._with_totals_of(other, batches=batches, tours=self._tours_beside(other))
 
     def merge(self, other: MixedSums) -> MixedSums:
         """Add the sums of an independent run that draws from the same mixture, with the same units: batch by batch."""
@@ -148,7 +155,10 @@ class MixedSums:
         shape = np.maximum(self.batches.count.shape[:2], other.batches.count.shape[:2])
         one, two = (padded(part.batches, int(shape[0]), int(shape[1])) for part in (self, other))
         lengths = np.maximum(*(np.pad(p.lengths, (0, int(shape[1]) - p.lengths.size)) for p in (self, other)))
-        return self._with_totals_of(other, batches=one.plus(two), lengths=lengths)
+        return self._with_totals_of(other, batches=one.plus(two), lengths=lengths, tours=self._tours_beside(other))
+
+    def _tours_beside(self, other: MixedSums) -> TourWeights | None:
+        return None if self.tours is None or other.tours is None else self.tours.beside(other.tours)
 
     def _with_totals_of(self, other: MixedSums, **fields: object) -> MixedSums:
         added: dict[str, object] = {"squares": self.squares + other.squares, "sketch": self.sketch + other.sketch}

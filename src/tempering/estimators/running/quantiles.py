@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tempering.estimators.arrays import Floats
 from tempering.estimators.running.bins import N_BINS
@@ -49,6 +50,23 @@ def sketch_quantile(counts: Floats, weight_of_bins: Floats, draws_of_bins: Float
     draws = draws_of_bins.reshape(N_COARSE, COARSENING).sum(axis=1)
     amount = (weight_of_bins * draws_of_bins).reshape(N_COARSE, COARSENING).sum(axis=1)
     return quantile_of_counts(np.einsum("e,cev->cv", amount / np.where(draws > 0, draws, 1.0), counts), probability)
+
+
+def are_indicators(sketch: Floats, centre: Floats, scale: Floats) -> NDArray[np.bool_]:
+    """Return which components were 0 or 1 at every draw, by a sketch of shape (component, ..., value).
+
+    Examples
+    --------
+    >>> sketch, units = np.zeros((2, 1, N_VALUES)), (np.zeros(2), np.ones(2))
+    >>> for value in (0.0, 1.0, 0.5):
+    ...     sketch[int(value == 0.5), 0, value_bin(np, np.array(value))] = 3.0
+    >>> are_indicators(sketch, *units).tolist()
+    [True, False]
+    """
+    others = sketch.sum(axis=1)
+    for value in (0.0, 1.0):
+        others[np.arange(len(others)), value_bin(np, (value - centre) / scale)] = 0.0
+    return np.asarray(np.all(others == 0.0, axis=1))
 
 
 def quantile_of_counts(mass: Floats, probability: Any) -> Floats:

@@ -220,6 +220,11 @@ class RunningRungs:
         return np.asarray(np.rint(self.totals.joint[..., 0].sum(axis=1)), dtype=np.intp)
 
     @property
+    def sketch(self) -> Floats:
+        """Counts by quantity, coarse bin of the energy and value."""
+        return self.totals.sketch
+
+    @property
     def nbytes(self) -> int:
         """Memory held, whatever the length of the run."""
         return sum(part.nbytes for part in (*self.totals, *self.batches))
