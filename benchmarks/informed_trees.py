@@ -102,17 +102,17 @@ def price_of_trees(name: str, x: Any, y: Any, seed: int) -> dict[str, object]:
     look_at_neighbours(state, out)  # compiles
     for _ in range(TUNE):
         model.step(rng, state, 1.0)
-    state.counters[:] = 0
-    sampling, looking, counts = 0.0, 0.0, []
+    sampling, looking, counts, proposals = 0.0, 0.0, [], np.zeros(2)
     for _ in range(TREES):
         begun = time.process_time()
         for _ in range(ROUNDS // TREES):
             model.step(rng, state, 1.0)
+            proposals += state.counters[[GROW, PRUNE]].sum(axis=0)
         sampling += time.process_time() - begun
         begun = time.process_time()
         counts.append(look_at_neighbours(state, out))
         looking += time.process_time() - begun
-    tried, accepted = state.counters[0, [GROW, PRUNE]].sum(axis=0)
+    tried, accepted = proposals
     jump, rate = looking / TREES, accepted / sampling
     row: dict[str, object] = {
         "model": name,

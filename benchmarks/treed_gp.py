@@ -124,7 +124,7 @@ def rates(name: str, x: Any, y: Any, n: int, seed: int, with_tgp: bool) -> tuple
 def leaves_a_second(x: Any, y: Any, n: int, with_tgp: bool) -> Result:
     """Compare effective draws of the number of leaves a second, tuning paid for; both with the paper's ladder."""
     model, seconds = timed(lambda: run_ours(x, y, 10 * n, 2 * n, ladder=LADDER, moves=1.0))
-    ours = float(ess_of_autocorrelation(model.posterior_.trace[0].n_leaves.astype(float))) / seconds
+    ours = float(ess_of_autocorrelation(model.posterior_.draws.values["leaves"][0])) / seconds
     theirs, source = STORED_LEAVES, "stored"
     if with_tgp:
         peer = run_tgp(x, y, n, n // 4, tempered=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tempering.runs.joining import join
     from tempering.runs.stored import load
     from tempering.runs.sums import TemperedSums
-    from tempering.sampling.options import Execution, Method, Sums, Tuning
+    from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning
     from tempering.sampling.sample import sample
     from tempering.sampling.until import Until
     from tempering.target import Target
@@ -32,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Checkpoint",
+    "Draws",
     "Estimate",
     "Execution",
     "Ladder",
@@ -61,6 +62,7 @@ _PLACES = {  # what is imported when it is first named: the package, with NumPy 
     "Execution": "sampling.options",
     "Ladder": "path.ladder",
     "Method": "sampling.options",
+    "Draws": "sampling.options",
     "Sums": "sampling.options",
     "Target": "target",
     "TemperedDraws": "runs.draws",

@@ -296,6 +296,7 @@ def test_the_options_of_sample_are_those_of_the_function():
     options = {parameter.name for parameter in command.params}
     otherwise = {"rng": "seed", "executor": "workers", "progress": "quiet", "iterations": "tune"}
     of_python = {"until", "keep", "devices"}  # functions, and objects of JAX
+    of_python |= {"hottest"}  # of model objects
     of_python |= {"tuning", "execution", "moved"}  # values made of options, and earlier names
     groups = (tp.sample, tp.Tuning, tp.Execution)
     for name in [name for group in groups for name in inspect.signature(group).parameters]:

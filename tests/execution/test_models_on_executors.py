@@ -13,10 +13,10 @@ import tempering as tp
 from tempering.data import SYNTHETIC_COUNTS, path_of
 from tempering.errors import CheckpointError
 from tempering.execution import processes
+from tempering.execution.keeping import DrawsOnDisk
 from tempering.experiments import motorcycle, shags, table2
 from tempering.models import MarkRecapture, TreedGP
 from tempering.models.recapture import read
-from tempering.models.treed_gp.kept_fit import KeptEngine
 
 X = np.linspace(0.0, 1.0, 25)[:, None]
 Y = np.sin(6 * X[:, 0]) + np.where(X[:, 0] > 0.5, 2.0, 0.0)
@@ -48,8 +48,7 @@ def assert_same_fit(one, two):
         one.posterior_.ladder.inverse_temperatures, two.posterior_.ladder.inverse_temperatures
     )
     assert one.posterior_.n_round_trips == two.posterior_.n_round_trips
-    for mine, other in zip(one.posterior_.trace, two.posterior_.trace, strict=True):
-        np.testing.assert_array_equal(mine.energy, other.energy)
+    np.testing.assert_array_equal(one.posterior_.draws.energy, two.posterior_.draws.energy)
 
 
 @pytest.mark.long
@@ -68,7 +67,7 @@ def test_control_another_seed_is_another_fit():
 def test_a_treed_gp_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypatch, pool):
     """Alone, stopped while its ladder is tuned or while draws are made; then on processes."""
     kept = tp.Checkpoint(tmp_path / "fit", seconds=0.0)
-    monkeypatch.setattr("tempering.execution.pace.Pace.next", lambda self, left: min(100, left))
+    monkeypatch.setattr("tempering.execution.pace.Pace.next", lambda self, left, most=None: min(100, left))
     with monkeypatch.context() as patch:
         stop_after(patch, n_writes)
         with pytest.raises(Stopped):
@@ -79,10 +78,11 @@ def test_a_treed_gp_goes_on_wherever_it_was_stopped(n_writes, tmp_path, monkeypa
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     fitted(checkpoint=tmp_path / "fit")
-    for change in ({"random_state": 2}, {"keep": {"thin": 2}}, {"leaf": "linear"}, {"draws": 700}):
-        with pytest.raises(CheckpointError, match=f"{'seed' if 'random_state' in change else next(iter(change))}: "):
+    changes = {"seed": {"random_state": 2}, "every": {"keep": {"thin": 2}}, "target": {"leaf": "linear"}}
+    for what, change in changes.items():
+        with pytest.raises(CheckpointError, match=f"{what}"):
             fitted(checkpoint=tmp_path / "fit", **change)
-    with pytest.raises(CheckpointError, match="response: "):
+    with pytest.raises(CheckpointError, match="target"):
         TreedGP(**SETTINGS).fit(X, Y + 1.0, X_predict=X, checkpoint=tmp_path / "fit")
 
 
@@ -92,19 +92,18 @@ def test_the_seed_of_a_fit_without_one_is_remembered(tmp_path):
 
 
 def test_ctrl_c_ends_a_fit_at_its_next_block_with_what_there_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempering.execution.pace.Pace.next", lambda self, left: min(100, left))
-    draw = KeptEngine.draw
+    monkeypatch.setattr("tempering.execution.pace.Pace.next", lambda self, left, most=None: min(100, left))
+    keep = DrawsOnDisk.keep
 
-    def interrupted(self, chains, schedule, n, keep):
-        if not self.execution.interruption.requested:
-            self.execution.interruption(signal.SIGINT, None)
-        return draw(self, chains, schedule, n, keep)
+    def keep_and_interrupt(self, block):
+        keep(self, block)
+        signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(KeptEngine, "draw", interrupted)
+        patch.setattr(DrawsOnDisk, "keep", keep_and_interrupt)
         with pytest.warns(UserWarning, match="Stopped by Ctrl-C after 100 of 600 draws.*Call again with the same"):
             short = fitted(checkpoint=tmp_path / "fit")
-    assert short.posterior_.sums.n_draws.sum() == 300
+    assert short.posterior_.draws.rung.size == 300
     assert_same_fit(alone(), fitted(checkpoint=tmp_path / "fit"))
 
 

@@ -75,7 +75,7 @@ TOGETHER = {
     "populations until": ({"method": "sequential", "until": tp.Until(seconds=1)}, "until was given"),
     "sums until": ({"keep": tp.Sums({"x": jnp.sum}), "until": tp.Until(seconds=1)}, "until was given"),
     "rounds in a checkpoint": ({"keep": "rounds", "execution": tp.Execution(checkpoint="kept")}, "of this process"),
-    "something to keep": ({"keep": "some"}, "keep must be 'draws', 'rounds' or a tempering.Sums"),
+    "something to keep": ({"keep": "some"}, "keep must be 'draws', 'rounds', a tempering.Draws or a tempering.Sums"),
     "sums by the earlier name": ({"keep": "sums"}, r"keep=tp\.Sums"),
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.blas_threads import one_blas_thread
 from tempering.compiling.functions import bind, compiled
 from tempering.engines import loops
 from tempering.engines.answers import answers_of
@@ -128,7 +130,8 @@ class ScalarEngine:
                 raise function_error(error, i * m, state, self._pieces.positions, asked) from error
 
         run_all = map if self._threads is None else self._threads.map
-        return list(run_all(advance, range(len(states)), states)), Trace(*outputs)
+        with one_blas_thread() if self._pieces.is_compiled else nullcontext():
+            return list(run_all(advance, range(len(states)), states)), Trace(*outputs)
 
     def on_rung(self, states: list[Chain], rung: Any, places: Places | None = None) -> list[Chain]:
         """Put every chain on a rung: one for all, or one each; at other ``places``, perhaps."""

@@ -172,9 +172,13 @@ def check_start(position: Any, *, is_number: bool) -> None:
     )
 
 
-def model_pieces(model: Any, example: Any) -> Pieces:
-    """Make the pieces for a user's model object."""
+def model_pieces(model: Any, example: Any, method: str = "simulated") -> Pieces:
+    """Make the pieces for a user's model object.
+
+    Coupled chains lie in a list: of states that Numba cannot list, the loop is plain Python that calls compiled steps.
+    """
     is_compiled = all(is_numba(f) for f in (model.step, model.energy, model.record))
+    is_compiled = is_compiled and (method != "parallel" or getattr(model, "can_be_listed", True))
     functions = (_step_or_redraw(model, is_compiled), model.energy, model.record)
 
     def stack(states: list[Any]) -> Any:

@@ -77,10 +77,31 @@ class Engine(Protocol):
         """Return the recorded values by name."""
 
 
+def trimmed(trace: Trace) -> Trace:
+    """Cut the values of a block: `joined` fills rows up again."""
+    return trace._replace(values=trimmed_rows(trace.values))
+
+
+def trimmed_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Leave out what follows the last number that is not zero in the longest row.
+
+    Examples
+    --------
+    >>> trimmed_rows(np.array([[[1.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]]])).shape
+    (1, 2, 2)
+    """
+    used = np.flatnonzero(np.any(values, axis=(0, 1)))
+    return np.ascontiguousarray(values[..., : int(used[-1]) + 1 if used.size else 1])
+
+
 def joined(traces: list[Trace]) -> Trace:
     """Join blocks in time."""
     if len(traces) == 1:
         return traces[0]
+    widths = {trace.values.shape[-1] for trace in traces if not isinstance(trace.values, dict)}
+    if len(widths) > 1:  # some were trimmed
+        room = max(widths)
+        traces = [t._replace(values=np.pad(t.values, [(0, 0), (0, 0), (0, room - t.values.shape[-1])])) for t in traces]
 
     def join(parts: list[Any]) -> Any:
         if isinstance(parts[0], dict):
@@ -92,5 +113,20 @@ def joined(traces: list[Trace]) -> Trace:
 
 def shortened(trace: Trace, n: int) -> Trace:
     """Keep the first ``n`` draws of every chain."""
-    keep: Any = lambda a: {k: v[:, :n] for k, v in a.items()} if isinstance(a, dict) else a[:, :n]  # noqa: E731
+    return _part(trace, slice(n))
+
+
+def thinned(trace: Trace, every: int) -> Trace:
+    """Keep the last of every so many draws of every chain."""
+    if every == 1:
+        return trace
+    return _part(trace, slice(every - 1, None, every), copy=True)
+
+
+def _part(trace: Trace, which: slice, *, copy: bool = False) -> Trace:
+    def keep(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {name: keep(value) for name, value in part.items()}
+        return part[:, which].copy() if copy else part[:, which]
+
     return Trace(*(keep(part) for part in trace))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tempering.engines.trace import Schedule, Trace, joined, shortened
+from tempering.engines.trace import Schedule, Trace, joined, shortened, thinned, trimmed
 from tempering.errors import DamageError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.journal import JournalEngine
@@ -45,6 +45,8 @@ class Chains:
     states: Any  # where they are
     as_draws: AsDraws
     is_powered: bool  # then hot rungs may have no density that can be normalised
+    every: int = 1  # iterations from one draw that is kept to the next
+    is_ragged: bool = False  # whether zeros fill up the rows of a model's records: in memory they are cut
 
 
 class DrawRecorder(ABC):
@@ -62,7 +64,8 @@ class DrawRecorder(ABC):
 
     def run(self, n: int) -> tuple[Any, Trace]:
         """Run a block; return the states after it, and its draws."""
-        return self._engine.run(self.states, self.chains.schedule, n)
+        states, trace = self._engine.run(self.states, self.chains.schedule, n * self.chains.every)
+        return states, thinned(trace, self.chains.every)
 
     def keep(self, block: tuple[Any, Trace]) -> None:
         """Keep a block of draws, and the states after it."""
@@ -95,6 +98,12 @@ class DrawRecorder(ABC):
 
 class DrawsInMemory(DrawRecorder):
     """All draws in memory, until the run ends."""
+
+    def keep(self, block: tuple[Any, Trace]) -> None:
+        """Keep a block of draws; of rows that zeros fill up, no more than the longest has."""
+        super().keep(block)
+        if self.chains.is_ragged:
+            self._new[-1] = trimmed(self._new[-1])
 
     def save(self, *, is_between_blocks: bool = True) -> None:
         """Write nothing."""

@@ -56,9 +56,12 @@ def record(
     """Run until the recorder has what it wants, or less if it is enough; return it, and whether it was stopped before.
 
     ``see`` is told of a block that counts, and how many draws it has added. A block ends at the ``next_look`` after so
-    many draws, at the latest; ``is_enough`` is told whether this one did.
+    many draws, at the latest; ``is_enough`` is told whether this one did. What was enough when it was kept is enough.
     """
     stopping, n = execution.interruption, recorder.n
+    if next_look is not None and 0 < recorder.n_done < n:
+        if next_look(recorder.n_done - 1) == recorder.n_done and is_enough(True):
+            return recorder.so_far(), False
     stopping.is_requested()  # from here on there is something to return
     while (before := recorder.n_done) < n:
         look = n if next_look is None else min(n, next_look(before))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.data import path_of
-from tempering.estimators import RungSums, ess_of_autocorrelation, ess_optimal
+from tempering.estimators import ess_of_autocorrelation
 from tempering.experiments import Report, Row
 from tempering.io.checkpoint import Checkpoint, within
 from tempering.path.ladder import Ladder
@@ -36,9 +36,8 @@ NOTES = (
     "/ k), a normalised density in which all n responses act as parameters, so that ESS(w_i) / T_i = (k (2 - "
     "k))^(n / 2) whatever the model; summed over the rungs that is 2.47 for n = 133, the paper's 2.5. Here the "
     "likelihood is raised to the power k, and the number of parameters of the two or three leaves takes the place "
-    "of n. It is smaller still where beta and sigma^2 are integrated out of the weights, m_1 / m_k, as they are "
-    "here; the row with both drawn has L^(1 - k). The paper's program moreover mixes the two forms of tempering, "
-    "so that its draws at k < 1 have another target than their weights assume.",
+    "of n. The paper's program moreover mixes the two forms of tempering, so that its draws at k < 1 have another "
+    "target than their weights assume.",
     "Pooling fails worse than in the paper: it depends on the constant in the likelihood, which is arbitrary. With "
     "the response scaled to range 1, log L is near 137, and the few hot draws with large weights drown the rest.",
     "The number of leaves changes abruptly near k = 0.25, from two or three to one. That, not the weights, limits "
@@ -125,30 +124,26 @@ def regressor(draws: int, ladder: Ladder, seed: int, progress: bool, n_tune: int
 
 def rows(tempered: TreedGP, plain: TreedGP, paper: dict[str, float]) -> tuple[Row, ...]:
     """Tabulate sample sizes, leaves and acceptance."""
-    from tempering.estimators import combined_ess
-    from tempering.models.treed_gp.combining import shares_of
-
     posterior = tempered.posterior_
-    sums, t_1 = posterior.sums, float(posterior.sums.n_draws[0])
-    ess = {}
-    for rule in ("ess_optimal", "pooled"):
-        ess[rule] = combined_ess(sums, shares_of(rule, sums, posterior.trace, LADDER))
+    run = posterior.draws
+    visits, each = run.visits, run.in_units_of_error.sums.ess_of_weights
+    t_1 = float(visits[0])
+    ess = {rule: run.ess(rule) for rule in ("ess_optimal", "pooled")}
     out = [
         Row("T_1", paper["T_1"], t_1),
         Row("ESS ess_optimal", paper["ess_optimal"], ess["ess_optimal"]),
-        Row("sum of ESS over rungs", paper["sum"], float(np.nansum(sums.ess_of_weights))),
+        Row("sum of ESS over rungs", paper["sum"], float(np.nansum(each))),
         Row("ESS pooled", paper["pooled"], ess["pooled"]),
-        Row("ESS ess_optimal, beta and sigma^2 drawn", None, _ess_drawn(tempered)),
         Row("ESS ess_optimal / T_1", paper["ess_optimal"] / paper["T_1"], ess["ess_optimal"] / max(t_1, 1.0)),
-        Row("mean ESS(w_i) / T_i, times m", None, _even_gain(tempered)),
-        Row("fewest draws of a rung, times m / T", None, float(sums.n_draws.min() / sums.n_draws.mean())),
+        Row("mean ESS(w_i) / T_i, times m", None, float(np.sum(each / np.maximum(visits, 1)))),
+        Row("fewest draws of a rung, times m / T", None, float(visits.min() / visits.mean())),
         Row("round trips between the ends", None, float(posterior.n_round_trips)),
         Row("ESS_rho of leaves, tempered", None, _ess_of_leaves(tempered)),
         Row("ESS_rho of leaves, untempered", None, _ess_of_leaves(plain)),
     ]
     for leaves in range(1, 6):
         out.append(Row(f"P({leaves} leaves), all rungs", None, _probability(tempered.leaf_probabilities_, leaves)))
-        cold = posterior.leaf_probabilities_by_rung[0]
+        cold = posterior.leaf_probabilities_at(0)
         out.append(Row(f"P({leaves} leaves), cold rung", None, _probability(cold, leaves)))
         out.append(Row(f"P({leaves} leaves), untempered", None, _probability(plain.leaf_probabilities_, leaves)))
     k = posterior.ladder.inverse_temperatures
@@ -160,25 +155,9 @@ def rows(tempered: TreedGP, plain: TreedGP, paper: dict[str, float]) -> tuple[Ro
     return tuple(out)
 
 
-def _even_gain(model: TreedGP) -> float:
-    """Return the sum over rungs of ESS(w_i) / T_i: the gain if all rungs were visited alike."""
-    sums = model.posterior_.sums
-    return float(np.sum(sums.ess_of_weights / np.maximum(sums.n_draws, 1)))
-
-
-def _ess_drawn(model: TreedGP) -> float:
-    """Return ESS(w^lambda*) of the weights L^(1 - k) at the drawn beta and sigma^2, from the thinned trace."""
-    from tempering.estimators import combined_ess
-
-    (trace,) = model.posterior_.trace
-    k = model.posterior_.ladder.inverse_temperatures
-    sums = RungSums.from_log_weights((1.0 - k[trace.rung]) * trace.energy, trace.rung, len(k))
-    return trace.every * combined_ess(sums, ess_optimal(sums))
-
-
 def _ess_of_leaves(model: TreedGP) -> float:
-    (trace,) = model.posterior_.trace
-    return float(ess_of_autocorrelation(trace.n_leaves.astype(np.float64)))
+    (leaves,) = model.posterior_.draws.values["leaves"]
+    return float(ess_of_autocorrelation(leaves))
 
 
 def _probability(probabilities: Floats, leaves: int) -> float:

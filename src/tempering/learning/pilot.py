@@ -139,18 +139,18 @@ def settled(run: Heating, start: tuple[Settings, ...]) -> PilotRung:
     return run.settle(1.0, start, LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD)
 
 
-def heated(run: Heating, cold: PilotRung, *, has_base: bool) -> Pilot:
-    """Heat step by step, to the base if there is one."""
+def heated(run: Heating, cold: PilotRung, *, has_base: bool, hottest: float | None = None) -> Pilot:
+    """Heat step by step, to the ``hottest`` k where it is given, else to the base if there is one."""
     if not has_base:
         _check_varies(cold.energy)
     rungs = [cold]
-    end = 0.0 if has_base else LEAST_K
+    end = hottest if hottest is not None else 0.0 if has_base else LEAST_K
     barrier = 0.0
     while rungs[-1].k > end and len(rungs) < MOST_PILOT_RUNGS:
         last = rungs[-1]
         k = _next_k(last, end)
         barrier += (last.k - k) * last.local_barrier
-        if not has_base and barrier > LARGEST_BARRIER:
+        if not has_base and hottest is None and barrier > LARGEST_BARRIER:
             break
         stretch = np.sqrt(last.k / max(k, LEAST_K_WITH_BASE)) if k > 0 else 1.0
         settings = tuple(s._replace(scale=s.scale * stretch) for s in last.settings)

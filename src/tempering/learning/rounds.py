@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 
 SHARE_OF_START = 0.3  # of the budget, for the fixed-rung runs
 SHARE_OF_SHORT = 0.4  # of what is left, for short rounds that bring the pseudo-prior near
+SHARE_OF_COOLING = 0.1  # of the budget of chains that are cooled in the end
+LEAST_STAY = 8  # iterations on a rung on the way down or up
 N_ROUNDS = 4
 RULES_OF_A_LINE = ("cold_only", "ess_optimal", "mbar")
 RUNAWAY = 1e8  # times the cold rung's spread: no power of a density that can be normalised is so wide
@@ -69,6 +71,7 @@ class Tuner:
     objective: str | None = None  # of the ladder; None: it is given, and stays
     keeps: bool = False  # the draws of the rounds
     aims: bool = False  # at visits by usefulness on a ladder that stays; one that is chosen has them anyway
+    anneals: bool = False  # chains that start anywhere: from the hottest rung down first, and down to the target last
 
     def run(self, states: Any, schedule: Schedule, n_iterations: int, known: Energies | None = None) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain; ``known`` are energies of a pilot run.
@@ -79,9 +82,11 @@ class Tuner:
         if budget == 0:
             return Tuned(states, schedule, (), 0, known=known)
         spent = 0
+        cooling = int(SHARE_OF_COOLING * budget) // len(schedule.path) if self.anneals and len(schedule.path) > 1 else 0
         if self.pseudo_prior is not None and known is None:
-            states, schedule, known, spent = self._start_cold_to_hot(states, schedule, budget)
-            budget = max(budget - spent, QUANTUM)
+            start = self._start_annealed if self.anneals else self._start_cold_to_hot
+            states, schedule, known, spent = start(states, schedule, budget)
+            budget = max(budget - spent - cooling * len(schedule.path), QUANTUM)
         is_stepwise = self.pseudo_prior is not None and self.pseudo_prior != "mbar"
         short = int(SHARE_OF_SHORT * budget) // QUANTUM if is_stepwise else 0
         lengths = doubling_lengths(budget - short * QUANTUM)
@@ -112,6 +117,9 @@ class Tuner:
                 break
         used = short * QUANTUM + sum(done.n_iterations for done in rounds)
         self.report(budget - used, "")  # not needed
+        if cooling:
+            states = self._cooled(states, schedule, cooling)
+            used += cooling * len(schedule.path)
         return Tuned(states, schedule, tuple(rounds), spent + used, tuple(kept), known)
 
     def _start_cold_to_hot(self, states: Any, schedule: Schedule, budget: int) -> tuple[Any, Schedule, Energies, int]:
@@ -141,6 +149,34 @@ class Tuner:
         known = Energies(k, np.concatenate([e.ravel() for e in kept]))
         schedule = replace(schedule, log_pseudo_prior=log_p)
         return states, self._relearnt(schedule, known)[0], known, used
+
+    def _start_annealed(self, states: Any, schedule: Schedule, budget: int) -> tuple[Any, Schedule, Energies, int]:
+        """Run every rung by itself, from the hottest down to the target and up again; keep the energies of both ways.
+
+        Where a model changes abruptly along the ladder, chains that are heated and chains that are cooled differ.
+        """
+        m = len(schedule.ladder)
+        each = max(LEAST_STAY, int(SHARE_OF_START * budget / (2 * m)))
+        k, kept = [], []
+        for rung in [*range(m - 1, -1, -1), *range(m)]:
+            states, trace = self.engine.run(self.engine.on_rung(states, rung), schedule, each, moving=False)
+            kept.append(schedule.path.energy(trace.terms[:, each // 4 :]).ravel())
+            k.append(np.full(kept[-1].size, schedule.ladder[rung]))
+        self.report(2 * m * each, "")
+        known = Energies(np.concatenate(k), np.concatenate(kept))
+        means = [np.mean(e[e > -np.inf]) if np.any(e > -np.inf) else 0.0 for e in kept]
+        mean_energy = (np.array(means[m - 1 :: -1]) + np.array(means[m:])) / 2
+        schedule = replace(schedule, log_pseudo_prior=from_mean_energies(schedule.ladder, mean_energy))
+        return states, self._relearnt(schedule, known)[0], known, 2 * m * each
+
+    def _cooled(self, states: Any, schedule: Schedule, each: int) -> Any:
+        """Bring every chain to the target, rung by rung: in a short run one that began hot might never get there."""
+        states, trace = self.engine.run(states, schedule, each)
+        for highest in range(len(schedule.path) - 2, -1, -1):
+            states = self.engine.on_rung(states, np.minimum(trace.rung[:, -1], highest))
+            states, _ = self.engine.run(states, schedule, each, moving=False)
+        self.report(each * len(schedule.path), "")
+        return states
 
     def _improved(
         self, schedule: Schedule, trace: Trace, number: int, n_rounds: int, *, reshape: bool = True

@@ -29,10 +29,10 @@ from tempering.sampling.until import Until, UntilDraws
 Reopened = Callable[[int], AbstractContextManager[tuple[Context, int]]]
 
 
-def chains_of(plan: Plan, engine: JournalEngine, tuned: Tuned, started: float) -> Chains:
-    """Return tuned chains, with everything frozen."""
-    as_draws = partial(package, plan, engine, tuned, started)
-    return Chains(engine, tuned.schedule, tuned.states, as_draws, plan.is_powered)
+def chains_of(plan: Plan, engine: JournalEngine, tuned: Tuned, started: float, every: int) -> Chains:
+    """Return tuned chains, with everything frozen, of which one draw of ``every`` so many is kept."""
+    as_draws, is_ragged = partial(package, plan, engine, tuned, started), getattr(plan.target, "is_ragged", False)
+    return Chains(engine, tuned.schedule, tuned.states, as_draws, plan.is_powered, every, is_ragged)
 
 
 def draw(

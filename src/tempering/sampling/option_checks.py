@@ -13,7 +13,7 @@ from tempering.execution.plan import Plan
 from tempering.execution.recipe import EXAMPLE_STREAM
 from tempering.randomness import stream
 from tempering.recorders.quantities import Summands, check_value, failed
-from tempering.sampling.options import Execution, Method, Sums, Tuning, check_count
+from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning, check_count
 from tempering.sampling.sum_sampling import Wanted
 from tempering.sampling.until import Until
 
@@ -66,10 +66,13 @@ def _check_keep(keep: Any, method: str, until: Until | None, execution: Executio
                 + ("the method is 'sequential'" if method == "sequential" else "until was given")
                 + ". Keep draws, or leave it out."
             )
+    elif isinstance(keep, Draws):
+        if keep.every > 1 and method == "sequential":
+            raise SamplerError("keep=Draws(every=...) is for chains, but the method is 'sequential'. Leave it out.")
     elif keep == "sums":
         raise SamplerError("keep='sums' is now written with its quantities: keep=tp.Sums({'x': lambda x: x}).")
     elif keep not in ("draws", "rounds"):
-        raise SamplerError(f"keep must be 'draws', 'rounds' or a tempering.Sums, but got {keep!r}.")
+        raise SamplerError(f"keep must be 'draws', 'rounds', a tempering.Draws or a tempering.Sums, but got {keep!r}.")
     elif keep == "rounds" and (method == "sequential" or execution.is_elsewhere):
         raise SamplerError(
             "keep='rounds' is for chains of this process, but the method is 'sequential', or an executor or a "
@@ -78,7 +81,16 @@ def _check_keep(keep: Any, method: str, until: Until | None, execution: Executio
 
 
 def check_plan(plan: Plan, tuning: Tuning) -> None:
-    """Refuse a pseudo-prior for a run that has none, or whose rungs are not known yet."""
+    """Refuse a pseudo-prior for a run that has none or whose rungs are not known, and the end of a given ladder."""
+    if tuning.hottest is not None and (plan.ladder is not None or plan.path == "two_legs" or tuning.iterations == 0):
+        raise SamplerError(
+            "hottest is for a ladder of one leg that is tuned, but this one is given, not tuned, or has two legs. "
+            "Leave hottest out, or leave the ladder out and name a path."
+        )
+    if tuning.hottest == 0.0 and not plan.has_base:
+        raise SamplerError(
+            "A ladder can end at k = 0 only if there is a prior there, but this target has none. Give a hottest k > 0."
+        )
     given = tuning.pseudo_prior
     if given is None:
         return

@@ -77,20 +77,26 @@ class Tuning:
     pseudo_prior : str or sequence of float, optional
         For a given ladder and simulated tempering: how the weights of the rungs are learnt
         (`tempering.learning.pseudo_prior`), "mbar" by default; or their logs, one per rung.
+    hottest : float, optional
+        The smallest inverse temperature of a ladder of one leg that is tuned: of a model object, or with a path; by
+        default the prior's, 0, or the coldest at which chains mix.
 
     Examples
     --------
-    >>> Tuning(2_000, objective="barrier")
-    Tuning(iterations=2000, objective='barrier', pseudo_prior=None)
+    >>> Tuning(2_000, objective="barrier").iterations
+    2000
     """
 
     iterations: int | None = None
     objective: str | None = None
     pseudo_prior: str | Sequence[float] | NDArray[np.float64] | None = None
+    hottest: float | None = None
 
     def __post_init__(self) -> None:
         if self.iterations is not None:
             check_count("iterations", self.iterations, least=0)
+        if self.hottest is not None and not 0.0 <= self.hottest < 1.0:
+            raise SamplerError(f"hottest must lie in [0, 1), but got {self.hottest!r}. It is 1 / temperature.")
         if self.objective is not None:
             check_objective(self.objective)
         if isinstance(self.pseudo_prior, str):
@@ -108,7 +114,8 @@ class Tuning:
         """What is learnt and how, defaults filled in: a part of what a checkpoint is known by."""
         given = self.pseudo_prior
         pseudo_prior = given or "mbar" if given is None or isinstance(given, str) else np.array(given)
-        return {"objective": self.objective or "hybrid", "pseudo_prior": pseudo_prior}
+        known = {} if self.hottest is None else {"hottest": self.hottest}
+        return {"objective": self.objective or "hybrid", "pseudo_prior": pseudo_prior} | known
 
 
 @dataclass(frozen=True)
@@ -193,6 +200,27 @@ class Sums:
                     f"every must be odd, since exchanges of even and odd pairs take turns, but got {self.every}. Write "
                     f"every={self.every - 1}."
                 )
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Keep draws, one of every so many iterations.
+
+    Parameters
+    ----------
+    every : int
+        Iterations of a chain from one that is kept to the next. Round trips are counted by the draws that are kept.
+
+    Examples
+    --------
+    >>> Draws(every=5)
+    Draws(every=5)
+    """
+
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        check_count("every", self.every)
 
 
 def check_count(name: str, count: Any, *, least: int = 1) -> None:

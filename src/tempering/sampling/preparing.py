@@ -44,7 +44,7 @@ def prepare(plan: Plan, tuning: Tuning, report: Any) -> tuple[Plan, JournalEngin
         plan = replace(plan, path="powers" if plan.target.base is None else "prior")
     if plan.ladder is not None or tune == 0:
         return plan, *_tune(plan, pseudo_prior, tune, report)
-    return _tune_ladder_too(plan, pseudo_prior, objective, tune, report)
+    return _tune_ladder_too(plan, pseudo_prior, objective, tune, report, tuning.hottest)
 
 
 def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Any) -> tuple[Plan, JournalEngine, Tuned]:
@@ -100,22 +100,25 @@ def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report
     path = plan.path_of(ladder)
     engine = build_engine(plan, path)
     learnt = pseudo_prior if isinstance(pseudo_prior, str) and plan.method == "simulated" and len(ladder) > 1 else None
-    tuner = Tuner(engine, plan.leaves, learnt, report, plan.path_of, is_powered=plan.is_powered, keeps=plan.keep_rounds)
+    tuner = Tuner(
+        engine, plan.leaves, learnt, report, plan.path_of, is_powered=plan.is_powered, keeps=plan.keep_rounds,
+        anneals=_anneals(plan),
+    )  # fmt: skip
     schedule = Schedule(path, first_log_pseudo_prior(pseudo_prior, ladder), first_settings(plan, ladder))
     return engine, tuner.run(engine.start(path), schedule, tune)
 
 
 def _tune_ladder_too(
-    plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Any
+    plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Any, end: float | None
 ) -> tuple[Plan, JournalEngine, Tuned]:
-    """Tune the ladder of one leg too: from what a pilot has seen, in rounds."""
+    """Tune the ladder of one leg too: from what a pilot has seen, in rounds. It ends at k = ``end``, if given."""
     single = replace(plan, method="simulated", rung_moves="lifted" if plan.method == "parallel" else plan.rung_moves)
     cold = plan.path_of(Ladder([1.0]))
     explorer = build_engine(single, cold)
     run = Heating(explorer, plan.leaves, explorer.start(cold), plan.path_of, report)
-    pilot = heated(run, settled(run, first_settings(plan, Ladder([1.0]))), has_base=plan.has_base)
+    pilot = heated(run, settled(run, first_settings(plan, Ladder([1.0]))), has_base=plan.has_base, hottest=end)
     hottest = pilot.rungs[-1].k
-    if not plan.has_base:
+    if not plan.has_base and end is None:
         hottest, pilot = coldest_that_mixes(run, pilot)
     known = pilot.energies.density_of_states()
     ladder = choose_ladder(known, hottest, objective, plan.method)
@@ -130,10 +133,16 @@ def _tune_ladder_too(
         tuned = tuner.run(engine.start(path), schedule, left)
     else:
         engine, learnt = explorer, pseudo_prior if isinstance(pseudo_prior, str) else "mbar"
+        how["anneals"] = _anneals(plan)
         tuner = Tuner(explorer, plan.leaves, learnt, report, plan.path_of, objective=objective, **how)
         states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
         tuned = tuner.run(states, schedule, left, pilot.energies)
     return plan, engine, replace(tuned, n_iterations=tuned.n_iterations + pilot.n_iterations)
+
+
+def _anneals(plan: Plan) -> bool:
+    """Whether chains are cooled from the hottest rung: those of a model, whose states start anywhere."""
+    return plan.layout is None and plan.method == "simulated"
 
 
 def first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:

@@ -20,14 +20,14 @@ from tempering.sampling import progress as progress_bars
 from tempering.sampling.draw_sampling import chains_of, draw, on_devices, package_rounds, reopened
 from tempering.sampling.effort import usual_effort
 from tempering.sampling.option_checks import check_devices, check_options, check_plan, wanted_sums
-from tempering.sampling.options import Execution, Method, Sums, Tuning, refuse_moved
+from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning, refuse_moved
 from tempering.sampling.planning import make_plan
 from tempering.sampling.preparing import prepare
 from tempering.sampling.starts import side_by_side
 from tempering.sampling.sum_sampling import sample_sums
 from tempering.sampling.until import Until
 
-Kept = Literal["draws", "rounds"]
+Kept = Literal["draws", "rounds"] | Draws
 
 
 @overload
@@ -103,9 +103,10 @@ def sample(
         How long to tune, and for what (`tempering.Tuning`).
     execution : Execution
         Where the chains run: the engine, an executor, a checkpoint, devices (`tempering.Execution`).
-    keep : {"draws", "rounds"} or Sums
+    keep : {"draws", "rounds"}, Draws or Sums
         "rounds": the draws of the tuning rounds too, in ``run.rounds``, each with the ladder it was made with;
-        `tempering.join` puts them together. `tempering.Sums`: no draws, only sums of the quantities named there.
+        `tempering.join` puts them together. `tempering.Draws`: one of every so many. `tempering.Sums`: no draws, only
+        sums of the quantities named there.
     progress : bool
         Show a bar when the output is a terminal.
     **moved
@@ -148,7 +149,9 @@ def sample(
         plan = check_devices(plan, execution.devices, keeps_sums=wanted is not None)
         if wanted is not None and plan.method == "simulated":
             plan = replace(plan, starts=side_by_side(plan.starts, plan.n_chains))
-        said = {"draws": draws, "tune": tune, "path": path} | tuning.learnt
+        every = keep.every if isinstance(keep, Draws) else 1
+        draws = max(1, draws // every)
+        said = {"draws": draws, "tune": tune, "path": path} | tuning.learnt | ({} if every == 1 else {"every": every})
         if wanted is None:
             done = context.identified(plan, **said)
         else:
@@ -166,7 +169,7 @@ def sample(
                 return sample_sums(plan, running, tuned, wanted, report, started)
             if execution.devices is not None:
                 running, tuned = on_devices(running, tuned, execution.devices, context)
-            recorder = context.recorder(chains_of(plan, running, tuned, started), draws)
+            recorder = context.recorder(chains_of(plan, running, tuned, started, every), draws)
             run = draw(context, recorder, report, until, partial(reopened, execution.checkpoint, plan, said))
             may_help = usual.effective_draws is None or 2 * run.n_round_trips >= FEW_ROUND_TRIPS  # of a dear density
             if may_go_on and run.go_on is not None and may_help and run.diagnose().asks_for_draws:

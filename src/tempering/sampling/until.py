@@ -35,21 +35,28 @@ class Until:
         A function of the position, as `TemperedDraws.expect` takes it.
     seconds : float, optional
         By the clock, from the beginning of the drawing.
+    enough : callable, optional
+        A function of the draws so far, as `sample` would return them, that says whether they are enough.
+    least : int
+        Iterations before the draws are looked at for the first time; then they are after a quarter more each time.
 
     Examples
     --------
-    >>> Until(effective_draws=1000, seconds=60)
-    Until(effective_draws=1000, standard_error=None, quantity=None, seconds=60)
+    >>> Until(effective_draws=1000, seconds=60).seconds
+    60
     """
 
     effective_draws: float | None = None
     standard_error: float | None = None
     quantity: Callable[..., Any] | None = None
     seconds: float | None = None
+    enough: Callable[[TemperedDraws], bool] | None = None
+    least: int = FIRST_LOOK
 
     def __post_init__(self) -> None:
         goals = (self.effective_draws, self.standard_error, self.seconds)
-        if all(goal is None for goal in goals) or not all(goal is None or _is_above_0(goal) for goal in goals):
+        is_open = all(goal is None for goal in goals) and self.enough is None
+        if is_open or not all(goal is None or _is_above_0(goal) for goal in goals):
             raise SamplerError(
                 f"Until needs effective_draws, a standard_error with its quantity, or seconds, each above 0, but got "
                 f"{goals}. Write for example Until(effective_draws=1000)."
@@ -68,9 +75,9 @@ class Until:
         >>> [Until(seconds=1).next_look(n) for n in (0, 512, 700)]
         [512, 640, 800]
         """
-        look = FIRST_LOOK
+        look = self.least
         while look <= n_done:
-            look = int(GROWTH * look)
+            look = int(np.ceil(GROWTH * look))
         return look
 
     def is_late(self, seconds: float) -> bool:
@@ -81,9 +88,11 @@ class Until:
         """Whether a run that has taken so many seconds may end; its draws are looked at only if they have to be."""
         if self.is_late(seconds):
             return True
-        if self.effective_draws is None and self.quantity is None:
+        if self.effective_draws is None and self.quantity is None and self.enough is None:
             return False
         run = so_far()
+        if self.enough is not None and self.enough(run):
+            return True
         if self.quantity is not None and self.standard_error is not None:
             error = np.max(np.asarray(run.expect(self.quantity).standard_error))
             if error <= self.standard_error:

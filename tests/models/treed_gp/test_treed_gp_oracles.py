@@ -1,4 +1,4 @@
-"""Oracles 3, 4, 5 and 6 of the specification: quadrature, weights, the walk between rungs."""
+"""Oracles 3, 4 and 5 of the specification: quadrature, weights, normalisers; whole runs against enumeration."""
 
 import math
 
@@ -7,14 +7,11 @@ import pytest
 import treed_gp_twin as twin
 from numba import njit
 
+import tempering as tp
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.estimators import combined_ess, ess_of_weights
 from tempering.estimators.rules import ess_optimal
-from tempering.models.treed_gp.driver import log_marginals, log_weight_of, move_rung
-from tempering.models.treed_gp.engine import TreedGPEngine
 from tempering.models.treed_gp.layout import LOG_DET, N_LEAVES, N_ROWS, NUGGET, RANGES, SIGMA2
-from tempering.models.treed_gp.leaf import draw_sigma2_beta
-from tempering.models.treed_gp.learning import tune
 from tempering.models.treed_gp.model import TreedGPModel, energy, step
 from tempering.models.treed_gp.settings import Prior, Proposals
 from tempering.models.treed_gp.summary import active_of
@@ -138,53 +135,36 @@ def test_the_energy_is_the_log_likelihood_of_all_leaves():
     assert energy(state) == pytest.approx(total)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("leaf", ["linear", "gp"])
-def test_the_integrated_weight_is_the_mean_of_the_drawn_one(leaf):
-    rng = seeded_rng(f"integrated weight {leaf}")
-    x = rng.random((15, 1))
-    model = TreedGPModel(x, x.ravel() + 0.3 * rng.standard_normal(15), leaf=leaf, prior=Prior(tree=False))
-    state = model.initial(rng)
-    draw, log_weight, cold = map(twin.from_python, (draw_sigma2_beta, log_weight_of, log_marginals))
-    rows = []
-    for _ in range(20_000):
-        draw(rng, state, 0, 0.8)
-        rows.append(math.exp(0.2 * energy(state) - log_weight(state, 0.8, cold(state, 1.0))))
-    assert_mean_is([1.0], rows)
-    assert_mean_is_not([1.05], rows)
-
-
-@pytest.mark.slow
-def test_the_rung_walk_visits_flat_rungs_evenly_ends_included():
-    rng = seeded_rng("flat walk")
-    ladder = Ladder.geometric(7, 0.1)
-    move = twin.from_python(move_rung)
-    runs = []
-    for _ in range(24):
-        walk, counts = np.array([0, 1]), np.zeros(7)
-        for _ in range(3000):
-            # An energy of another rung's law each time: independent of the walk, as for a flat target.
-            move(rng, walk, ladder.inverse_temperatures.copy(), np.zeros(7), rng.standard_normal())
-            counts[walk[0]] += 1
-        runs.append(counts / 3000)
-    # With a symmetric energy around 0 the acceptances to and fro are equal in law: occupancies are even.
-    assert_mean_is(np.full(7, 1 / 7), runs)
-
-
-def test_tuning_learns_the_normalisers():
+def test_a_run_learns_the_normalisers():
     """The mean energies of runs at fixed rungs, integrated over k, give log Z(k) by another way."""
     x = np.linspace(0, 1, 30)[:, None]
     model = TreedGPModel(x, np.sin(5 * x.ravel()), leaf="linear", prior=Prior(tree=False))
     ladder = Ladder.geometric(6, 0.3)
-    k = ladder.inverse_temperatures
-    engine = TreedGPEngine(model, 2, 1)
-    chains, schedule, _ = tune(engine, ladder, 20_000, lambda *_: None, is_ours=False)
-    means = []
-    for rung in range(6):
-        engine.on_rungs(chains, [rung, rung])
-        means.append(np.mean([t.energy for t in engine.advance(chains, schedule, 8000, moving=False)]))
-    steps = -np.diff(k) * (np.array(means)[1:] + np.array(means)[:-1]) / 2
-    assert schedule.log_pseudo_prior == pytest.approx(np.append(0.0, np.cumsum(steps)), abs=0.2)
+    run = tp.sample(model, ladder=ladder, chains=2, draws=32, tuning=tp.Tuning(20_000), rng=1, progress=False)
+    rng, means = seeded_rng("normalisers"), []
+    for k in ladder.inverse_temperatures:
+        state, energies = model.initial(rng), []
+        for _ in range(8000):
+            state = model.step(rng, state, float(k))
+            energies.append(model.energy(state))
+        means.append(np.mean(energies[500:]))
+    steps = -np.diff(ladder.inverse_temperatures) * (np.array(means)[1:] + np.array(means)[:-1]) / 2
+    assert run.log_pseudo_prior == pytest.approx(np.append(0.0, np.cumsum(steps)), abs=0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["simulated", "parallel"])
+def test_whole_runs_agree_with_the_enumerated_posterior_of_trees(method):
+    """All rungs of runs by `sample`, weighted: the number of leaves, with its standard error."""
+    from test_treed_gp_moves import FIXED, X, Z, exact_posterior
+
+    model = TreedGPModel(X[:, None], Z, leaf="constant", prior=FIXED, proposals=Proposals(tree_moves=1.0))
+    how = {"ladder": [1, 0.6, 0.3], "method": method, "tuning": tp.Tuning(600), "progress": False}
+    seed = int(seeded_rng(f"whole runs {method}").integers(2**31))
+    runs = [tp.sample(model, chains=2, draws=3000, rng=seed + i, **how) for i in range(24)]
+    found = [run.estimate(run.values["x"][..., :1] == np.arange(1, 4)).value for run in runs]
+    assert_mean_is(exact_posterior(1.0)[:3], found)
+    assert_mean_is_not(exact_posterior(0.65)[:3], found)
 
 
 def test_combined_sample_size_from_sums_is_that_of_the_weights():

@@ -68,7 +68,8 @@ def test_planes_without_noise_are_fitted_by_leaves_that_may_be_linear(data, rule
     assert model.leaf_probabilities_.sum() == pytest.approx(1.0)
     inside = np.abs(x[:, 0] - 0.5) > 0.05
     assert np.abs(model.predict(x) - y)[inside].max() < 1e-3
-    assert np.all(np.isfinite(model.posterior_.trace[0].log_weight) | (model.posterior_.trace[0].log_weight < 0))
+    log_weights = model.posterior_.draws.log_weights
+    assert np.all(np.isfinite(log_weights) | (log_weights < 0))
 
 
 def test_leaves_are_no_larger_than_asked_for():

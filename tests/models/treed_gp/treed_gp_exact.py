@@ -52,7 +52,7 @@ from tempering.models.treed_gp.leaf_moves import (
     update_nugget,
     update_ranges,
 )
-from tempering.models.treed_gp.model import energy, step
+from tempering.models.treed_gp.model import energy, run_round
 from tempering.models.treed_gp.reference import sample_reference
 from tempering.models.treed_gp.summary import active_of, beta_of, is_linear, noise_of, ranges_of, summarise, used_of
 from tempering.models.treed_gp.tree import log_tree_prior, pick
@@ -249,7 +249,7 @@ def apply_move(rng, state, k, move):
         update_inverse_gamma(rng, state, SIGMA2, A_SIGMA, Q_SIGMA, real[RATE_A_SIGMA], real[RATE_Q_SIGMA])
         update_inverse_gamma(rng, state, TAU2, A_TAU, Q_TAU, real[RATE_A_TAU], real[RATE_Q_TAU])
     elif move == 10:
-        step(rng, state, k)
+        run_round(rng, state, k)
     elif move == 16:
         swap_upwards(rng, state, k)
     else:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.models.treed_gp.combining import keep_trees, rung_sums
-from tempering.models.treed_gp.prediction import predict_records
+from tempering.estimators import resample
+from tempering.models.treed_gp.posterior import recorded_by
+from tempering.models.treed_gp.records import HEAD
+from tempering.models.treed_gp.surfaces import predict_scaled
+from tempering.runs.draws import TemperedDraws
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.model import TreedGPModel
-    from tempering.models.treed_gp.sums import Sums
 
 Floats = NDArray[np.float64]
 
@@ -37,27 +38,24 @@ def points_between(x: Floats) -> Floats:
     return np.ascontiguousarray((some + x[np.argmin(squares, axis=1)]) / 2)
 
 
-def prediction_r_hat(model: TreedGPModel, sums: Sequence[Sums], shares: Floats, rng: np.random.Generator) -> float:
+def prediction_r_hat(model: TreedGPModel, run: TemperedDraws, rule: str, rng: np.random.Generator) -> float:
     """Return sqrt(1 + B / V): B the variance of the chains' predictive means, V the predictive variance.
 
     Means over points between training inputs: at the inputs themselves data without noise leave nothing to differ by.
     What B would be by the few trees of each chain alone is taken off. 1.05 says that chains differ by a third of a
-    predictive deviation; NaN where there is one chain, or one without weight.
+    predictive deviation; NaN where there is one chain (or ensemble), or one without weight.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own = [shares * (one.total[:, 0] > 0) for one in sums]
-    if len(sums) < 2 or any(share.sum() == 0 for share in own):
+    n_units = run.n_chains // run.chains_per_ensemble
+    weights = run.weights(rule).reshape(n_units, -1)
+    if n_units < 2 or np.any(weights.sum(axis=1) == 0):
         return float("nan")
+    rows = recorded_by(run)[..., HEAD:]
+    rows = rows.reshape(*weights.shape, -1)
     points = points_between(model.data.x)
-    state = model.allocate()
-    means, within, variance = [], [], []
-    for one, share in zip(sums, own, strict=True):
-        rows = keep_trees([one], rung_sums([one]), share / share.sum(), N_TREES, rng)
-        each = np.empty((len(rows), 3, len(points)))
-        predict_records(state, rows, points, each)
-        means.append(each[:, 0].mean(axis=0))
-        within.append(each[:, 0].var(axis=0, ddof=1))
-        variance.append((each[:, 1] + each[:, 2]).mean(axis=0))
-    tree_variance = np.mean(within, axis=0)
-    between = np.var(means, axis=0, ddof=1) - tree_variance / N_TREES
-    return float(np.sqrt(1.0 + max(float(np.mean(between)), 0.0) / float(np.mean(variance + tree_variance))))
+    chosen = np.stack([rows[i, resample(weight, N_TREES, rng=rng)] for i, weight in enumerate(weights)])
+    each = predict_scaled(model, chosen.reshape(-1, rows.shape[-1]), points)
+    mean, surface, noise = np.moveaxis(each.reshape(n_units, N_TREES, 3, -1), 2, 0)
+    tree_variance = mean.var(axis=1, ddof=1).mean(axis=0)
+    between = mean.mean(axis=1).var(axis=0, ddof=1) - tree_variance / N_TREES
+    variance = (surface + noise).mean(axis=(0, 1)) + tree_variance
+    return float(np.sqrt(1.0 + max(float(np.mean(between)), 0.0) / float(np.mean(variance))))

@@ -137,7 +137,7 @@ def _summarise(model: "TreedGP", file: Path, out: Path, quiet: bool) -> None:
         box = ", ".join(f"{a:.4g} to {b:.4g}" for a, b in zip(leaf.low, leaf.high, strict=True))
         kind = "linear, " if leaf.is_linear else ""
         table.add_row("MAP tree" if i == 0 else "", f"{box}: {leaf.n_rows} rows, {kind}noise sd {leaf.noise:.4g}")
-    draws = int(posterior.sums.n_draws.sum())
+    draws = posterior.draws.rung.size
     table.add_row("draws, rungs, round trips", f"{draws}, {len(posterior.ladder)}, {posterior.n_round_trips}")
     table.add_row(f"ESS of weights ({posterior.rule})", f"{posterior.combined_ess:.0f}")
     Console(width=None if sys.stdout.isatty() else 160).print(table)

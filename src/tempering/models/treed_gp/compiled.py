@@ -32,7 +32,7 @@ Ints = NDArray[np.int64]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True}
 
 
 class _Inner(CPUDispatcher):  # type: ignore[misc]
@@ -43,7 +43,7 @@ class _Inner(CPUDispatcher):  # type: ignore[misc]
 
 
 def _inner(function: Function, **options: Any) -> Function:
-    dispatcher = njit(**_OPTIONS, **options, no_cpython_wrapper=True)(_named(function))
+    dispatcher = njit(**_OPTIONS, **options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(_named(function))
     dispatcher.__class__ = _Inner
     return cast(Function, dispatcher)
 
@@ -84,7 +84,16 @@ def allocating(function: Function) -> Function:
 
 def entry(function: Function) -> Function:
     """Compile a function that Python calls; it may allocate."""
-    dispatcher = njit(**_OPTIONS)(_named(function))
+    return _door(function, no_cfunc_wrapper=True)
+
+
+def called(function: Function) -> Function:
+    """Compile a function that Python calls, and an engine's compiled loop, which is given its address."""
+    return _door(function)
+
+
+def _door(function: Function, **options: Any) -> Function:
+    dispatcher = njit(**_OPTIONS, **options)(_named(function))
     dispatcher.__class__ = _Entry
     return cast(Function, dispatcher)
 

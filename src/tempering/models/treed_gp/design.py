@@ -14,8 +14,8 @@ from tempering.models.treed_gp.seeds import generator_of
 from tempering.models.treed_gp.sensitivity import Sensitivity, analyse, input_quantiles, summary
 
 if TYPE_CHECKING:
-    from tempering.models.treed_gp.combining import Posterior
     from tempering.models.treed_gp.model import TreedGPModel
+    from tempering.models.treed_gp.posterior import Posterior
 
 Floats = NDArray[np.float64]
 

@@ -13,17 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.io.checkpoint import Checkpoint
 from tempering.models.treed_gp import storage
 from tempering.models.treed_gp.categories import Categories
-from tempering.models.treed_gp.combining import Posterior
 from tempering.models.treed_gp.design import Design
 from tempering.models.treed_gp.diagnosis import diagnosis_of
-from tempering.models.treed_gp.evidence import log_evidence
 from tempering.models.treed_gp.fitting import Plan, fit, usual_rounds
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.parameters import NestedParameters, names_what_moved, settings_of
+from tempering.models.treed_gp.posterior import Posterior
 from tempering.models.treed_gp.predictor import Predictor
 from tempering.models.treed_gp.seeds import seed_from
 from tempering.models.treed_gp.settings import Keeping, Prior, Proposals, Tempering, check_count
@@ -52,9 +52,8 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     tempering : Tempering or dict, optional
         The ladder of inverse temperatures, what is tempered, and how the rungs are combined.
     draws : int, optional
-        Rounds kept of each chain. None runs until the chains agree on the predictions and have come round: 2000 rounds
-        at first, then twice as many, up to 8000, where the draws before become tuning. Above 400 distinct inputs
-        stages are shorter, by sqrt(400 / n), as rounds become slower.
+        Rounds of each chain. None runs until the chains agree on the predictions and have come round: 2000 rounds at
+        the least, 8000 at the most. Above 400 distinct inputs both are less, by sqrt(400 / n), as rounds become slower.
     tune : int, optional
         Rounds of tuning before that; None is as many as the (first) draws.
     chains : int
@@ -69,7 +68,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     Attributes
     ----------
     posterior_ : Posterior
-        Sums, kept trees, probabilities, acceptance by temperature.
+        The run of the chains (``posterior_.draws``), trees drawn from it, probabilities, acceptance by temperature.
     leaf_probabilities_ : ndarray
         P(1, 2, ... leaves).
     feature_importances_ : ndarray, shape (n_features_in_,)
@@ -132,7 +131,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
             Training data. Rows that are equal in X may differ in y. In a data frame, columns of text, categories or
             Booleans become columns of 0 and 1, last: the tree splits on them, and leaves do not use them.
         X_predict : array_like, shape (n_points, d), optional
-            Inputs at which predictions are summed over all draws as they come: `running_prediction_`.
+            Inputs at which predictions are averaged over the weighted draws of all rungs: `running_prediction_`.
             They have no influence on the model.
         executor : concurrent.futures.Executor, optional
             Who runs the chains; by default threads do. The fit is the same to the bit whoever does.
@@ -226,8 +225,10 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         """
         check_is_fitted(self)
         found = self.posterior_
-        known = np.flatnonzero(found.best_values > -np.inf)
-        return {int(i) + 1: describe_tree(self.model_, found.best_rows[i][None]) for i in known}
+        return {
+            int(n): describe_tree(self.model_, row[None])
+            for n, row in zip(found.best_leaves, found.best_rows, strict=True)
+        }
 
     def diagnose(self) -> Diagnosis:
         """Say in words whether the run can be trusted: rungs, journeys between them, weights, leaves."""
@@ -237,7 +238,19 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     def log_evidence(self) -> Estimate:
         """Return the log marginal likelihood of y; the ladder must reach the prior, k = 0."""
         check_is_fitted(self)
-        return log_evidence(self.posterior_, self.model_.data)
+        run, data = self.posterior_.draws, self.model_.data
+        if run.ladder.hottest > 0.0:
+            raise InputError(
+                f"The evidence needs a ladder that ends at k = 0, the prior, but this one ends at "
+                f"k = {run.ladder.hottest:g}. Pass tempering=Tempering(hottest=0), or a ladder that ends in 0."
+            )
+        found = run.log_evidence()
+        return Estimate(found.value - data.n_rows * np.log(data.spread), found.standard_error)
+
+    def report(self, path: str | Path, *, title: str = "Treed GP") -> None:
+        """Write one self-contained page about the run of the chains: the verdict, rungs and pictures."""
+        check_is_fitted(self)
+        self.posterior_.draws.report(path, title=title)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file, which `load` reads; no pickle."""

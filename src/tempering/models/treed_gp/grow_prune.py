@@ -33,7 +33,6 @@ from tempering.models.treed_gp.layout import (
     PRUNE,
     Q_TAU,
     RIGHT,
-    RUNG,
     SAMPLE_NUGGET,
     SAMPLE_RANGE,
     SAMPLE_SLOPES,
@@ -79,9 +78,9 @@ _LOG_WIDTH = math.log(_NEARNESS) + 0.5 * math.log(2.0 * math.pi)
 def accept(rng: np.random.Generator, state: State, move: int, log_ratio: float) -> bool:
     """Decide on a proposal, count it, and keep its log ratio; NaN is refused."""
     accepted = math.log(rng.random()) < log_ratio
-    state.counters[state.meta[RUNG], move, 0] += 1
+    state.counters[move, 0] += 1
     if accepted:
-        state.counters[state.meta[RUNG], move, 1] += 1
+        state.counters[move, 1] += 1
     state.log_ratio[0] = log_ratio
     state.log_ratio[1] = 1.0 if accepted else 0.0
     return accepted

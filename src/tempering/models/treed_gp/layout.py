@@ -20,7 +20,7 @@ NUGGET, SIGMA2, TAU2, LOG_DET, N_ROWS, RANGES = range(6)
 PLACE = 0  # of an internal node: where its cut lies between two neighbouring inputs, 0 to 1; read for predictions alone
 
 # Entries of ``meta``.
-ROOT, N_LEAVES, N_INTERNAL, RUNG = range(4)
+ROOT, N_LEAVES, N_INTERNAL = range(3)
 
 # Entries of ``shared``; then beta0[m], W^{-1}[m * m].
 A_SIGMA, Q_SIGMA, A_TAU, Q_TAU, LOG_DET_PRECISION, BETA0 = range(6)
@@ -102,7 +102,7 @@ REAL_LENGTH = 45
 NUGGET_FLOOR = 1e-12
 NUGGET_LEAST = 1e-20  # above the floor, where the prior ends: less would be lost in rounding
 
-# Rows of ``counters[rung]``: proposals tried and accepted.
+# Rows of ``counters``: proposals tried and accepted.
 # NumPy's numbers: for each of Python's own Numba would compile what takes it anew.
 GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE, SWITCH_MOVE, SLOPE_MOVE = cast(
     "list[int]", list(np.arange(9))
@@ -110,8 +110,8 @@ GROW, PRUNE, CHANGE, SWAP, ROTATE, RANGE_MOVE, NUGGET_MOVE, SWITCH_MOVE, SLOPE_M
 MOVES = ("grow", "prune", "change", "swap", "rotate", "range", "nugget", "switch", "slope")
 
 
-# Which arrays of a state have two dimensions; ``counters`` has three, the others one.
-MATRICES = ("tree", "leaf", "lists", "x", "y", "rank", "cuts", "small", "kept", "keys", "marks")
+# Which arrays of a state have two dimensions; the others have one.
+MATRICES = ("tree", "leaf", "lists", "x", "y", "rank", "cuts", "small", "kept", "keys", "marks", "counters")
 
 
 class State(NamedTuple):
@@ -126,7 +126,7 @@ class State(NamedTuple):
     lists: NDArray[np.int64]
     """Ids of the leaves (row 0) and of the internal nodes (row 1); two more rows are work space."""
     meta: NDArray[np.int64]
-    """Root, number of leaves and internal nodes, and the rung to which ``counters`` are charged."""
+    """Root, number of leaves and internal nodes."""
     shared: NDArray[np.float64]
     """Hyper-parameters common to all leaves."""
     x: NDArray[np.float64]
@@ -164,6 +164,6 @@ class State(NamedTuple):
     keep_int: NDArray[np.int64]
     """Work space: the tree and order that a rejected proposal restores."""
     counters: NDArray[np.int64]
-    """Proposals tried and accepted, shape (n_rungs, n_moves, 2)."""
+    """Proposals tried and accepted in the last round, shape (n_moves, 2)."""
     log_ratio: NDArray[np.float64]
-    """Log acceptance ratio of the last tree move, and whether it was accepted."""
+    """Log acceptance ratio of the last tree move, whether it was accepted, and k of the last round."""

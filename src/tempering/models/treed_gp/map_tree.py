@@ -5,28 +5,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.learning.rounds import flat_schedule
 from tempering.models.treed_gp import layout
-from tempering.models.treed_gp.engine import Chain
 from tempering.models.treed_gp.model import TreedGPModel, allocate
-from tempering.models.treed_gp.records import revive
-from tempering.models.treed_gp.sums import empty_sums
-from tempering.path.ladder import Ladder
+from tempering.models.treed_gp.records import HEAD, record, revive
 
 Floats = NDArray[np.float64]
 
 N_KEPT = 100
-N_ROUNDS = 400  # at the posterior itself, the tree kept as it is; a quarter before that
+EVERY = 4  # rounds at the posterior itself, the tree kept as it is, from one kept draw to the next
+N_BEFORE = 100  # rounds
 
 
 def draw_given_tree(model: TreedGPModel, row: Floats, rng: np.random.Generator) -> Floats:
     """Draw parameters from the posterior given a recorded tree, shape (N_KEPT, record length)."""
     real = model.real.copy()
     real[layout.P_TREE] = 0.0
-    state = allocate(model.data, real, model.integer, 1)
+    state = allocate(model.data, real, model.integer)
     revive(state, row)
-    chain = Chain(rng, state, np.array([0, 1]), empty_sums(state, 1, 1, N_KEPT, 0))
-    cold = flat_schedule(Ladder([1.0]), ())
-    chain.run(cold, N_ROUNDS // 4, moving=False)
-    chain.run(cold, N_ROUNDS, moving=False, thin=1)
-    return np.array(chain.sums.kept[0])
+    kept = []
+    for t in range(N_BEFORE + EVERY * N_KEPT):
+        model.step(rng, state, 1.0)
+        if t >= N_BEFORE and (t - N_BEFORE) % EVERY == 0:
+            kept.append(record(state)[HEAD : HEAD + len(row)])
+    return np.array(kept)

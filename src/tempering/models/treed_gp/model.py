@@ -5,7 +5,9 @@ drawn exactly. The functions are compiled; the state carries data and settings.
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numba import types
@@ -14,25 +16,28 @@ from numpy.typing import ArrayLike, NDArray
 from tempering.errors import InputError
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.change_swap import change, swap_or_rotate
-from tempering.models.treed_gp.compiled import address_of, compiled, entry, generator_at, sealed
+from tempering.models.treed_gp.compiled import address_of, called, compiled, generator_at, sealed
 from tempering.models.treed_gp.correlation import LANES
 from tempering.models.treed_gp.factor import work_length
 from tempering.models.treed_gp.grow_prune import grow, prune
 from tempering.models.treed_gp.hierarchy import update_shared
 from tempering.models.treed_gp.layout import (
+    MAX_ROWS,
+    N_INTERNAL,
     N_LEAVES,
     P_CHANGE,
     P_GROW,
     P_PRUNE,
     P_TREE,
+    PLACE,
     RANGES,
     TEMPER_TREE,
     State,
 )
 from tempering.models.treed_gp.leaf import log_likelihood
 from tempering.models.treed_gp.leaf_moves import update_leaf
-from tempering.models.treed_gp.records import record
-from tempering.models.treed_gp.reference import sample_reference, start_balanced
+from tempering.models.treed_gp.records import record, record_size
+from tempering.models.treed_gp.reference import fill_reference, sample_reference, start_balanced
 from tempering.models.treed_gp.settings import (
     LEAVES,
     Prior,
@@ -112,10 +117,20 @@ def run_round(rng: np.random.Generator, state: State, k: float) -> None:
     move_shared(at, state)
 
 
-@entry
+@called
 def step(rng: np.random.Generator, state: State, k: float) -> State:
-    """Run one round at inverse temperature k, in place, and return the state."""
-    run_round(rng, state, k)
+    """Run one round at inverse temperature k, in place, and return the state.
+
+    At k = 0 a draw from the prior itself takes the place of the round, where that is what k = 0 is.
+    """
+    state.counters[:] = 0
+    state.log_ratio[2] = k
+    if k == 0.0 and state.integer[TEMPER_TREE] == 0 and state.order.shape[0] <= state.integer[MAX_ROWS]:
+        fill_reference(rng, state)
+    else:
+        run_round(rng, state, k)
+    for i in range(state.meta[N_INTERNAL]):
+        state.leaf[state.lists[1, i], PLACE] = rng.random()  # between two inputs, where the data say nothing
     return state
 
 
@@ -130,9 +145,9 @@ def energy_of(state: State) -> float:
     return total
 
 
-@entry
+@called
 def energy(state: State) -> float:
-    """Return what is tempered, called from Python."""
+    """Return what is tempered, called from Python or by an engine."""
     return energy_of(state)
 
 
@@ -172,6 +187,8 @@ class TreedGPModel:
     step = staticmethod(step)
     energy = staticmethod(energy)
     record = staticmethod(record)
+    is_ragged: ClassVar = True  # zeros fill up the records of small trees
+    can_be_listed: ClassVar = False  # compiled code sees a state by a pointer that lives as long as a call
 
     def __post_init__(self) -> None:
         one_of("leaf", self.leaf, LEAVES)
@@ -201,13 +218,13 @@ class TreedGPModel:
         object.__setattr__(self, "integer", integer)
         object.__setattr__(self, "real", real)
 
-    def allocate(self, n_rungs: int = 1) -> State:
+    def allocate(self) -> State:
         """Return an empty state; `sample_reference` or `initial` fills one."""
-        return allocate(self.data, self.real, self.integer, n_rungs)
+        return allocate(self.data, self.real, self.integer)
 
-    def initial(self, rng: np.random.Generator, n_rungs: int = 1) -> State:
+    def initial(self, rng: np.random.Generator) -> State:
         """Return a state drawn from the prior, or one of many small leaves where one leaf would be dear."""
-        state = self.allocate(n_rungs)
+        state = self.allocate()
         if self.is_large:
             self.start_balanced(rng, state)
         else:
@@ -225,22 +242,29 @@ class TreedGPModel:
             )
 
     @property
+    def n_shared(self) -> int:
+        """How many hyper-parameters there are, with which a record begins."""
+        m = int(self.integer[layout.N_MEAN])
+        return layout.BETA0 + m + m * m
+
+    @property
+    def record_size(self) -> int:
+        """How many numbers are recorded of a draw."""
+        return record_size(self.integer, self.n_shared)
+
+    @property
     def is_large(self) -> bool:
         """Whether one leaf cannot hold all data: then there is no exact draw of the prior."""
         return len(self.data.x) > int(self.integer[layout.MAX_ROWS])
 
-    def sample_reference(self, rng: np.random.Generator) -> State:
-        """Return an exact draw of the distribution at k = 0."""
-        if self.is_large:
-            raise InputError(
-                f"Exact draws at k = 0 need leaves that can hold all inputs, but max_rows is "
-                f"{self.integer[layout.MAX_ROWS]} and there are {len(self.data.x)}. Raise max_rows of the prior."
-            )
-        if self.temper != "likelihood":
-            raise InputError(
-                "Exact draws at k = 0 need temper='likelihood', but the tree prior is tempered too, "
-                "and k = 0 is not the prior. Leave temper at its default."
-            )
+    @property
+    def sample_reference(self) -> Callable[[np.random.Generator], State] | None:
+        """A function that draws exactly from the distribution at k = 0; None where that is not the whole prior."""
+        if self.is_large or self.temper != "likelihood":
+            return None
+        return self._draw_reference
+
+    def _draw_reference(self, rng: np.random.Generator) -> State:
         state: State = sample_reference(rng, self.allocate())
         return state
 
@@ -275,7 +299,7 @@ def check_size(prior: Prior, data: TrainingData, n_base: int) -> None:
         )
 
 
-def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.int64], n_rungs: int) -> State:
+def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.int64]) -> State:
     """Lay out the arrays of a state."""
     m, n_base = int(integer[layout.N_MEAN]), int(integer[layout.N_BASE])
     n = len(data.x)
@@ -288,7 +312,7 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         leaf=np.zeros((nodes, width)),
         order=np.arange(n),
         lists=np.zeros((4, nodes), np.int64),
-        meta=np.zeros(4, np.int64),
+        meta=np.zeros(3, np.int64),
         shared=np.zeros(layout.BETA0 + m + m * m),
         x=data.x,
         y=data.y,
@@ -307,8 +331,8 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         marks=np.zeros((n if is_process else 1, 3), np.int64),
         numbers=np.zeros(N_NUMBERS, np.int64),
         keep_int=np.zeros(nodes * layout.TREE_WIDTH + n, np.int64),
-        counters=np.zeros((n_rungs, len(layout.MOVES), 2), np.int64),
-        log_ratio=np.zeros(2),
+        counters=np.zeros((len(layout.MOVES), 2), np.int64),
+        log_ratio=np.zeros(3),
     )
 
 

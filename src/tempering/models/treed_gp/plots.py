@@ -90,7 +90,7 @@ def plot_leaves(model: TreedGP, *, ax: Axes | None = None) -> Axes:
     """Draw the posterior of the number of leaves, combined over all rungs and from the cold rung alone."""
     ax = _new(ax)
     combined = model.leaf_probabilities_
-    cold = model.posterior_.leaf_probabilities_by_rung[0]
+    cold = model.posterior_.leaf_probabilities_at(0)
     last = int(np.max(np.flatnonzero(np.maximum(combined, cold) > 1e-3), initial=1)) + 2
     leaves = np.arange(1, last + 1)
     padded = [np.pad(p, (0, max(0, last - len(p))))[:last] for p in (combined, cold)]

@@ -14,8 +14,8 @@ from tempering.models.treed_gp import mixture, surfaces
 from tempering.models.treed_gp.seeds import generator_of
 
 if TYPE_CHECKING:
-    from tempering.models.treed_gp.combining import Posterior
     from tempering.models.treed_gp.model import TreedGPModel
+    from tempering.models.treed_gp.posterior import Posterior
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +98,7 @@ class Predictor:
 
     @property
     def running_prediction_(self) -> tuple[Floats, Floats]:
-        """Mean and standard deviation at ``X_predict``, from the sums over every rung's draws."""
+        """Mean and standard deviation at ``X_predict``, over the weighted draws of all rungs."""
         check_is_fitted(self)
         sums = self.posterior_.predictions
         if sums is None:

@@ -1,19 +1,27 @@
 """A tree as one row of numbers, and back: what a run keeps of a draw.
 
-Nodes stand in pre-order. An internal node is (column, cut, its place between two inputs); a leaf is (-1, ...) with its
-parameters. The row ends with the hyper-parameters.
+A row begins with the hyper-parameters. Then nodes stand in pre-order. An internal node is (column, cut, its place
+between two inputs); a leaf is (-1, ...) with its parameters. The rest is zeros: rows may be cut after the last node.
+
+What a run records has numbers about the draw before the row: see `HEAD`.
 """
+
+import math
 
 import numpy as np
 
-from tempering.models.treed_gp.compiled import Array, Ints, compiled, entry
+from tempering.models.treed_gp.compiled import Array, Ints, called, compiled, entry
+from tempering.models.treed_gp.hierarchy import log_prior_of_shared
 from tempering.models.treed_gp.layout import (
     CUT,
     LEFT,
+    LOG_DET,
     MAX_LEAVES,
+    MOVES,
     N_LEAVES,
     N_MEAN,
     N_RANGES,
+    N_ROWS,
     NUGGET,
     PLACE,
     RANGES,
@@ -24,9 +32,16 @@ from tempering.models.treed_gp.layout import (
     VARIABLE,
     State,
 )
+from tempering.models.treed_gp.leaf import log_marginal
+from tempering.models.treed_gp.leaf_prior import log_prior_of_leaf
 from tempering.models.treed_gp.reference import plant_root
-from tempering.models.treed_gp.summary import summarise
-from tempering.models.treed_gp.tree import open_children, refresh_lists
+from tempering.models.treed_gp.summary import is_linear, summarise
+from tempering.models.treed_gp.tree import log_places_prior, log_tree_prior, open_children, refresh_lists
+
+# Numbers about a draw: leaves, share of the rows in linear ones, log posterior density at k = 1 up to a constant, the k
+# of the round that led to it, then the proposals of each move that were tried in it and accepted.
+LEAVES, LINEAR_SHARE, LOG_POSTERIOR, MADE_AT, COUNTS = range(5)
+HEAD = COUNTS + 2 * len(MOVES)
 
 _FIXED = 5  # column, cut, nugget, sigma^2, tau^2; then ranges, Booleans, what is used of beta, beta
 
@@ -38,27 +53,18 @@ def node_width(integer: Ints) -> int:
 
 
 @compiled
-def record_length(state: State) -> int:
-    """Return how many numbers one draw takes."""
-    return int((2 * state.integer[MAX_LEAVES] - 1) * node_width(state.integer) + state.shared.shape[0])
-
-
-def record_size(state: State) -> int:
-    """Return how many numbers one draw takes, in Python."""
-    nodes = 2 * int(state.integer[MAX_LEAVES]) - 1
-    return nodes * (_FIXED + 2 * (int(state.integer[N_RANGES]) + int(state.integer[N_MEAN]))) + len(state.shared)
-
-
-@compiled
 def record_into(state: State, out: Array) -> None:
-    """Write the tree, its leaves and the hyper-parameters into one row."""
-    for i in range(out.shape[0]):
+    """Write the hyper-parameters, the tree and its leaves into one row."""
+    first = state.shared.shape[0]
+    for i in range(first):
+        out[i] = state.shared[i]
+    for i in range(first, out.shape[0]):
         out[i] = 0.0
     width = node_width(state.integer)
     n_parameters = 2 * (state.integer[N_RANGES] + state.integer[N_MEAN])
     stack = state.lists[2]
     stack[0] = state.meta[ROOT]
-    size, at = 1, 0
+    size, at = 1, first
     while size > 0:
         size -= 1
         node = stack[size]
@@ -77,17 +83,58 @@ def record_into(state: State, out: Array) -> None:
             for i in range(n_parameters):
                 out[at + _FIXED + i] = state.leaf[node, RANGES + i]
         at += width
-    first = out.shape[0] - state.shared.shape[0]
-    for i in range(state.shared.shape[0]):
-        out[first + i] = state.shared[i]
 
 
-@entry
+@compiled
+def log_posterior(state: State) -> float:
+    """Return the log posterior density at k = 1 with beta and sigma^2 integrated out, up to a constant."""
+    total = log_tree_prior(state) + log_places_prior(state) + log_prior_of_shared(state)
+    for i in range(state.meta[N_LEAVES]):
+        node = state.lists[0, i]
+        if not state.leaf[node, LOG_DET] < math.inf:
+            return -math.inf
+        total += log_marginal(state, node, 1.0) + log_prior_of_leaf(state, node)
+    return total
+
+
+@called
 def record(state: State) -> Array:
-    """Return the draw as one row of numbers."""
-    out = np.empty(record_length(state))
-    record_into(state, out)
+    """Return the draw as one row of numbers, with what `HEAD` says before it."""
+    length = (2 * state.integer[MAX_LEAVES] - 1) * node_width(state.integer) + state.shared.shape[0]
+    out = np.empty(HEAD + length)
+    linear, rows = 0.0, 0.0
+    for i in range(state.meta[N_LEAVES]):
+        node = state.lists[0, i]
+        rows += state.leaf[node, N_ROWS]
+        if is_linear(state, node):
+            linear += state.leaf[node, N_ROWS]
+    out[LEAVES] = state.meta[N_LEAVES]
+    out[LINEAR_SHARE] = linear / rows
+    out[LOG_POSTERIOR] = log_posterior(state)
+    out[MADE_AT] = state.log_ratio[2]
+    for i in range(state.counters.shape[0]):
+        out[COUNTS + 2 * i] = state.counters[i, 0]
+        out[COUNTS + 2 * i + 1] = state.counters[i, 1]
+    record_into(state, out[HEAD:])
     return out
+
+
+def record_size(integer: Ints, n_shared: int) -> int:
+    """Return how many numbers `record` returns."""
+    return HEAD + n_shared + (2 * int(integer[MAX_LEAVES]) - 1) * _width(integer)
+
+
+def _width(integer: Ints) -> int:
+    """Return `node_width`, in Python."""
+    return _FIXED + 2 * int(integer[N_RANGES] + integer[N_MEAN])
+
+
+def nodes_of(rows: Array, integer: Ints, n_shared: int) -> Array:
+    """Return the nodes of rows, shape (..., node, number): as many as fit into rows that were cut."""
+    width = _width(integer)
+    rows = np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, -(rows.shape[-1] - n_shared) % width)])
+    n = (rows.shape[-1] - n_shared) // width
+    return rows[..., n_shared : n_shared + n * width].reshape(*rows.shape[:-1], n, width)
 
 
 @compiled
@@ -96,12 +143,12 @@ def unpack_record(state: State, row: Array) -> None:
     width = node_width(state.integer)
     n_parameters = 2 * (state.integer[N_RANGES] + state.integer[N_MEAN])
     plant_root(state)
-    first = row.shape[0] - state.shared.shape[0]
-    for i in range(state.shared.shape[0]):
-        state.shared[i] = row[first + i]
+    first = state.shared.shape[0]
+    for i in range(first):
+        state.shared[i] = row[i]
     stack = state.lists[2]
     stack[0] = state.meta[ROOT]
-    size, at = 1, 0
+    size, at = 1, first
     while size > 0:
         size -= 1
         node = stack[size]

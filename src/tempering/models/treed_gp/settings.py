@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import InputError
+from tempering.estimators.rules import DEFAULT_RULE, check_rule
 from tempering.models.treed_gp import layout
 from tempering.path.ladder import Ladder
 
@@ -236,6 +237,8 @@ class Tempering:
 
     Parameters
     ----------
+    method
+        ``"simulated"``: each chain moves between the rungs; or ``"parallel"``: one chain a rung, which exchange theirs.
     ladder
         Inverse temperatures. None is a geometric ladder of 16 rungs down to ``hottest``, but [1] where leaves are
         limited in size (``max_rows`` of the prior, above 800 distinct inputs): through dozens of leaves no chain comes
@@ -245,21 +248,24 @@ class Tempering:
     target
         What is raised to the power k: ``"likelihood"``, or ``"likelihood_and_tree"``, the prior of the tree too.
     rule
-        How the rungs are combined: "screened", "ess_optimal", "mbar", "pooled", "equal", "cold_only" or
+        How the rungs are combined: "mbar", "screened", "ess_optimal", "pooled", "equal", "cold_only" or
         "autocorrelation_adjusted".
 
     Examples
     --------
     >>> Tempering(ladder=[1, 0.5, 0.1]).rule
-    'screened'
+    'mbar'
     """
 
     ladder: Ladder | Sequence[float] | str | None = None
     hottest: float = 0.1
     target: str = "likelihood"
-    rule: str = "screened"
+    rule: str = DEFAULT_RULE
+    method: str = "simulated"
 
     def __post_init__(self) -> None:
+        one_of("method", self.method, ("simulated", "parallel"))
+        check_rule(self.rule)
         if not 0.0 <= self.hottest <= 1.0:
             raise InputError(f"hottest must lie in [0, 1], but got {self.hottest!r}. It is 1 / temperature.")
         if isinstance(self.ladder, str) and self.ladder != "tuned":
@@ -284,18 +290,20 @@ class Keeping:
     trees
         Number of trees kept for prediction: a weighted resample of all draws.
     thin
-        Rounds from one draw that enters the sums to the next.
+        Rounds from one draw that is kept to the next. None is 1, or as many as keep the trees of all draws within a
+        gigabyte while the chains run.
     predict_every
-        Rounds from one prediction at ``X_predict`` to the next.
+        Rounds from one draw that predicts at ``X_predict`` to the next.
     """
 
     trees: int = 200
-    thin: int = 1
+    thin: int | None = None
     predict_every: int = 10
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            check_count(field.name, getattr(self, field.name))
+            if field.name != "thin" or self.thin is not None:
+                check_count(field.name, getattr(self, field.name))
 
 
 def check_count(name: str, value: Any, least: int = 1) -> None:

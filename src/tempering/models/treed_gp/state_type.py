@@ -21,7 +21,7 @@ from tempering.models.treed_gp.layout import MATRICES, State
 
 def _array_type(name: str, hint: Any) -> types.Array:
     number = types.int64 if hint == NDArray[np.int64] else types.float64
-    return types.Array(number, 3 if name == "counters" else 2 if name in MATRICES else 1, "C")
+    return types.Array(number, 2 if name in MATRICES else 1, "C")
 
 
 FIELDS = {name: _array_type(name, hint) for name, hint in get_type_hints(State).items()}

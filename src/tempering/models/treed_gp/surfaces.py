@@ -6,6 +6,7 @@ Callers scale back, deviations rather than variances: squares of large or small 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from tempering.compiling.blas_threads import one_blas_thread
-from tempering.models.treed_gp.engine import n_workers
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.prediction import joint_of_tree, noise_of_tree, predict_records
 from tempering.models.treed_gp.records import load_record
@@ -22,6 +22,12 @@ from tempering.models.treed_gp.records import load_record
 Floats = NDArray[np.float64]
 
 _POINTS_AT_ONCE = 4096
+
+
+def n_workers(n_parts: int) -> int:
+    """Return how many threads are worth having."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(n_parts, available)
 
 
 def in_blocks(inputs: Floats) -> Iterator[tuple[slice, Floats]]:
@@ -41,7 +47,11 @@ def predict_each(model: TreedGPModel, rows: Floats, inputs: Floats) -> Floats:
     inputs : ndarray, shape (n_points, n_columns)
         No more than fit into memory three times for every tree: `in_blocks` cuts many.
     """
-    points = model.data.scale(inputs)
+    return predict_scaled(model, rows, model.data.scale(inputs))
+
+
+def predict_scaled(model: TreedGPModel, rows: Floats, points: Floats) -> Floats:
+    """Do so at inputs that are scaled."""
     out = np.empty((len(rows), 3, len(points)))
     parts = np.array_split(np.arange(len(rows)), n_workers(max(1, len(rows) // 16)))
 
