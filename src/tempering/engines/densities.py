@@ -5,6 +5,7 @@ The arrays of references are arguments: a run that fits one, and fits it again, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -12,8 +13,10 @@ import jax
 import jax.numpy as jnp
 
 from tempering.engines import reference_arrays
+from tempering.engines.reference_arrays import ReferenceArrays
 from tempering.errors import TargetError
 from tempering.kernels import vector
+from tempering.kernels.settings import Settings
 from tempering.target import Target
 from tempering.target.layout import Layout
 
@@ -30,11 +33,17 @@ def functions_of(target: Target, kernel: Any, layout: Layout) -> Functions:
     """Return a target's functions, the same for all references."""
     own, sample = _own_terms(target, layout), target.sample_base
 
-    def density(references: Any, x: Any) -> Any:
+    def density(references: Sequence[ReferenceArrays], x: jax.Array) -> Any:
         others = [reference_arrays.log_density(arrays, x) for arrays in references]
         return jnp.concatenate([own(x), jnp.stack(others)]) if others else own(x)
 
-    def move(key: Any, particle: Any, rung: Any, settings: Any, references: Any) -> Any:
+    def move(
+        key: jax.Array,
+        particle: vector.Particle,
+        rung: vector.Rung,
+        settings: Sequence[Settings],
+        references: Sequence[ReferenceArrays],
+    ) -> Any:
         draws = [] if sample is None else [vector.Draw.by_key(lambda key: flat_vector(sample(key)), 1)]
         n_own = n_own_terms(target)
         draws += [reference_arrays.draw_of(arrays, n_own + i) for i, arrays in enumerate(references)]
@@ -52,7 +61,7 @@ def _own_terms(target: Target, layout: Layout) -> Any:
     energy = layout.on_flat(target.energy)
     base = None if target.base is None else layout.on_flat(target.base)
 
-    def terms(x: Any) -> Any:
+    def terms(x: jax.Array) -> Any:
         value = _scalar(energy(x))
         if base is None:
             return value[None]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.kernels.kernel import Function, Functions, Particle, References
 from tempering.kernels.scalar import copy, evaluate, mixture_draw, move_to_proposal
 from tempering.randomness import accept
 
@@ -21,15 +22,20 @@ def _to_bind(*_: Any) -> Any:
     raise NotImplementedError
 
 
-move = local_move = draw_base = write_terms = write = move_rung = swap = particle_of = put_particle = _to_bind
+def local_move(*_: Any) -> Particle:
+    """Stand for the kernel's own move until `bind` says which it is."""
+    raise NotImplementedError
+
+
+move = draw_base = write_terms = write = move_rung = swap = particle_of = put_particle = _to_bind
 
 
 def simulate(
     rng: np.random.Generator,
-    one: Any,
-    two: Any,
-    three: Any,
-    references: Any,
+    one: Function,
+    two: Function,
+    three: Function,
+    references: References,
     particle: Any,
     settings: Any,
     rung: int,
@@ -37,7 +43,7 @@ def simulate(
     coefficients: NDArray[np.float64],
     log_pseudo_prior: Array,
     moving: bool,
-    out: Any,
+    out: tuple[NDArray[Any], ...],
 ) -> tuple[Any, int, int, int]:
     """Run one chain of simulated tempering; return its end and how many iterations were done."""
     # separate arguments, for Numba warns at each call about tuples of functions; the third, of another type than the
@@ -60,10 +66,10 @@ def simulate(
 
 def couple(
     rng: np.random.Generator,
-    one: Any,
-    two: Any,
-    three: Any,
-    references: Any,
+    one: Function,
+    two: Function,
+    three: Function,
+    references: References,
     particles: Any,
     settings: Any,
     rung: NDArray[np.int64],
@@ -71,7 +77,7 @@ def couple(
     coefficients: NDArray[np.float64],
     iteration: int,
     moving: bool,
-    out: Any,
+    out: tuple[NDArray[Any], ...],
 ) -> tuple[int, int]:
     """Run one ensemble of coupled chains, one a rung; return iterations done and the replica at fault."""
     functions = (one, two, (three,), references)
@@ -96,18 +102,18 @@ def couple(
     return n, -1
 
 
-def write_terms_of_particle(functions: Any, particle: Any, out: Array) -> bool:
+def write_terms_of_particle(functions: Functions, particle: Particle, out: Array) -> bool:
     """Record the terms kept with a position."""
     copy(particle[2], out)
     return True
 
 
-def write_particle(functions: Any, particle: Any, out: Array) -> None:
+def write_particle(functions: Functions, particle: Particle, out: Array) -> None:
     """Record the position."""
     copy(particle[0], out)
 
 
-def particle_of_arrays(particles: Any, r: int) -> Any:
+def particle_of_arrays(particles: Particle, r: int) -> Particle:
     """Return views of replica r's rows."""
     x, proposal, here, there = particles
     return x[r], proposal[r], here[r], there[r]
@@ -119,13 +125,13 @@ def put_nothing(particles: Any, r: int, particle: Any) -> None:
 
 def redraw_or_move(
     rng: np.random.Generator,
-    functions: Any,
-    particle: Any,
+    functions: Functions,
+    particle: Particle,
     coefficients: Array,
-    settings: Any,
+    settings: tuple[Array, NDArray[np.int64], Any],
     rung: int,
     acceptance: Array,
-) -> Any:
+) -> Particle:
     """Draw from the rung's source at an end, which starts a new tour; elsewhere propose such draws now and then."""
     fresh, sources, local_settings = settings
     source = sources[rung]
@@ -158,18 +164,18 @@ def is_end(coefficients: Array, source: int) -> bool:
     return True
 
 
-def draw_base_by_function(functions: Any, rng: np.random.Generator, out: Array) -> None:
+def draw_base_by_function(functions: Functions, rng: np.random.Generator, out: Array) -> None:
     """Draw from the base by the user's function."""
     out[:] = functions[2][0](rng)
 
 
-def draw_no_base(functions: Any, rng: np.random.Generator, out: Array) -> None:
+def draw_no_base(functions: Functions, rng: np.random.Generator, out: Array) -> None:
     """Stand for a base that nobody can draw from: no rung has it as its source."""
 
 
 def step_model(
     rng: np.random.Generator,
-    functions: Any,
+    functions: Functions,
     state: Any,
     coefficients: Array,
     settings: Any,
@@ -182,19 +188,19 @@ def step_model(
     return step(rng, state, coefficients[0])
 
 
-def write_terms_of_model(functions: Any, state: Any, out: Array) -> bool:
+def write_terms_of_model(functions: Functions, state: Any, out: Array) -> bool:
     """Ask a user's model for its energy; return whether it is a number."""
     out[0] = functions[1](state)
     return bool(out[0] < np.inf)
 
 
-def write_model(functions: Any, state: Any, out: Array) -> None:
+def write_model(functions: Functions, state: Any, out: Array) -> None:
     """Record what the user's model wants kept."""
     record = functions[2][0]
     out[:] = record(state)
 
 
-def write_model_of_vectors(functions: Any, state: Any, out: Array) -> None:
+def write_model_of_vectors(functions: Functions, state: Any, out: Array) -> None:
     """Do so where it is a vector, number by number: compiled in a tenth of the time."""
     record = functions[2][0]
     copy(record(state), out)

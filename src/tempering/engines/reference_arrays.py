@@ -6,12 +6,14 @@ them, and only so many are evaluated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from tempering.kernels.vector import Draw, normal_of
 from tempering.path.reference import Reference
@@ -72,10 +74,10 @@ def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArra
     group = 1 if n == 1 and not is_fitted else group_for(d)
     more = 0 if group == 1 else room_for(n, d) - n
 
-    def filled(rows: Any, value: float) -> Any:
+    def filled(rows: NDArray[np.floating[Any]], value: float) -> Any:
         return np.concatenate([rows, np.full((more, *rows.shape[1:]), value)])
 
-    def grouped(rows: Any, value: float) -> Any:
+    def grouped(rows: NDArray[np.floating[Any]], value: float) -> Any:
         return filled(rows, value).reshape(-1, group, *rows.shape[1:])
 
     inverse = grouped(np.linalg.inv(reference.factors), 0.0)
@@ -95,10 +97,10 @@ def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArra
 
 
 @jax.custom_jvp
-def log_density(arrays: ReferenceArrays, x: Any) -> Any:
+def log_density(arrays: ReferenceArrays, x: jax.Array) -> Any:
     """Return log q of one flat vector."""
 
-    def add(i: Any, found: Any) -> Any:
+    def add(i: int | jax.Array, found: tuple[jax.Array, ...]) -> Any:
         largest, total = found
         log_parts, _, _ = _group(arrays, i, x)
         top = jnp.maximum(largest, jnp.max(log_parts))
@@ -113,7 +115,7 @@ def _log_density_and_slope(primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Return log q and its change along a direction: a loop of unknown length has no derivative of its own."""
     arrays, x = primals
 
-    def add(i: Any, found: Any) -> Any:
+    def add(i: int | jax.Array, found: tuple[jax.Array, ...]) -> Any:
         largest, total, slope = found
         log_parts, z, pull = _group(arrays, i, x)
         top = jnp.maximum(largest, jnp.max(log_parts))
@@ -125,14 +127,14 @@ def _log_density_and_slope(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return jnp.log(total) + largest, slope / total @ tangents[1]
 
 
-def _over_groups(arrays: ReferenceArrays, add: Any, start: Any) -> Any:
+def _over_groups(arrays: ReferenceArrays, add: Callable[[Any, Any], Any], start: tuple[Any, ...]) -> Any:
     """Add up over the groups that have a component; one alone needs no loop."""
     if arrays.log_heights.shape[0] == 1:
         return add(0, start)
     return jax.lax.fori_loop(0, arrays.n_groups, add, start)
 
 
-def _group(arrays: ReferenceArrays, i: Any, x: Any) -> tuple[Any, Any, Any]:
+def _group(arrays: ReferenceArrays, i: int | jax.Array, x: jax.Array) -> tuple[Any, Any, Any]:
     """Return log of w_c t_c(x) of a group's components, the whitened vector, and how strongly each component pulls."""
     freedom = arrays.freedom[i]
     z = jnp.reshape((x - arrays.origin) @ arrays.whitening[i] - arrays.shift[i], (-1, x.size))
@@ -145,7 +147,7 @@ def draw_of(arrays: ReferenceArrays, term: int) -> Draw:
     """Return the exact draw of a reference: one uniform number for the component, the rest for where in it."""
     d, n_pairs = arrays.origin.shape[0], arrays.pairs.shape[0]
 
-    def position(_: Any, uniforms: Any) -> Any:
+    def position(_: Any, uniforms: jax.Array) -> Any:
         component = jnp.sum(uniforms[0] >= arrays.cumulative)
         normals = normal_of(uniforms[1 : d + 2])
         freedom = jnp.ravel(arrays.freedom)[component]

@@ -27,6 +27,7 @@ from tempering.engines.stopping import AbandonedBlock, IsStopped, never, watched
 from tempering.engines.told import function_error
 from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import TemperingError
+from tempering.kernels.kernel import References
 from tempering.kernels.scalar import stacked_references
 from tempering.path import Path
 from tempering.randomness import stream
@@ -40,6 +41,7 @@ SWAPS = {
 }
 STARTING_STREAM, RUNNING_STREAM = 0, 1
 COMPILED = "scalar (Numba)"
+Arrays = tuple[NDArray[Any], ...]
 SLOW = 0.02  # seconds of a compiled draw, from which each call of a function is looked at
 
 
@@ -152,7 +154,7 @@ class ScalarEngine:
         """Return the recorded values by name."""
         return self._pieces.positions(trace.values)
 
-    def _outputs(self, lead: tuple[int, ...], n_terms: int) -> tuple[NDArray[Any], ...]:
+    def _outputs(self, lead: tuple[int, ...], n_terms: int) -> Arrays:
         return (
             np.empty((*lead, self._pieces.width)),
             np.empty((*lead, n_terms)),
@@ -161,7 +163,7 @@ class ScalarEngine:
             np.empty((*lead, self._pieces.n_leaves), dtype=np.float32),
         )
 
-    def _run_chain(self, chain: Chain, out: Any, schedule: Schedule, settings: Any, moving: bool) -> Chain:
+    def _run_chain(self, chain: Chain, out: Arrays, schedule: Schedule, settings: Any, moving: bool) -> Chain:
         path, log_p = schedule.path, np.array(schedule.log_pseudo_prior)
         arguments = (
             chain.rng, *self._functions, self._references(path), chain.particle, settings, chain.rung,
@@ -172,7 +174,9 @@ class ScalarEngine:
             raise_not_finite(self._pieces.positions(out[0][done]))
         return Chain(chain.rng, particle, int(rung), int(direction))
 
-    def _run_ensemble(self, ensemble: Ensemble, out: Any, schedule: Schedule, settings: Any, moving: bool) -> Ensemble:
+    def _run_ensemble(
+        self, ensemble: Ensemble, out: Arrays, schedule: Schedule, settings: Any, moving: bool
+    ) -> Ensemble:
         m, n = out[2].shape
         path = schedule.path
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
@@ -186,7 +190,7 @@ class ScalarEngine:
             raise_not_finite(self._pieces.positions(out[0][culprit, done]))
         return Ensemble(ensemble.rng, ensemble.particles, rung, replica, ensemble.iteration + n)
 
-    def _references(self, path: Path) -> Any:
+    def _references(self, path: Path) -> References:
         return stacked_references(path.references, self._pieces.width)
 
     def _call(self, arguments: tuple[Any, ...]) -> Any:

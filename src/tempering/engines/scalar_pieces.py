@@ -17,7 +17,7 @@ from tempering.engines.answers import kept
 from tempering.engines.stopping import IsStopped
 from tempering.engines.trace import Schedule
 from tempering.errors import NotANumberError, TargetError
-from tempering.kernels.composite import leaves, scalar_move, scalar_settings
+from tempering.kernels.composite import AnyKernel, leaves, scalar_move, scalar_settings
 from tempering.kernels.kernel import trait
 from tempering.kernels.scalar import evaluate, stacked_references
 from tempering.path import Path
@@ -63,8 +63,9 @@ def raise_not_finite(position: Any) -> None:
 
 
 def target_pieces(
-    target: Target, kernel: Any, layout: Layout, starts: Sequence[Any], *, has_references: bool = False, run: str = ""
-) -> Pieces:
+    target: Target, kernel: AnyKernel, layout: Layout, starts: Sequence[Any], *, has_references: bool = False,
+    run: str = "",
+) -> Pieces:  # fmt: skip
     """Make the pieces for a log density and a kernel, on a path some of whose terms may be references.
 
     What long calls answer is kept as that of a ``run``, if one is named.
@@ -87,8 +88,8 @@ def target_pieces(
             found = [kept(function, run, name)(x) for function, name in zip(own, NAMES, strict=False)]
             for value in found:
                 check_value(value, layout.unflatten(x))
-            known = [lambda _, value=value: value for value in (*found, 0.0)][:2]  # nobody calls twice what takes long
-            evaluate((*known, 0, stacked_references(path.references, layout.size)), x, here)
+            known: Any = [lambda _, value=value: value for value in (*found, 0.0)]  # nobody calls twice what takes long
+            evaluate((known[0], known[1], 0, stacked_references(path.references, layout.size)), x, here)
         if np.any(here == -np.inf):
             check_start(layout.unflatten(x), is_number=here[-1] == 0.0)
         return x, x.copy(), here, here.copy()
@@ -128,7 +129,7 @@ def _compile(functions: Sequence[Any]) -> None:
                 function.compile((numba.float64[::1],))
 
 
-def _settings(kernel: Any, redraws: bool, schedule: Schedule) -> Any:
+def _settings(kernel: AnyKernel, redraws: bool, schedule: Schedule) -> Any:
     """Return what a move is called with; where something can be drawn from, how often to do so and what lead."""
     local = scalar_settings(kernel, schedule.settings)
     fresh = schedule.settings[0].fresh
@@ -154,7 +155,9 @@ def can_draw_base(target: Target, layout: Layout) -> bool:
     return target.sample_base is not None and _can_call(target.sample_base, layout, _is_compiled(target, layout))
 
 
-def starting_point(target: Target, layout: Layout, starts: Sequence[Any], index: int, rng: Any) -> NDArray[np.float64]:
+def starting_point(
+    target: Target, layout: Layout, starts: Sequence[Any], index: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
     """Return the flat starting point of a chain: the user's, in turn, or one drawn from the prior."""
     if starts:
         return layout.flatten(starts[index % len(starts)])
@@ -285,7 +288,7 @@ def _flat_zero(x: Any) -> tuple[float, Any]:
     return 0.0, jax.tree.map(np.zeros_like, x)
 
 
-def _check_gradients(kernel: Any, functions: Sequence[Any]) -> None:
+def _check_gradients(kernel: AnyKernel, functions: Sequence[Any]) -> None:
     """Refuse a kernel that follows gradients where the target brings none."""
     hungry = [leaf for leaf in leaves(kernel) if trait(leaf, "needs_gradient")]
     if hungry and any(gradient_of(function) is None for function in functions):

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tempering.errors import TargetError
+from tempering.kernels.kernel import Density, Move
 from tempering.kernels.settings import Settings, is_dense
-from tempering.kernels.vector import Density, Move, Particle, Rung, at, masked_product, shaped, tempered
+from tempering.kernels.vector import Particle, Rung, at, masked_product, shaped, tempered
 
 # the acceptance each method is tuned to, by the name of its module in BlackJAX
 TARGET_ACCEPTANCE = {
@@ -85,7 +86,7 @@ class BlackJAX:
     def _arguments(self, d: int, scale: Any) -> dict[str, Any]:
         """Fill in what the kernel asks for and the user did not give."""
 
-        def step(key: Any, *_: Any) -> Any:
+        def step(key: jax.Array, *_: Any) -> Any:
             return scale * jax.random.normal(key, (d,))
 
         offered = {
@@ -98,11 +99,11 @@ class BlackJAX:
         return {n: v for n, v in offered.items() if n in self._accepts} | self._given
 
     def _whitened_move(self, density: Density) -> Move:
-        def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
-            def coloured(y: Any) -> Any:
+        def move(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
+            def coloured(y: jax.Array) -> Any:
                 return setting.centre + shaped(setting.factor, y)
 
-            def log_density(y: Any) -> Any:
+            def log_density(y: jax.Array) -> Any:
                 return tempered(at(density, coloured(y)), rung)
 
             scale = setting.scale
@@ -119,8 +120,8 @@ class BlackJAX:
     def _prior_move(self, density: Density) -> Move:
         self._check_prior(density)
 
-        def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
-            def log_likelihood(x: Any) -> Any:
+        def move(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
+            def log_likelihood(x: jax.Array) -> Any:
                 return masked_product(rung.coefficients[:1], at(density, x).terms[:1])
 
             start = self._algorithm.init(particle.position, log_likelihood)
@@ -146,12 +147,12 @@ class BlackJAX:
             )
 
 
-def _moved(density: Density, particle: Particle, position: Any) -> Particle:
+def _moved(density: Density, particle: Particle, position: jax.Array) -> Particle:
     moved = at(density, position)
     return moved._replace(n_invalid=particle.n_invalid + moved.n_invalid)
 
 
-def _whitened(x: Any, setting: Settings) -> Any:
+def _whitened(x: jax.Array, setting: Settings) -> Any:
     residual = x - setting.centre
     if is_dense(setting.factor):
         return jax.scipy.linalg.solve_triangular(setting.factor, residual, lower=True)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tempering.compiling.functions import bind
 from tempering.errors import TargetError
-from tempering.kernels.kernel import calls_of, missing_from
-from tempering.kernels.scalar import Vector
+from tempering.kernels.kernel import Functions, Joined, Kernel, Particle, Vector, calls_of, missing_from
 from tempering.randomness import accept
 
 
@@ -65,14 +63,17 @@ class Cycle:
         return sum(map(calls_of, self.kernels))
 
 
-def leaves(kernel: Any) -> tuple[Any, ...]:
+AnyKernel = Kernel | Mixture | Cycle
+
+
+def leaves(kernel: AnyKernel) -> tuple[Any, ...]:
     """Return the simple kernels a kernel is made of, in order."""
     if isinstance(kernel, Mixture | Cycle):
         return tuple(leaf for part in kernel.kernels for leaf in leaves(part))
     return (kernel,)
 
 
-def checked(kernel: Any) -> Any:
+def checked(kernel: AnyKernel) -> Any:
     """Return the kernel; refuse what is none."""
     for leaf in leaves(kernel):
         missing = missing_from(leaf)
@@ -89,7 +90,7 @@ def checked(kernel: Any) -> Any:
     return kernel
 
 
-def scalar_move(kernel: Any) -> Any:
+def scalar_move(kernel: AnyKernel) -> Any:
     """Build the scalar engine's move of any kernel, by joining two at a time."""
     if not isinstance(kernel, Mixture | Cycle):
         return kernel.scalar_move
@@ -101,7 +102,7 @@ def scalar_move(kernel: Any) -> Any:
     return bind(body, first=scalar_move(first), second=second)
 
 
-def scalar_settings(kernel: Any, settings: Sequence[Any]) -> Any:
+def scalar_settings(kernel: AnyKernel, settings: Sequence[Any]) -> Any:
     """Nest the leaves' settings as `scalar_move` expects them."""
     if not isinstance(kernel, Mixture | Cycle):
         scale, factor, centre, _ = settings[0]  # the engine itself draws afresh
@@ -126,7 +127,7 @@ def _without_first(kernel: Mixture | Cycle) -> Any:
     return Mixture(kernel.kernels[1:], tuple(rest / rest.sum()))
 
 
-def first(*_: Any) -> Any:
+def first(*_: Any) -> Particle:
     """Stand for the first of two kernels until `bind` says which."""
     raise NotImplementedError
 
@@ -135,14 +136,9 @@ second = first
 
 
 def either(
-    rng: np.random.Generator,
-    density: Any,
-    particle: Any,
-    coefficients: Vector,
-    settings: Any,
-    rung: int,
-    acceptance: NDArray[np.float64],
-) -> Any:
+    rng: np.random.Generator, density: Functions, particle: Particle, coefficients: Vector, settings: Joined,
+    rung: int, acceptance: Vector,
+) -> Particle:  # fmt: skip
     """Apply one of two moves; the acceptance of the other is NaN."""
     log_probability, n_first, one, other = settings
     acceptance[:] = np.nan
@@ -152,14 +148,9 @@ def either(
 
 
 def both(
-    rng: np.random.Generator,
-    density: Any,
-    particle: Any,
-    coefficients: Vector,
-    settings: Any,
-    rung: int,
-    acceptance: NDArray[np.float64],
-) -> Any:
+    rng: np.random.Generator, density: Functions, particle: Particle, coefficients: Vector, settings: Joined,
+    rung: int, acceptance: Vector,
+) -> Particle:  # fmt: skip
     """Apply two moves one after the other."""
     _, n_first, one, other = settings
     particle = first(rng, density, particle, coefficients, one, rung, acceptance[:n_first])

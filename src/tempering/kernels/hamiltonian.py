@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import TargetError
-from tempering.kernels.scalar import Vector, move_to_proposal, tempered
+from tempering.kernels.kernel import Density, Functions, Move, Particle, References, ScalarMove, Settings, Vector
+from tempering.kernels.scalar import move_to_proposal, tempered
 from tempering.kernels.settings import is_dense
 from tempering.randomness import accept
 from tempering.target.gradients import gradient_of
@@ -72,11 +73,11 @@ class Hamiltonian:
         return LEAST_SCALE, 2.0 * np.sqrt(2.0) * np.sin(0.25 * np.pi / self.n_steps)
 
     @property
-    def scalar_move(self) -> Any:
+    def scalar_move(self) -> ScalarMove:
         """The move of the scalar engine."""
         return _of_length(self.n_steps)
 
-    def vector_move(self, density: Any) -> Any:
+    def vector_move(self, density: Density) -> Move:
         """Build the move of the vector engine."""
         from tempering.kernels.vector_hamiltonian import hamiltonian
 
@@ -84,21 +85,14 @@ class Hamiltonian:
 
 
 @lru_cache(maxsize=32)
-def _of_length(n_steps: int) -> Any:
+def _of_length(n_steps: int) -> ScalarMove:
     return partial(hamiltonian, n_steps=n_steps)
 
 
 def hamiltonian(
-    rng: np.random.Generator,
-    density: Any,
-    particle: Any,
-    coefficients: Vector,
-    settings: Any,
-    rung: int,
-    acceptance: NDArray[np.float64],
-    *,
-    n_steps: int,
-) -> Any:
+    rng: np.random.Generator, density: Functions, particle: Particle, coefficients: Vector, settings: Settings,
+    rung: int, acceptance: Vector, *, n_steps: int,
+) -> Particle:  # fmt: skip
     """Follow one trajectory; a trajectory that leaves the support is rejected, as its reverse would be."""
     scale, factor, _ = settings
     x, proposal, here, there = particle
@@ -117,7 +111,7 @@ def hamiltonian(
             if slope is not None:
                 momentum = momentum + 0.5 * step * slope
         log_ratio = tempered(there, coefficients) - tempered(here, coefficients)
-        log_ratio += 0.5 * (start @ start - momentum @ momentum)
+        log_ratio += 0.5 * float(start @ start - momentum @ momentum)
         if slope is not None:
             back = log_step - log_width(slope)  # what the reverse would have to draw
             log_ratio += 0.5 * (luck**2 - back**2) / SPREAD_OF_STEPS**2
@@ -138,7 +132,7 @@ def log_width(slope: Vector) -> float:
 
 
 def whitened_slope(
-    density: Any, x: Vector, coefficients: Vector, factor: NDArray[np.float64], out: Vector
+    density: Functions, x: Vector, coefficients: Vector, factor: NDArray[np.float64], out: Vector
 ) -> Vector | None:
     """Write the terms at ``x`` into ``out`` and return the gradient of the rung in whitened coordinates.
 
@@ -182,7 +176,7 @@ def _value_and_gradient(function: Any, x: Vector) -> tuple[float, Vector]:
     return float(value), slope
 
 
-def mixture_slope(references: Any, which: int, x: Vector) -> tuple[float, Vector]:
+def mixture_slope(references: References, which: int, x: Vector) -> tuple[float, Vector]:
     """Return the log density of one of several stacked mixtures, and its gradient."""
     first, log_heights, means, inverse_factors, freedom = references[:5]
     own = slice(first[which], first[which + 1])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.scalar import Vector, evaluate, gaussian_step, move_to_proposal, tempered
+from tempering.kernels.kernel import Density, Functions, Move, Particle, ScalarMove, Settings, Vector
+from tempering.kernels.scalar import evaluate, gaussian_step, move_to_proposal, tempered
 from tempering.randomness import accept
 
 DEGREES_OF_FREEDOM = 5.0  # tails heavier than those of any density with a finite fourth moment's Gaussian fit
@@ -33,11 +33,11 @@ class Independence:
         return None
 
     @property
-    def scalar_move(self) -> Any:
+    def scalar_move(self) -> ScalarMove:
         """The move of the scalar engine."""
         return independence
 
-    def vector_move(self, density: Any) -> Any:
+    def vector_move(self, density: Density) -> Move:
         """Build the move of the vector engine."""
         from tempering.kernels import vector
 
@@ -45,14 +45,9 @@ class Independence:
 
 
 def independence(
-    rng: np.random.Generator,
-    density: Any,
-    particle: Any,
-    coefficients: Vector,
-    settings: Any,
-    rung: int,
-    acceptance: NDArray[np.float64],
-) -> Any:
+    rng: np.random.Generator, density: Functions, particle: Particle, coefficients: Vector, settings: Settings,
+    rung: int, acceptance: Vector,
+) -> Particle:  # fmt: skip
     """Propose from the rung's own t distribution, whatever the position."""
     scale, factor, centre = settings
     x, proposal, here, there = particle

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Particle = tuple[Vector, Vector, Vector, Vector]  # of the scalar engine: position, proposal, and the terms of both
+Settings = tuple[Vector, Vector, Vector]  # scale, factor and centre, one row a rung
+Joined = tuple[float, int, Any, Any]  # log probability of the first of two kernels, its leaves, the settings of both
+References = tuple[NDArray[np.int64], Vector, Vector, Vector, Vector, Vector, Vector]  # mixtures, stacked
+Function = Callable[..., Any]  # a user's
+Functions = tuple[Function, Function, Any, References]  # energy, base, how to draw from the base or nothing, mixtures
+ScalarMove = Callable[[np.random.Generator, Functions, Particle, Vector, Any, int, Vector], Particle]
+Density = Callable[[Any], Any]  # of the vector engine: a flat vector to its terms
+Move = Callable[[Any, Any, Any, Any], tuple[Any, Any]]  # key, particle, rung and settings to particle and acceptance
 
 
 @runtime_checkable
@@ -27,14 +42,14 @@ class Kernel(Protocol):
         """Return the acceptance to tune to; None if there is nothing to tune."""
 
     @property
-    def scalar_move(self) -> Any:
+    def scalar_move(self) -> ScalarMove:
         """The move of the scalar engine, a plain function that Numba can compile.
 
         ``move(rng, density, particle, coefficients, settings, rung, acceptance)`` changes the particle in place and
         returns it; see `tempering.kernels.scalar` for the helpers.
         """
 
-    def vector_move(self, density: Any) -> Any:
+    def vector_move(self, density: Density) -> Move:
         """Build the move of the vector engine, a function that JAX can trace.
 
         ``move(key, particle, rung, setting)`` returns the new particle, its acceptance and whether it moved; see

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tempering.kernels.scalar import Vector, evaluate, gaussian_step, move_to_proposal, tempered
+from tempering.kernels.kernel import Density, Functions, Move, Particle, ScalarMove, Settings, Vector
+from tempering.kernels.scalar import evaluate, gaussian_step, move_to_proposal, tempered
 from tempering.randomness import accept
 
 
@@ -38,17 +38,17 @@ class RandomWalk:
         return 0.234 + 0.206 / dimension
 
     @property
-    def scalar_move(self) -> Any:
+    def scalar_move(self) -> ScalarMove:
         """The move of the scalar engine."""
         return random_walk
 
-    def vector_move(self, density: Any) -> Any:
+    def vector_move(self, density: Density) -> Move:
         """Build the move of the vector engine."""
         from tempering.kernels import vector
 
         return vector.random_walk(density)
 
-    def vector_move_or_draw(self, density: Any, draws: Any) -> Any:
+    def vector_move_or_draw(self, density: Density, draws: Any) -> Move:
         """Build the move that may be an exact draw of the rung's source, at an end always."""
         from tempering.kernels import vector
 
@@ -56,14 +56,9 @@ class RandomWalk:
 
 
 def random_walk(
-    rng: np.random.Generator,
-    density: Any,
-    particle: Any,
-    coefficients: Vector,
-    settings: Any,
-    rung: int,
-    acceptance: NDArray[np.float64],
-) -> Any:
+    rng: np.random.Generator, density: Functions, particle: Particle, coefficients: Vector, settings: Settings,
+    rung: int, acceptance: Vector,
+) -> Particle:  # fmt: skip
     """Step once; see `tempering.kernels.scalar` for the particle."""
     scale, factor, _ = settings
     x, proposal, here, there = particle

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.compiling.functions import when_compiled
+from tempering.kernels.kernel import Functions, Particle, References, Vector
 from tempering.path.reference import Reference
-
-Vector = NDArray[np.float64]
 
 
 def tempered(terms: Vector, coefficients: Vector) -> float:
@@ -27,7 +26,7 @@ def tempered(terms: Vector, coefficients: Vector) -> float:
     return total
 
 
-def evaluate(density: Any, x: Vector, out: Vector) -> None:
+def evaluate(density: Functions, x: Vector, out: Vector) -> None:
     """Write the terms at ``x`` into ``out``; its last entry counts densities that were no number.
 
     Where the base ends the energy is not asked for. NaN and +inf count as outside the support.
@@ -52,7 +51,7 @@ def evaluate(density: Any, x: Vector, out: Vector) -> None:
         out[n_own + i] = mixture_log_density(references, i, x)
 
 
-def mixture_log_density(references: Any, which: int, x: Vector) -> float:
+def mixture_log_density(references: References, which: int, x: Vector) -> float:
     """Return the log density of one of several mixtures of t distributions, stacked by `stacked_references`."""
     first, log_heights, means, inverse_factors, freedom = references[:5]
     d, largest, total = x.size, -np.inf, 0.0
@@ -71,7 +70,7 @@ def mixture_log_density(references: Any, which: int, x: Vector) -> float:
     return float(largest + np.log(total))
 
 
-def mixture_draw(rng: np.random.Generator, references: Any, which: int, out: Vector) -> None:
+def mixture_draw(rng: np.random.Generator, references: References, which: int, out: Vector) -> None:
     """Draw from one of several stacked mixtures into ``out``."""
     first, _, means, _, freedom, cumulative, factors = references
     uniform, c = rng.random(), first[which]
@@ -86,7 +85,7 @@ def mixture_draw(rng: np.random.Generator, references: Any, which: int, out: Vec
             out[i] += factors[c, i, j] * z
 
 
-def stacked_references(references: Sequence[Reference], dimension: int) -> tuple[Any, ...]:
+def stacked_references(references: Sequence[Reference], dimension: int) -> References:
     """Stack the components of several mixtures, and say where each mixture begins."""
     counts = [reference.n_components for reference in references]
 
@@ -118,7 +117,7 @@ def copy(source: Vector, out: Vector) -> None:
     out[:] = source[: out.size]
 
 
-def move_to_proposal(particle: Any) -> None:
+def move_to_proposal(particle: Particle) -> None:
     """Make the proposal the position."""
     x, proposal, here, there = particle
     copy(proposal, x)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.scalar import Vector, evaluate, gaussian_step, move_to_proposal, tempered
+from tempering.kernels.kernel import Density, Functions, Move, Particle, ScalarMove, Settings, Vector
+from tempering.kernels.scalar import evaluate, gaussian_step, move_to_proposal, tempered
 
 MAX_STEPS_OUT = 32  # shared at random between the two sides, which keeps the move exact (Neal 2003, Fig. 3)
 
@@ -33,11 +33,11 @@ class Slice:
         return None
 
     @property
-    def scalar_move(self) -> Any:
+    def scalar_move(self) -> ScalarMove:
         """The move of the scalar engine."""
         return slice_coordinates
 
-    def vector_move(self, density: Any) -> Any:
+    def vector_move(self, density: Density) -> Move:
         """Build the move of the vector engine."""
         from tempering.kernels import vector
 
@@ -60,11 +60,11 @@ class HitAndRunSlice:
         return None
 
     @property
-    def scalar_move(self) -> Any:
+    def scalar_move(self) -> ScalarMove:
         """The move of the scalar engine."""
         return slice_along_direction
 
-    def vector_move(self, density: Any) -> Any:
+    def vector_move(self, density: Density) -> Move:
         """Build the move of the vector engine."""
         from tempering.kernels import vector
 
@@ -72,14 +72,9 @@ class HitAndRunSlice:
 
 
 def slice_coordinates(
-    rng: np.random.Generator,
-    density: Any,
-    particle: Any,
-    coefficients: Vector,
-    settings: Any,
-    rung: int,
-    acceptance: NDArray[np.float64],
-) -> Any:
+    rng: np.random.Generator, density: Functions, particle: Particle, coefficients: Vector, settings: Settings,
+    rung: int, acceptance: Vector,
+) -> Particle:  # fmt: skip
     """Update every coordinate once, in order."""
     scale, factor, _ = settings
     x = particle[0]
@@ -93,14 +88,9 @@ def slice_coordinates(
 
 
 def slice_along_direction(
-    rng: np.random.Generator,
-    density: Any,
-    particle: Any,
-    coefficients: Vector,
-    settings: Any,
-    rung: int,
-    acceptance: NDArray[np.float64],
-) -> Any:
+    rng: np.random.Generator, density: Functions, particle: Particle, coefficients: Vector, settings: Settings,
+    rung: int, acceptance: Vector,
+) -> Particle:  # fmt: skip
     """Update along one Gaussian direction; its length is the width of the slice's first bracket."""
     scale, factor, _ = settings
     direction = np.zeros(particle[0].size)
@@ -115,7 +105,9 @@ def _deviation(factor: NDArray[np.float64], i: int) -> float:
     return float(np.sqrt(np.sum(factor[i] ** 2)))
 
 
-def slice_along(rng: np.random.Generator, density: Any, particle: Any, coefficients: Vector, direction: Vector) -> None:
+def slice_along(
+    rng: np.random.Generator, density: Functions, particle: Particle, coefficients: Vector, direction: Vector
+) -> None:
     """Draw from the slice through the particle along ``direction``, by stepping out and shrinking."""
     x, proposal, here, there = particle
     level = tempered(here, coefficients) - rng.standard_exponential()
@@ -140,8 +132,8 @@ def slice_along(rng: np.random.Generator, density: Any, particle: Any, coefficie
 
 
 def _step_out(
-    density: Any,
-    particle: Any,
+    density: Functions,
+    particle: Particle,
     coefficients: Vector,
     direction: Vector,
     end: float,

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 
-def uniforms(key: Any, *sizes: int, dtype: Any) -> list[Any]:
+def uniforms(key: jax.Array, *sizes: int, dtype: Any) -> list[Any]:
     """Return an array of uniform numbers in [0, 1) of each of the sizes."""
     if jax.default_backend() == "cpu":
         together = jax.random.uniform(key, (sum(sizes),), dtype)
@@ -21,7 +21,7 @@ def uniforms(key: Any, *sizes: int, dtype: Any) -> list[Any]:
     return [jax.random.uniform(one, (size,), dtype) for one, size in zip(keys, sizes, strict=True)]
 
 
-def key_and_uniforms(key: Any) -> tuple[Any, Any]:
+def key_and_uniforms(key: jax.Array) -> tuple[Any, Any]:
     """Return a key for a move, and two uniform numbers in [0, 1)."""
     if jax.default_backend() == "cpu":
         first, *others = jax.random.split(key, 3)
@@ -30,7 +30,7 @@ def key_and_uniforms(key: Any) -> tuple[Any, Any]:
     return first, jax.random.uniform(second, (2,))
 
 
-def _bits_of(key: Any) -> Any:
+def _bits_of(key: jax.Array) -> Any:
     """Return the uniform number, in double precision, that the bits of a key not used otherwise are."""
     high, low = jax.random.key_data(key)[:2]
     return (high >> 5).astype(float) * 2.0**-27 + (low >> 6).astype(float) * 2.0**-53

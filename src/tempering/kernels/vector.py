@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from tempering.kernels.composite import Cycle, Mixture, leaves
 from tempering.kernels.independence import DEGREES_OF_FREEDOM
+from tempering.kernels.kernel import Density, Move
 from tempering.kernels.settings import Settings, is_dense
 from tempering.kernels.slice_sampling import MAX_STEPS_OUT
 from tempering.kernels.uniforms import uniforms
 
-Density = Callable[[Any], Any]
-Move = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+Array = jax.Array | NDArray[np.float64]
 
 REDRAW, UNIFORMS = 0x7FFFFFFF, 0x7FFFFFFE  # folded into a key for streams apart: no move takes so many numbers from it
 
@@ -54,14 +55,14 @@ class Particle(NamedTuple):
     n_invalid: Any
 
 
-def at(density: Density, position: Any) -> Particle:
+def at(density: Density, position: jax.Array) -> Particle:
     """Evaluate a position. NaN and +inf count as outside the support, and are counted."""
     terms = density(position)
     invalid = jnp.isnan(terms) | (terms == jnp.inf)
     return Particle(position, jnp.where(invalid, -jnp.inf, terms), jnp.any(invalid).astype(jnp.int32))
 
 
-def masked_product(coefficients: Any, terms: Any) -> Any:
+def masked_product(coefficients: jax.Array, terms: jax.Array) -> Any:
     """Return c . t, where a term that does not count may be minus infinity; safe to differentiate."""
     unused = coefficients == 0.0
     return jnp.sum(jnp.where(unused, 0.0, coefficients * jnp.where(unused, 0.0, terms)))
@@ -72,12 +73,12 @@ def tempered(particle: Particle, rung: Rung) -> Any:
     return masked_product(rung.coefficients, particle.terms)
 
 
-def shaped(factor: Any, z: Any) -> Any:
+def shaped(factor: Array, z: jax.Array) -> Any:
     """Return factor @ z, where a factor may be a column of standard deviations."""
     return factor @ z if is_dense(factor) else factor[:, 0] * z
 
 
-def decide(uniform: Any, old: Particle, new: Particle, log_ratio: Any) -> tuple[Particle, Any]:
+def decide(uniform: jax.Array, old: Particle, new: Particle, log_ratio: jax.Array) -> tuple[Particle, Any]:
     """Accept by Metropolis' rule; return the particle and the probability of it."""
     probability = jnp.exp(jnp.minimum(log_ratio, 0.0))
     accepted = uniform < probability
@@ -85,7 +86,7 @@ def decide(uniform: Any, old: Particle, new: Particle, log_ratio: Any) -> tuple[
     return Particle(position, terms, old.n_invalid + new.n_invalid), probability[None]
 
 
-def normal_of(uniform: Any) -> Any:
+def normal_of(uniform: jax.Array) -> Any:
     """Return standard normal numbers made of uniform ones in [0, 1), as `jax.random.normal` makes them."""
     least = np.nextafter(np.array(-1.0, uniform.dtype), np.array(0.0, uniform.dtype))
     return np.sqrt(2.0).astype(uniform.dtype) * jax.lax.erf_inv(jnp.maximum(least, uniform * (1.0 - least) + least))
@@ -104,7 +105,7 @@ def log_ratio_of_fresh(particle: Particle, fresh: Particle, rung: Rung) -> Any:
     return jnp.where(rung.source >= 0, jnp.sum(left * change), -jnp.inf)
 
 
-def fresh_position(draws: Sequence[Draw], source: Any, key: Any, uniforms: Any) -> Any:
+def fresh_position(draws: Sequence[Draw], source: jax.Array, key: jax.Array, uniforms: jax.Array) -> Any:
     """Return an exact draw of the rung's source."""
     found = draws[0].position(key, uniforms[: draws[0].n_uniforms])
     for draw in draws[1:]:
@@ -123,13 +124,13 @@ def random_walk(density: Density, draws: Sequence[Draw] = ()) -> Move:
     The density is evaluated once, whichever it is: programs are shorter, to compile and to run.
     """
 
-    def walk(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
+    def walk(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
         steps, (decision,) = uniforms(key, x.size, 1, dtype=x.dtype)
         there = at(density, x + setting.scale * shaped(setting.factor, normal_of(steps)))
         return decide(decision, particle, there, tempered(there, rung) - tempered(particle, rung))
 
-    def walk_or_draw(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
+    def walk_or_draw(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
         steps, (choice, decision), rest = uniforms(key, x.size, 2, n_uniforms_of(draws), dtype=x.dtype)
         at_end = jnp.all(beyond_source(rung) == 0.0)
@@ -149,7 +150,7 @@ def independence(density: Density) -> Move:
     """Build independent proposals from the rung's own multivariate t."""
     nu = DEGREES_OF_FREEDOM
 
-    def log_proposal(x: Any, setting: Settings) -> Any:
+    def log_proposal(x: jax.Array, setting: Settings) -> Any:
         residual = x - setting.centre
         if is_dense(setting.factor):
             residual = jax.scipy.linalg.solve_triangular(setting.factor, residual, lower=True)
@@ -158,7 +159,7 @@ def independence(density: Density) -> Move:
         distance = jnp.sum(residual**2) / setting.scale**2
         return -0.5 * (nu + x.size) * jnp.log1p(distance / nu)
 
-    def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
+    def move(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         key_step, key_tail, key_accept = jax.random.split(key, 3)
         x = particle.position
         z = jax.random.normal(key_step, x.shape, x.dtype)
@@ -175,7 +176,7 @@ def independence(density: Density) -> Move:
 def slice_along_direction(density: Density) -> Move:
     """Build one slice update along a Gaussian direction of the rung's shape."""
 
-    def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
+    def move(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         key_direction, key_slice = jax.random.split(key)
         x = particle.position
         z = jax.random.normal(key_direction, x.shape, x.dtype)
@@ -188,7 +189,7 @@ def slice_along_direction(density: Density) -> Move:
 def slice_coordinates(density: Density) -> Move:
     """Build a sweep of slice updates, one a coordinate."""
 
-    def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
+    def move(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         d = particle.position.size
         widths = setting.scale * jnp.sqrt(jnp.sum(setting.factor**2, axis=-1))
 
@@ -201,14 +202,14 @@ def slice_coordinates(density: Density) -> Move:
     return move
 
 
-def _slice_along(key: Any, density: Density, particle: Particle, rung: Rung, direction: Any) -> Particle:
+def _slice_along(key: jax.Array, density: Density, particle: Particle, rung: Rung, direction: jax.Array) -> Particle:
     """Draw from the slice through the particle along a direction, by stepping out and shrinking (Neal 2003)."""
     key_level, key_place, key_share, key_shrink = jax.random.split(key, 4)
     x = particle.position
     height = tempered(particle, rung)
     level = height - jax.random.exponential(key_level, dtype=x.dtype)
 
-    def inside(shift: Any) -> Any:
+    def inside(shift: jax.Array) -> Any:
         return tempered(at(density, x + shift * direction), rung) > level
 
     def step_out(end: Any, step: float, limit: Any) -> Any:
@@ -264,12 +265,12 @@ def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
     that they share is branched on, where one of each chain's own would have both ways computed.
     """
 
-    def move_or_redraw(key: Any, particle: Particle, rung: Rung, settings: Any) -> tuple[Particle, Any]:
-        def local(key: Any, particle: Particle, settings: Any) -> tuple[Particle, Any]:
+    def move_or_redraw(key: jax.Array, particle: Particle, rung: Rung, settings: Any) -> tuple[Particle, Any]:
+        def local(key: jax.Array, particle: Particle, settings: Any) -> tuple[Particle, Any]:
             moved, acceptance = move(key, particle, rung, settings)
             return moved, acceptance.astype(float)
 
-        def stay(key: Any, particle: Particle, settings: Any) -> tuple[Particle, Any]:
+        def stay(key: jax.Array, particle: Particle, settings: Any) -> tuple[Particle, Any]:
             return particle, jnp.full(len(settings), jnp.nan)
 
         moved, acceptance = jax.lax.cond(rung.is_local, local, stay, key, particle, settings)
@@ -295,7 +296,7 @@ def _parts(kernels: Sequence[Any], density: Density) -> list[tuple[Move, slice]]
 def _cycle(kernel: Cycle, density: Density) -> Move:
     parts = _parts(kernel.kernels, density)
 
-    def move(key: Any, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
+    def move(key: jax.Array, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
         acceptances = []
         for i, (part, own) in enumerate(parts):
             particle, acceptance = part(jax.random.fold_in(key, i), particle, rung, settings[own])
@@ -311,7 +312,7 @@ def _mixture(kernel: Mixture, density: Density) -> Move:
     log_probabilities = jnp.log(jnp.asarray(kernel.probabilities))
 
     def branch(part: Move, own: slice) -> Any:
-        def run(key: Any, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
+        def run(key: jax.Array, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
             particle, acceptance = part(key, particle, rung, settings[own])
             return particle, jnp.full(n, jnp.nan, acceptance.dtype).at[own].set(acceptance)
 
@@ -319,7 +320,7 @@ def _mixture(kernel: Mixture, density: Density) -> Move:
 
     branches = [branch(part, own) for part, own in parts]
 
-    def move(key: Any, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
+    def move(key: jax.Array, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
         key_choice, key_move = jax.random.split(key)
         which = jax.random.categorical(key_choice, log_probabilities)
         return jax.lax.switch(which, branches, key_move, particle, rung, settings)  # type: ignore[no-any-return]

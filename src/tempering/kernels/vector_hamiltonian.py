@@ -8,15 +8,16 @@ import jax
 import jax.numpy as jnp
 
 from tempering.kernels.hamiltonian import SPREAD_OF_STEPS
+from tempering.kernels.kernel import Density, Move
 from tempering.kernels.settings import Settings, is_dense
-from tempering.kernels.vector import Density, Move, Particle, Rung, at, decide, normal_of, shaped, tempered
+from tempering.kernels.vector import Particle, Rung, at, decide, normal_of, shaped, tempered
 
 
 class _Sloped(NamedTuple):
     """A place on a trajectory: its whitened gradient, and whether one can go on from it."""
 
     particle: Particle
-    slope: Any
+    slope: jax.Array
     goes_on: Any
 
 
@@ -28,7 +29,7 @@ class _Trajectory(NamedTuple):
 def hamiltonian(density: Density, n_steps: int) -> Move:
     """Build Hamiltonian moves in coordinates whitened by the rung's shape."""
 
-    def move(key: Any, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
+    def move(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
         uniforms = jax.random.uniform(key, (x.size + 2,), x.dtype)
         normals = normal_of(uniforms[: x.size + 1])
@@ -58,13 +59,13 @@ def hamiltonian(density: Density, n_steps: int) -> Move:
     return move
 
 
-def log_width(slope: Any) -> Any:
+def log_width(slope: jax.Array) -> Any:
     """Return the log of how wide a density is around a place (`kernels.hamiltonian.log_width`)."""
     return -0.5 * jnp.log1p(slope @ slope / slope.size)
 
 
-def _sloped(density: Density, x: Any, rung: Rung, setting: Settings) -> _Sloped:
-    def height(x: Any) -> tuple[Any, Particle]:
+def _sloped(density: Density, x: jax.Array, rung: Rung, setting: Settings) -> _Sloped:
+    def height(x: jax.Array) -> tuple[Any, Particle]:
         particle = at(density, x)
         return tempered(particle, rung), particle
 
