@@ -30,7 +30,10 @@ LEAST_K = 0.01  # how far a powered-up density is heated, unless chains turn out
 LARGEST_BARRIER = 3.0  # and the barrier from which the round trips of a default run become too few
 MIXED = 1.2  # of `spread_ratio`: an autocorrelation time below a sixth of the test
 COLDEST_END = 1 / 16  # of a ladder whose hotter rungs can be crossed: chains that mix in one mode may not know another
-LEAST_K_WITH_BASE = 2.0**-10  # below it the next step is the base itself
+# Below it the next step is the base itself, once that is what sets the spread of the energy: k times it falls then. A
+# base that is wide where the energy falls as the fourth power of a distance has energies of minus a million.
+LEAST_K_WITH_BASE, NEAR_BASE = 2.0**-10, 0.1
+SMALLEST_K = 2.0**-40
 MOST_PILOT_RUNGS = 200
 FEW_CHAINS = 8  # need a whole block for a mean energy; more of them a part of it, a quarter at the least
 PARTS = 4  # of a block, at the most; of a short one always, for every call of it is dear
@@ -152,7 +155,7 @@ def heated(run: Heating, cold: PilotRung, *, has_base: bool, hottest: float | No
         barrier += (last.k - k) * last.local_barrier
         if not has_base and hottest is None and barrier > LARGEST_BARRIER:
             break
-        stretch = np.sqrt(last.k / max(k, LEAST_K_WITH_BASE)) if k > 0 else 1.0
+        stretch = np.sqrt(last.k / k) if k > 0 else 1.0
         settings = tuple(s._replace(scale=s.scale * stretch) for s in last.settings)
         rungs.append(run.settle(k, settings, 1, MOST_BLOCKS))
         _check_finite_spread(rungs[-1], rungs[0], has_base)
@@ -199,7 +202,8 @@ def _next_k(last: PilotRung, end: float) -> float:
     """Step so that a rung move would be rejected about half of the time, and at most halve k."""
     k = max(last.k - REJECTION_PER_STEP / max(last.local_barrier, 1e-12), last.k / 2)
     if end == 0.0:
-        return 0.0 if k < LEAST_K_WITH_BASE else k
+        is_near = last.k * last.local_barrier < NEAR_BASE or k < SMALLEST_K
+        return 0.0 if k < LEAST_K_WITH_BASE and is_near else k
     return k if k > end * 1.05 else end
 
 
