@@ -8,7 +8,7 @@ How dear it is says XLA's count of its operations, not a clock: equal seeds give
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tempering.execution.operations import operations_of
@@ -27,6 +27,7 @@ CHEAP = 25_000.0
 LEAST_CHAINS = {"simulated": 8, "parallel": 1}  # fewer say little about their spread
 LEAST_DRAWS, LEAST_ITERATIONS = 1_000, 320
 EFFECTIVE, LEAST_EFFECTIVE = 100_000.0, 1_000.0  # effective draws of a dear density: at first, and of the dearest
+MOST_NUMBERS = 1 << 26  # of all draws that are kept: half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ def usual_effort(engine: str, method: str, target: Any = None, layout: Layout | 
     """Return what a call does by default; a model object, and a density that JAX does not trace, are not looked at."""
     if engine != "vector" or layout is None:
         return effort_for(engine, method, 0.0)
-    return effort_for(engine, method, operations_of(target, layout))
+    effort = effort_for(engine, method, operations_of(target, layout))
+    most = max(LEAST_DRAWS, MOST_NUMBERS // (effort.chains * layout.size))
+    return replace(effort, draws=min(effort.draws, most))
 
 
 def effort_for(engine: str, method: str, operations: float) -> Effort:
