@@ -4,6 +4,7 @@ On both engines. Local steps are made so small that they change nothing: whateve
 controls accept as if the proposal were a step, with the source's density in the ratio, or on another rung.
 """
 
+from dataclasses import replace
 from functools import cache, partial
 
 import jax
@@ -86,10 +87,10 @@ def fresh_vector(key):
 
 
 @cache
-def build_mover(kernel, local_every=1):
+def build_mover(kernel, local_every=1, *, reference=FITTED, is_fitted=False):
     """Return a compiled function that moves all draws of all rungs three times, by local moves now and then."""
     energy, base = PROBLEM.traced.energy, PROBLEM.traced.base
-    fitted = reference_arrays.arrays_of(FITTED)
+    fitted = reference_arrays.arrays_of(reference, is_fitted=is_fitted)
 
     def density(x):
         arrays = jax.tree.map(jnp.asarray, fitted)
@@ -116,6 +117,15 @@ def moved_by_vector(kernel, name, coefficients=PATH.coefficients, sources=PATH.s
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(int(seeded_rng(name).integers(2**31))), (len(PATH), N))
         return np.asarray(build(kernel)(keys, exact_draws(), coefficients, sources, settings_of(kernel)))
+
+
+def leaping(kernel):
+    """Leap between three summits, and draw afresh in one of ten moves."""
+    reference = replace(FITTED, summits=[[1.5, 0.5, 0.3], [-0.5, 0.0, 1.0], [0.5, 1.0, -0.5]])
+    moves = build_mover(kernel, reference=reference, is_fitted=True)
+    return lambda keys, x, c, source, settings: moves(
+        keys, x, c, source, tuple(s._replace(fresh=np.zeros(len(PATH))) for s in settings)
+    )
 
 
 def have_moved(after):
@@ -177,6 +187,28 @@ def test_control_draws_of_the_other_source_are_seen():
     assert_mean_is(0.0, changes(after))  # consistent: a source may be any density that is among the terms
     wrong = Path([1.0, 1.0, 0.0], [SAFE, QUICK], references=[FITTED]).coefficients[:, [0, 2, 1]]
     assert_mean_is_not(0.0, changes(moved_by_vector(KERNELS["random walk"], "others", wrong)))
+
+
+@pytest.mark.slow
+def test_leaps_keep_every_rung():
+    after = moved_by_vector(KERNELS["hamiltonian"], "leaps", build=leaping)
+    assert_mean_is(0.0, changes(after))
+    assert np.all(have_moved(after)[BETWEEN] > 0.5)
+
+
+@pytest.mark.slow
+def test_control_leaps_that_go_one_way_are_seen(monkeypatch):
+    way_of = reference_arrays.leap_of
+
+    def one_way(arrays):
+        leap = way_of(arrays)
+        return leap._replace(way=lambda chosen, numbers: jnp.abs(leap.way(chosen, numbers)))
+
+    monkeypatch.setattr(reference_arrays, "leap_of", one_way)
+    build_mover.cache_clear()
+    after = moved_by_vector(KERNELS["hamiltonian"], "one way", build=leaping)
+    build_mover.cache_clear()
+    assert_mean_is_not(0.0, changes(after))
 
 
 @pytest.mark.parametrize("name", KERNELS)

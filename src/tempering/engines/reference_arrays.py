@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.vector import Draw, normal_of
+from tempering.kernels.vector import Draw, Leap, normal_of
+from tempering.path import subspace
 from tempering.path.reference import Reference
 
 # Components that are evaluated together, up to so many dimensions: padding costs the more the larger they are. One
@@ -25,11 +26,26 @@ ROOM, MOST_ENTRIES = (
     64,
     1 << 18,
 )  # components there is room for, as long as their factors have no more entries than that
-PAIRS = 8  # of degrees of freedom: a fit has up to 16
+DIRECTIONS = 32  # of a subspace that there is room for
+HALVINGS = 6  # shares of the coordinates that leap together: all, a half, ... as often each
+# Pairs of degrees of freedom, from so many dimensions: a fit has up to 16 of these, or 64 and 256 where it has as many
+# dimensions.
+PAIRS = ((256, 128), (64, 32), (1, 8))
+
+
+class Across(NamedTuple):
+    """The subspace of a reference (`path.subspace.Subspace`); directions that there is only room for are zero."""
+
+    centre: Any  # (d,)
+    deviations: Any
+    directions: Any  # (d, room)
 
 
 class ReferenceArrays(NamedTuple):
-    """What `Reference` computes with, the group in the leading axis of what its density takes."""
+    """What `Reference` computes with, the group in the leading axis of what its density takes.
+
+    With a subspace d is not the dimension, but the number of its directions and one.
+    """
 
     n_groups: Any  # with a component in them
     origin: Any  # (d,)
@@ -41,6 +57,14 @@ class ReferenceArrays(NamedTuple):
     means: Any  # (component, d)
     factors: Any
     pairs: Any  # (pair,): counts pairs of degrees of freedom
+    across: Across | None = None
+    summits: Any = None  # (summit, coordinate); none where a reference is not fitted
+    n_summits: Any = None
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a vector."""
+        return int((self.origin if self.across is None else self.across.centre).shape[0])
 
 
 def group_for(dimension: int) -> int:
@@ -70,7 +94,8 @@ def room_for(n_components: int, dimension: int) -> int:
 @lru_cache(maxsize=16)
 def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArrays:
     """Return the arrays of a reference; one component alone has room for more only if fits of more are to come."""
-    n, d = reference.means.shape
+    across, means, factors, inverse = _with_room(reference)
+    n, d = means.shape
     group = 1 if n == 1 and not is_fitted else group_for(d)
     more = 0 if group == 1 else room_for(n, d) - n
 
@@ -80,26 +105,61 @@ def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArra
     def grouped(rows: NDArray[np.floating[Any]], value: float) -> Any:
         return filled(rows, value).reshape(-1, group, *rows.shape[1:])
 
-    inverse = grouped(np.linalg.inv(reference.factors), 0.0)
-    offset = grouped(reference.means - reference.means[0], 0.0)
+    inverse = grouped(inverse, 0.0)
+    offset = grouped(means - means[0], 0.0)
+    n_pairs = next(pairs for least, pairs in PAIRS if reference.dimension >= least)
     return ReferenceArrays(
         n_groups=np.int32(-(-n // group)),
-        origin=reference.means[0],
+        origin=means[0],
         whitening=inverse.reshape(len(inverse), -1, d).transpose(0, 2, 1),
         shift=np.einsum("gcij,gcj->gci", inverse, offset).reshape(len(inverse), -1),
         log_heights=grouped(reference.log_heights, -np.inf),
         freedom=grouped(reference.degrees_of_freedom.astype(float), 1.0),
         cumulative=filled(np.append(np.cumsum(reference.weights)[:-1], np.inf), np.inf),
-        means=filled(reference.means, 0.0),
-        factors=filled(reference.factors, 0.0),
-        pairs=np.arange(max(PAIRS, int(reference.degrees_of_freedom.max()) // 2), dtype=float),
+        means=filled(means, 0.0),
+        factors=filled(factors, 0.0),
+        pairs=np.arange(max(n_pairs, int(reference.degrees_of_freedom.max()) // 2), dtype=float),
+        across=across,
+        **(_summits_of(reference) if is_fitted else {}),
     )
 
 
-@jax.custom_jvp
+def _summits_of(reference: Reference) -> dict[str, Any]:
+    """Return the summits with room for as many as a search may find."""
+    found = reference.summits[:ROOM]
+    return {
+        "summits": np.pad(found, ((0, ROOM - len(found)), (0, 0))),
+        "n_summits": np.int32(len(found)),
+    }
+
+
+def _with_room(reference: Reference) -> tuple[Across | None, Any, Any, Any]:
+    """Return the subspace with room for directions, and means, factors and their inverses in its coordinates."""
+    spanned, means = reference.subspace, reference.means
+    factors, inverse = reference.factors, reference.inverse_factors
+    if spanned is None:
+        return None, means, factors, inverse
+    r = spanned.n_directions
+    more = max(DIRECTIONS, r) - r
+    directions = np.pad(spanned.directions, ((0, 0), (0, more)))
+    own = np.append(np.arange(r), r + more)  # the distance is the last
+
+    def widened(rows: Any) -> Any:
+        wide = np.zeros((len(rows), *(r + more + 1,) * (rows.ndim - 1)))
+        wide[(slice(None), *np.ix_(*(own,) * (rows.ndim - 1)))] = rows
+        return wide
+
+    across = Across(spanned.centre, spanned.deviations, directions)
+    return across, widened(means), widened(factors), widened(inverse)
+
+
 def log_density(arrays: ReferenceArrays, x: jax.Array) -> Any:
     """Return log q of one flat vector."""
+    return _log_density(arrays, x if arrays.across is None else subspace.reduced(*arrays.across, x))
 
+
+@jax.custom_jvp
+def _log_density(arrays: ReferenceArrays, x: jax.Array) -> Any:
     def add(i: int | jax.Array, found: tuple[jax.Array, ...]) -> Any:
         largest, total = found
         log_parts, _, _ = _group(arrays, i, x)
@@ -110,7 +170,7 @@ def log_density(arrays: ReferenceArrays, x: jax.Array) -> Any:
     return jnp.log(total) + largest
 
 
-@log_density.defjvp
+@_log_density.defjvp
 def _log_density_and_slope(primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Return log q and its change along a direction: a loop of unknown length has no derivative of its own."""
     arrays, x = primals
@@ -136,16 +196,16 @@ def _over_groups(arrays: ReferenceArrays, add: Callable[[Any, Any], Any], start:
 
 def _group(arrays: ReferenceArrays, i: int | jax.Array, x: jax.Array) -> tuple[Any, Any, Any]:
     """Return log of w_c t_c(x) of a group's components, the whitened vector, and how strongly each component pulls."""
-    freedom = arrays.freedom[i]
+    freedom, d = arrays.freedom[i], arrays.dimension
     z = jnp.reshape((x - arrays.origin) @ arrays.whitening[i] - arrays.shift[i], (-1, x.size))
     distance = jnp.sum(z**2, axis=-1)
-    log_parts = arrays.log_heights[i] - 0.5 * (freedom + x.size) * jnp.log1p(distance / freedom)
-    return log_parts, z, (freedom + x.size) / (freedom + distance)
+    log_parts = arrays.log_heights[i] - 0.5 * (freedom + d) * jnp.log1p(distance / freedom)
+    return log_parts, z, (freedom + d) / (freedom + distance)
 
 
 def draw_of(arrays: ReferenceArrays, term: int) -> Draw:
     """Return the exact draw of a reference: one uniform number for the component, the rest for where in it."""
-    d, n_pairs = arrays.origin.shape[0], arrays.pairs.shape[0]
+    d, n_pairs, across = arrays.dimension, arrays.pairs.shape[0], arrays.across
 
     def position(_: Any, uniforms: jax.Array) -> Any:
         component = jnp.sum(uniforms[0] >= arrays.cumulative)
@@ -155,6 +215,24 @@ def draw_of(arrays: ReferenceArrays, term: int) -> Draw:
         pairs = jnp.where(arrays.pairs < jnp.floor(freedom / 2), 1.0 - uniforms[d + 2 :], 1.0)
         chi_square = -2.0 * jnp.log(jnp.prod(pairs)) + jnp.where(freedom % 2 == 1, normals[d] ** 2, 0.0)
         stretch = jnp.sqrt(freedom / chi_square)
-        return arrays.means[component] + stretch * (arrays.factors[component] @ normals[:d])
+        mean, factor = arrays.means[component], arrays.factors[component]
+        if across is None:
+            return mean + stretch * (factor @ normals[:d])
+        return subspace.placed(*across, mean, factor[:-1, :-1], factor[-1, -1], stretch * normals[:d])
 
-    return Draw(position, term, 1 + d + 1 + n_pairs)
+    return Draw(position, term, 1 + d + 1 + n_pairs, None if arrays.summits is None else leap_of(arrays))
+
+
+def leap_of(arrays: ReferenceArrays) -> Leap:
+    """Return leaps by the way from one summit to another, each as likely as the way back.
+
+    A leap may be in some of the coordinates only, whichever: where these are independent, few modes lead to all.
+    """
+
+    def way(chosen: jax.Array, numbers: jax.Array) -> Any:
+        ends = jnp.minimum((chosen[:2] * arrays.n_summits).astype(jnp.int32), arrays.n_summits - 1)
+        share = jnp.exp2(-jnp.floor(HALVINGS * chosen[2]))
+        way = arrays.summits[ends[1]] - arrays.summits[ends[0]]
+        return jnp.where(numbers[: way.size] < share, way, 0.0)
+
+    return Leap(way, arrays.n_summits > 1)

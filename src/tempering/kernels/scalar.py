@@ -87,6 +87,7 @@ def mixture_draw(rng: np.random.Generator, references: References, which: int, o
 
 def stacked_references(references: Sequence[Reference], dimension: int) -> References:
     """Stack the components of several mixtures, and say where each mixture begins."""
+    references = [reference.dense for reference in references]
     counts = [reference.n_components for reference in references]
 
     def stacked(name: str, shape: tuple[int, ...]) -> Any:

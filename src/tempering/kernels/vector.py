@@ -23,6 +23,8 @@ from tempering.kernels.uniforms import uniforms
 
 Array = jax.Array | NDArray[np.float64]
 
+LEAPS = 4  # after each move, if there are modes to leap between: together they cost a third of a Hamiltonian one
+LEAST_FRESH = 0.1  # of what is proposed after a move: a draw of the source may lead to what no leap does
 REDRAW, UNIFORMS = 0x7FFFFFFF, 0x7FFFFFFE  # folded into a key for streams apart: no move takes so many numbers from it
 
 
@@ -34,12 +36,20 @@ class Rung(NamedTuple):
     is_local: Any = True  # whether a kernel of many calls moves in this iteration; the same for all chains
 
 
+class Leap(NamedTuple):
+    """A step of random length and direction, whose opposite is as likely: from one known mode to another."""
+
+    way: Callable[[Any, Any], Any]  # three uniform numbers, and at least one a coordinate -> flat vector
+    is_there: Any  # whether there are modes to leap between
+
+
 class Draw(NamedTuple):
     """An exact draw of one of the terms: a flat vector made of uniform numbers, or of a key of its own."""
 
     position: Callable[[Any, Any], Any]  # (the move's key, uniforms) -> flat vector
     term: int
     n_uniforms: int = 0
+    leap: Leap | None = None  # between the modes of that term
 
     @classmethod
     def by_key(cls, sample: Callable[[Any], Any], term: int) -> Draw:
@@ -261,9 +271,22 @@ def _build_local(kernel: Any, density: Density) -> Move:
 def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
     """Let an exact draw of the rung's source be proposed after each move: at an end it starts a new tour.
 
+    Elsewhere it may be a leap to another mode instead, the more often the less such draws are accepted.
+
     A draw takes one call, a local move many. In iterations without one all chains stay where they are: a condition
     that they share is branched on, where one of each chain's own would have both ways computed.
     """
+    leap = next((draw.leap for draw in draws if draw.leap is not None), None)
+
+    def redraw(key: Any, own: Any, old: Particle, rung: Rung, share: Any) -> Particle:
+        decision, numbers, whither = uniforms(own, 1, n_uniforms_of(draws), 4, dtype=old.position.dtype)
+        place, leaps = fresh_position(draws, rung.source, key, numbers), jnp.array(False)
+        if leap is not None:
+            leaps = leap.is_there & (whither[0] >= share)
+            place = jnp.where(leaps, old.position + leap.way(whither[1:], numbers), place)
+        there = at(density, place)
+        as_a_step = tempered(there, rung) - tempered(old, rung)
+        return decide(decision[0], old, there, jnp.where(leaps, as_a_step, log_ratio_of_fresh(old, there, rung)))[0]
 
     def move_or_redraw(key: jax.Array, particle: Particle, rung: Rung, settings: Any) -> tuple[Particle, Any]:
         def local(key: jax.Array, particle: Particle, settings: Any) -> tuple[Particle, Any]:
@@ -275,11 +298,17 @@ def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
 
         moved, acceptance = jax.lax.cond(rung.is_local, local, stay, key, particle, settings)
         own = jax.random.fold_in(key, UNIFORMS)
-        decision, numbers = uniforms(own, 1, n_uniforms_of(draws), dtype=particle.position.dtype)
-        fresh = at(density, fresh_position(draws, rung.source, key, numbers))
-        chosen, _ = decide(decision[0], moved, fresh, log_ratio_of_fresh(moved, fresh, rung))
         at_end = (rung.source >= 0) & jnp.all(beyond_source(rung) == 0.0)
-        return chosen, jnp.where(at_end, jnp.nan, acceptance)
+        share = 0.0 if settings[0].fresh is None else settings[0].fresh
+        share = jnp.where(at_end, 1.0, jnp.maximum(share, LEAST_FRESH))
+        moved = redraw(key, own, moved, rung, share)
+        if leap is not None:
+
+            def again(i: Any, moved: Particle) -> Particle:
+                return redraw(jax.random.fold_in(key, i), jax.random.fold_in(own, i), moved, rung, share)
+
+            moved = jax.lax.fori_loop(1, jnp.where(leap.is_there & rung.is_local, LEAPS, 1), again, moved)
+        return moved, jnp.where(at_end, jnp.nan, acceptance)
 
     return move_or_redraw
 

@@ -26,6 +26,8 @@ from tempering.learning.limits import (
     GAIN,
     LEAST_BLOCK,
     LEAST_ROUNDS,
+    SAFE_FREEDOM,
+    SAFE_REACH_OF_A_MODE,
     SETTLING,
     SHARE_OF_A_SEARCH,
     STAYING,
@@ -36,8 +38,8 @@ from tempering.learning.pilot import Heating, Pilot, heated, settled
 from tempering.learning.pool import Known, Pool, Stage
 from tempering.learning.reference.learnt import learnt_reference
 from tempering.learning.reference.modes import Mode, find_modes
-from tempering.learning.reference.refit import assemble, lower_factor
-from tempering.learning.reference.search import heaviest, scouted
+from tempering.learning.reference.search import FAR_DRAWS, FIRST_FREEDOM, SEARCH_FREEDOM, heaviest, scouted
+from tempering.learning.reference.spanned import one_around, with_broad
 from tempering.learning.reference.surface import Surface, TooManyCalls
 from tempering.learning.rounds import Round, Tuned, describe, line_of, rung_before
 from tempering.learning.two_legs import (
@@ -47,7 +49,6 @@ from tempering.learning.two_legs import (
     next_schedule,
     reshaped,
     safe_end_around,
-    wide_around,
 )
 from tempering.path import Ladder, Path
 from tempering.path.reference import Reference
@@ -170,7 +171,7 @@ class Learner:
     def _pilot(self, start: Floats, settings: tuple[Settings, ...], length: int) -> tuple[Pilot, Schedule, Belief]:
         """Settle at the target, put the safe end around what is seen there, and heat to it."""
         d = len(start)
-        first = Reference([1.0], start[None], np.eye(d)[None], [1])
+        first = one_around(start, np.ones(d), 1)
         belief = Belief(first, first)
 
         def path_of(ladder: Ladder) -> Path:
@@ -180,11 +181,10 @@ class Learner:
         run = Heating(self.engine, self.leaves, states, path_of, self.report, length)
         cold = settled(run, settings)
         values = cold.trace.values.reshape(-1, d)
-        centre, spread = values.mean(axis=0), np.cov(values.T).reshape(d, d)
-        scale = np.diag(np.maximum(np.diag(spread), (1e-6 * (1.0 + np.abs(centre))) ** 2))
-        safe_end = wide_around(centre, scale, np.zeros((d, d)))
-        quick_end = assemble(np.zeros(1), centre[None], lower_factor(scale)[None], 5)
-        belief = Belief(quick_end, safe_end)
+        centre = values.mean(axis=0)
+        spread = np.maximum(values.std(axis=0, ddof=1), 1e-6 * (1.0 + np.abs(centre)))
+        safe_end = one_around(centre, SAFE_REACH_OF_A_MODE * spread, SAFE_FREEDOM)
+        belief = Belief(with_broad(one_around(centre, spread, FIRST_FREEDOM)), safe_end)
         last = Places(cold.trace.values[:, -1], cold.trace.terms[:, -1])
         run.states = self.engine.on_rung(run.states, 0, last.along(path_of(Ladder([1.0]))))
         pilot = heated(run, cold, has_base=True)
@@ -225,7 +225,7 @@ class Learner:
         known = pool.along(self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references))
         path = known.path
         log_target = path.log_target(known.terms)
-        modes = self._modes(known.values, log_target, belief.modes, calls)
+        modes = self._modes(known.values, log_target, belief, calls)
         log_z = known.log_normalisers(path)  # quick end, target, safe end
         log_normaliser = log_z[path.target] - log_z[0 if pool.ends else -1]
         away = WARMER / np.sqrt(known.values.shape[1])
@@ -239,18 +239,24 @@ class Learner:
         )
         return Belief(quick, safe_end_around(quick), modes)
 
-    def _modes(self, values: Floats, heights: Floats, modes: tuple[Mode, ...], calls: float) -> tuple[Mode, ...]:
+    def _modes(self, values: Floats, heights: Floats, belief: Belief, calls: float) -> tuple[Mode, ...]:
         """Climb from draws that no known mode explains, as long as there are calls to spend on it.
 
-        Those of a dear density are a share of what all chains have made in the last round.
+        Those of a dear density are a share of what all chains have made in the last round. Where there is no prior, far
+        draws are looked at too: in many dimensions the safe end has mass far away, but hardly any in one direction.
         """
+        dear = SHARE_OF_A_SEARCH * calls * self.engine.n_chains
+        most = int(min(CALLS_OF_A_SEARCH, (1.0 - self.dearness) * CALLS_OF_A_SEARCH + self.dearness * dear))
+        surface, modes = Surface(self.log_density, values.shape[1], most_calls=most), belief.modes
+        if not self.frame.has_prior:
+            far = replace(belief.safe_end, degrees_of_freedom=np.array([SEARCH_FREEDOM]))
+            places = far.sample_many(self.rng, min(FAR_DRAWS, most // 8))
+            values = np.concatenate([values, places])
+            heights = np.concatenate([heights, surface.values(places)])
         inside = heights > -np.inf
         places, heights = values[inside], heights[inside]
         if not len(places):
             return modes
-        dear = SHARE_OF_A_SEARCH * calls * self.engine.n_chains
-        most = int(min(CALLS_OF_A_SEARCH, (1.0 - self.dearness) * CALLS_OF_A_SEARCH + self.dearness * dear))
-        surface = Surface(self.log_density, values.shape[1], most_calls=most)
         try:
             if not modes:
                 modes = find_modes(surface, [places[np.argmax(heights)]])

@@ -26,7 +26,8 @@ from tempering.learning.limits import (
     SAFE_REACH_OF_ALL,
 )
 from tempering.learning.pool import Known
-from tempering.learning.reference.refit import lower_factor
+from tempering.learning.reference.refit import factors_of
+from tempering.learning.reference.spanned import one_around
 from tempering.path import NO_SOURCE, Ladder, Leg, Path
 from tempering.path.reference import Reference
 
@@ -63,7 +64,7 @@ class Frame:
 
     def example_path(self, start: Floats) -> Path:
         """Return a path with the terms of all others, for its shape."""
-        dummy = Reference([1.0], start[None], np.eye(len(start))[None], [1])
+        dummy = one_around(start, np.ones(len(start)), 1)
         return self.path(Ladder([1.0]), Ladder([1.0]), self.references(dummy, dummy))
 
     def references(self, safe_end: Reference, quick_end: Reference) -> tuple[Reference, ...]:
@@ -71,28 +72,20 @@ class Frame:
         return (quick_end,) if self.has_prior else (safe_end, quick_end)
 
 
-def wide_around(centre: Floats, of_a_mode: Floats, of_all: Floats) -> Reference:
-    """Return a Student distribution that reaches far beyond what is known.
-
-    Parameters
-    ----------
-    centre : ndarray, shape (d,)
-    of_a_mode, of_all : ndarray, shape (d, d)
-        Covariances: of what is around one summit, and of all that is known.
-    """
-    scale = SAFE_REACH_OF_A_MODE**2 * of_a_mode + SAFE_REACH_OF_ALL**2 * of_all
-    return Reference([1.0], centre[None], lower_factor(scale)[None], [SAFE_FREEDOM])
-
-
 def safe_end_around(quick: Reference) -> Reference:
-    """Return the safe end of a bare density around what the mixture of all that is known describes."""
+    """Return the safe end of a bare density around what the mixture of all that is known describes.
+
+    It is a Student distribution that reaches far beyond that.
+    """
     weights = quick.weights[:-1] / quick.weights[:-1].sum()
     means, factors = quick.means[:-1], quick.factors[:-1]
     centre = means.mean(axis=0)  # every component counts the same: which of them are heavy may not be known yet
     spread = quick.degrees_of_freedom[:-1] / np.maximum(quick.degrees_of_freedom[:-1] - 2.0, 0.5)
     within = np.einsum("c,cij,ckj->ik", weights * np.minimum(spread, 3.0), factors, factors)
     between = (means - centre).T @ (means - centre) / len(means)
-    return wide_around(centre, within, within + between)
+    scale = SAFE_REACH_OF_A_MODE**2 * within + SAFE_REACH_OF_ALL**2 * (within + between)
+    factor = factors_of(scale[None], quick.n_across)
+    return Reference([1.0], centre[None], factor, [SAFE_FREEDOM], quick.n_across, quick.subspace)
 
 
 def next_schedule(

@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from tempering.errors import LadderError
 from tempering.path.ladder import Ladder
 from tempering.path.reference import Reference
+from tempering.path.subspace import Subspace
 
 Floats = NDArray[np.float64]
 
-REFERENCE_FIELDS = ("weights", "means", "factors", "degrees_of_freedom")
+REFERENCE_FIELDS = ("weights", "means", "factors", "degrees_of_freedom", "summits")
 NO_SOURCE = -1  # of a rung where nothing can be drawn afresh
 
 
@@ -237,9 +238,7 @@ class Path:
                 }
                 for leg in self.legs
             ],
-            "references": [
-                {name: getattr(reference, name).tolist() for name in REFERENCE_FIELDS} for reference in self.references
-            ],
+            "references": [_described(reference) for reference in self.references],
         }
 
     @classmethod
@@ -249,7 +248,7 @@ class Path:
             Leg(leg["name"], np.array(leg["end"], dtype=float), Ladder(leg["inverse_temperatures"]), int(leg["source"]))
             for leg in found["legs"]
         ]
-        references = [Reference(*(one[name] for name in REFERENCE_FIELDS)) for one in found["references"]]
+        references = [_from_description(one) for one in found["references"]]
         return cls(found["target_coefficients"], legs, found["terms"], references)
 
     def __repr__(self) -> str:
@@ -257,3 +256,18 @@ class Path:
             return repr(self.ladder)
         counts = ", ".join(f"{leg.name} leg {len(leg.ladder) - 1}" for leg in self.legs)
         return f"Path({len(self)} rungs: target, {counts})"
+
+
+def _described(reference: Reference) -> dict[str, Any]:
+    fields = {name: getattr(reference, name).tolist() for name in REFERENCE_FIELDS}
+    subspace = reference.subspace
+    if subspace is None:
+        return fields
+    return fields | {"subspace": [subspace.centre.tolist(), subspace.deviations.tolist(), subspace.directions.tolist()]}
+
+
+def _from_description(found: Mapping[str, Any]) -> Reference:
+    subspace = Subspace(*found["subspace"]) if "subspace" in found else None
+    n_across = 1 if subspace is None else subspace.n_across
+    fields = {name: found[name] for name in REFERENCE_FIELDS}
+    return Reference(**fields, n_across=n_across, subspace=subspace)

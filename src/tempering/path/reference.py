@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, ndtri
 
 from tempering.errors import TargetError
+from tempering.path.subspace import Subspace
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +30,10 @@ class Reference:
 
     Two references are the same only if they are one object, so that compiled code can be kept by them.
 
+    In many dimensions components differ along a few directions. With a ``subspace`` they are described by these, and
+    by the distance from it as the last coordinate, which stands for all other dimensions: a component has one width
+    for them. Evaluating or drawing a vector then takes one product with the directions, whatever the components.
+
     Parameters
     ----------
     weights : array_like, shape (component,)
@@ -38,6 +43,12 @@ class Reference:
         Lower Cholesky factors of the scale matrices; a covariance is nu / (nu - 2) times its scale matrix.
     degrees_of_freedom : array_like of int, shape (component,)
         Whole numbers of at least 1: a chi-square draw is then a sum of squares, which is quick in lockstep.
+    n_across : int
+        How many dimensions the last coordinate stands for, as a distance from 0, if that is more than one.
+    subspace : Subspace, optional
+        What vectors are reduced to those coordinates by. Without, they are given in them.
+    summits : array_like, shape (summit, d), optional
+        Summits of what it describes. Chains may leap by the way from one to another.
 
     Examples
     --------
@@ -52,8 +63,20 @@ class Reference:
     means: Floats
     factors: Floats
     degrees_of_freedom: NDArray[np.int64]
+    n_across: int
+    subspace: Subspace | None
+    summits: Floats
 
-    def __init__(self, weights: ArrayLike, means: ArrayLike, factors: ArrayLike, degrees_of_freedom: ArrayLike) -> None:
+    def __init__(
+        self,
+        weights: ArrayLike,
+        means: ArrayLike,
+        factors: ArrayLike,
+        degrees_of_freedom: ArrayLike,
+        n_across: int = 1,
+        subspace: Subspace | None = None,
+        summits: ArrayLike = (),
+    ) -> None:
         values = (
             np.array(weights, dtype=float),
             np.array(means, dtype=float),
@@ -61,15 +84,26 @@ class Reference:
             np.array(degrees_of_freedom),
         )
         _check(*values)
-        for name, value in zip(self.__dataclass_fields__, values, strict=True):
+        _check_across(values[1], values[2], n_across, subspace)
+        for name, value in zip(self.__dataclass_fields__, values, strict=False):
             value = value.astype(np.int64) if name == "degrees_of_freedom" else value
             value.setflags(write=False)
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "n_across", int(n_across))
+        object.__setattr__(self, "subspace", subspace)
+        places = np.array(summits, dtype=float).reshape(-1, self.n_coordinates)
+        places.setflags(write=False)
+        object.__setattr__(self, "summits", places)
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates."""
-        return int(self.means.shape[1])
+        """Number of dimensions."""
+        return int(self.means.shape[1]) - 1 + self.n_across
+
+    @property
+    def n_coordinates(self) -> int:
+        """Length of the vectors it takes: the dimension, unless they are reduced already."""
+        return int(self.means.shape[1]) if self.subspace is None else self.dimension
 
     @property
     def n_components(self) -> int:
@@ -93,10 +127,14 @@ class Reference:
         """Return log q and its gradient at one vector."""
         x = np.asarray(x, dtype=float)
         value, log_parts = float(self.log_density(x)), self.log_parts(x)
-        z = np.einsum("cij,cj->ci", self.inverse_factors, x - self.means)
+        z = np.einsum("cij,cj->ci", self.inverse_factors, self._reduced(x) - self.means)
         pull = (self.degrees_of_freedom + self.dimension) / (self.degrees_of_freedom + np.sum(z**2, axis=1))
         slopes = -pull[:, None] * np.einsum("cij,ci->cj", self.inverse_factors, z)
-        return value, np.asarray(np.exp(log_parts - value) @ slopes)
+        slope = np.exp(log_parts - value) @ slopes
+        return value, np.asarray(slope if self.subspace is None else self.subspace.slope(x, slope))
+
+    def _reduced(self, x: Any) -> Any:
+        return x if self.subspace is None else self.subspace.reduced(x)
 
     def log_parts(self, x: Any) -> Any:
         """Return log of w_c t_c(x), one column a component."""
@@ -116,8 +154,9 @@ class Reference:
 
     def _by_blocks(self, function: Callable[[Floats], Floats], x: Floats, trailing: tuple[int, ...]) -> Any:
         """Apply a function to a few vectors at a time, which takes a fifth of the time: they stay in the cache."""
-        rows = max(1, ENTRIES_AT_ONCE // (self.n_components * self.dimension))
-        flat = x.reshape(-1, self.dimension)
+        d = self.n_coordinates
+        rows = max(1, ENTRIES_AT_ONCE // max(self.means.size, d))
+        flat = x.reshape(-1, d)
         if len(flat) <= rows:
             return function(x)
         found = np.empty((len(flat), *trailing))
@@ -128,8 +167,8 @@ class Reference:
     def _squared_distances(self, x: Any) -> Any:
         xp = x.__array_namespace__()
         stacked, shift = self._whitening
-        z = (x - self.means[0]) @ stacked - shift
-        z = xp.reshape(z, (*x.shape[:-1], self.n_components, self.dimension))
+        z = (self._reduced(x) - self.means[0]) @ stacked - shift
+        z = xp.reshape(z, (*x.shape[:-1], *self.means.shape))
         return np.einsum("...i,...i->...", z, z) if xp is np else xp.sum(z**2, axis=-1)  # six times as fast
 
     def sample(self, rng: Any) -> Any:
@@ -146,7 +185,7 @@ class Reference:
         component = jnp.sum(choice >= jnp.asarray(ndtri(np.cumsum(self.weights)[:-1]), choice.dtype))
         nu = jnp.asarray(self.degrees_of_freedom)[component]
         stretch = jnp.sqrt(nu / jnp.sum(jnp.where(jnp.arange(most) < nu, tail**2, 0.0)))
-        return jnp.asarray(self.means)[component] + stretch * (jnp.asarray(self.factors)[component] @ z)
+        return self._placed(jnp.asarray(self.means)[component], jnp.asarray(self.factors)[component], stretch * z)
 
     def sample_many(self, rng: np.random.Generator, n: int) -> Floats:
         """Draw ``n`` independent vectors with NumPy."""
@@ -160,22 +199,33 @@ class Reference:
         drawn = np.empty_like(z)
         for c in range(self.n_components):
             mine = component == c
-            drawn[mine] = self.means[c] + z[mine] @ self.factors[c].T
+            drawn[mine] = self._placed(self.means[c], self.factors[c], z[mine])
         return drawn
+
+    def _placed(self, mean: Any, factor: Any, z: Any) -> Any:
+        """Return vectors of a component made of standard ones."""
+        return mean + z @ factor.T if self.subspace is None else self.subspace.placed(mean, factor, z)
+
+    @cached_property
+    def dense(self) -> Reference:
+        """The same mixture in all coordinates, with as many entries as that takes."""
+        if self.subspace is None:
+            return self
+        placed = [self.subspace.dense(*component) for component in zip(self.means, self.factors, strict=True)]
+        means, scales = (np.array(part) for part in zip(*placed, strict=True))
+        return Reference(self.weights, means, np.linalg.cholesky(scales), self.degrees_of_freedom)
 
     @cached_property
     def log_density_numba(self) -> Callable[[Any], float]:
         """The log density of one vector, compiled by Numba."""
-        return _compile_log_density(
-            self.log_heights, self.means, self.inverse_factors, self.degrees_of_freedom.astype(float)
-        )
+        q = self.dense
+        return _compile_log_density(q.log_heights, q.means, q.inverse_factors, q.degrees_of_freedom.astype(float))
 
     @cached_property
     def sample_numba(self) -> Callable[[np.random.Generator], Any]:
         """Draw one vector by a ``Generator``, compiled by Numba."""
-        return _compile_sample(
-            np.cumsum(self.weights)[:-1], self.means, self.factors, self.degrees_of_freedom.astype(float)
-        )
+        q = self.dense
+        return _compile_sample(np.cumsum(q.weights)[:-1], q.means, q.factors, q.degrees_of_freedom.astype(float))
 
     @cached_property
     def inverse_factors(self) -> Floats:
@@ -185,7 +235,7 @@ class Reference:
     @cached_property
     def _whitening(self) -> tuple[Floats, Floats]:
         """All inverse factors side by side, so that one product whitens for every component."""
-        stacked = self.inverse_factors.reshape(-1, self.dimension).T
+        stacked = self.inverse_factors.reshape(-1, self.means.shape[1]).T
         shift = np.einsum("cij,cj->ci", self.inverse_factors, self.means - self.means[0]).ravel()
         return stacked, shift
 
@@ -193,7 +243,10 @@ class Reference:
     def log_heights(self) -> Floats:
         """Log of w_c times the height of each component at its mean."""
         nu, d = self.degrees_of_freedom, self.dimension
-        log_diagonal = np.log(np.diagonal(self.factors, axis1=1, axis2=2)).sum(axis=1)
+        log_widths = np.log(np.diagonal(self.factors, axis1=1, axis2=2))
+        log_diagonal = log_widths.sum(axis=1) + (self.n_across - 1) * log_widths[:, -1]
+        if self.subspace is not None:
+            log_diagonal = log_diagonal + np.log(self.subspace.deviations).sum()
         log_t = gammaln(0.5 * (nu + d)) - gammaln(0.5 * nu) - 0.5 * d * np.log(nu * np.pi)
         return np.asarray(np.log(self.weights) + log_t - log_diagonal)
 
@@ -276,4 +329,19 @@ def _check(weights: Floats, means: Floats, factors: Floats, nu: NDArray[Any]) ->
         raise TargetError(
             "A reference's means must be finite and its factors lower triangular with a positive diagonal, "
             "but they are not. Pass numpy.linalg.cholesky(scale_matrix) of each component."
+        )
+
+
+def _check_across(means: Floats, factors: Floats, n_across: int, subspace: Subspace | None) -> None:
+    """Refuse a last coordinate that is a distance, and has a mean or a correlation."""
+    if n_across > 1 and (np.any(means[:, -1] != 0) or np.any(factors[:, -1, :-1] != 0)):
+        raise TargetError(
+            "The last coordinate of a reference is a distance from 0, but a mean or a correlation of it is not 0. "
+            "Set these to 0, or n_across to 1."
+        )
+    if subspace is not None and (means.shape[1], n_across) != (subspace.n_directions + 1, subspace.n_across):
+        raise TargetError(
+            f"A reference in a subspace of {subspace.n_directions} directions has one coordinate more, which stands "
+            f"for {subspace.n_across} dimensions, but it has {means.shape[1]} and n_across is {n_across}. "
+            "Make them agree."
         )

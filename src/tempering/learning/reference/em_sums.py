@@ -67,7 +67,8 @@ class FewComponents:
         n, d = reference.n_components - 1, reference.dimension
         distance = reference.squared_distances(self.values)
         own, height = _shared_out(reference, distance, self.weights)
-        totals, means, products = np.zeros(n), np.zeros((n, d)), np.zeros((n, d, d))
+        size = self.values.shape[1]
+        totals, means, products = np.zeros(n), np.zeros((n, size)), np.zeros((n, size, size))
         for c in range(n):
             mine = np.flatnonzero(own[:, c] > COUNTS * own[:, c].max())
             pull = own[mine, c] * (freedom + d) / (freedom + distance[mine, c])
@@ -140,7 +141,7 @@ class ManyComponents:
         precision = inverse.transpose(0, 2, 1) @ inverse
         means = (reference.means - self.centre) / self.spread
         slopes = np.einsum("cij,cj->ci", precision, means)
-        i, j = np.triu_indices(reference.dimension)
+        i, j = np.triu_indices(reference.means.shape[1])
         squares = precision[:, i, j] * np.where(i == j, 1.0, 2.0)
         return np.hstack([squares, -2.0 * slopes, np.sum(slopes * means, axis=1)[:, None]])
 

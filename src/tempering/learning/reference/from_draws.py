@@ -19,7 +19,14 @@ from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
 from tempering.learning.reference.fitted import MISSED, FittedReference, judged, missed_share
-from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, fitted_to, lower_factor, refit_reference
+from tempering.learning.reference.refit import (
+    LEAST_WEIGHT,
+    assemble,
+    factors_of,
+    fitted_to,
+    refit_reference,
+    with_distance,
+)
 from tempering.learning.reference.surface import Surface
 from tempering.path.reference import Reference
 
@@ -39,6 +46,7 @@ class Split:
 
     values: Floats
     log_weights: Floats
+    n_across: int = 1  # dimensions that their last coordinate stands for (`Reference`)
 
     @classmethod
     def thinned(cls, values: Floats, log_weights: Floats, n: int, rng: np.random.Generator) -> Split:
@@ -211,17 +219,19 @@ def _from_clusters(split: Split, size: int, rng: np.random.Generator) -> Referen
     counts = np.bincount(label, minlength=size)
     kept = np.flatnonzero(counts > 0)
     means = np.array([sample[label == c].mean(axis=0) for c in kept])
-    factors = np.array([_factor(sample[label == c] - mean, spread) for c, mean in zip(kept, means, strict=True)])
-    reference = assemble(np.log(counts[kept]), means, factors, FIRST_FREEDOM)
+    within = np.array([_covariance(sample[label == c] - mean, spread) for c, mean in zip(kept, means, strict=True)])
+    means, within = with_distance(means, within, split.n_across)
+    factors = factors_of(within, split.n_across)
+    reference = assemble(np.log(counts[kept]), means, factors, FIRST_FREEDOM, split.n_across)
     return fitted_to(reference, reference, values, weights, FIRST_FREEDOM, STEPS, held=values.shape[1])[0]
 
 
-def _factor(residual: Floats, spread: Floats) -> Floats:
-    """Return a Cholesky factor of a cluster's covariance, held up by a small part of that of all draws."""
+def _covariance(residual: Floats, spread: Floats) -> Floats:
+    """Return a cluster's covariance, held up by a small part of that of all draws."""
     n, d = residual.shape
     trust = n / (n + 0.5 * d * (d + 1))
     covariance = trust * residual.T @ residual / n + 0.02 * (1.0 - trust) * np.diag(spread**2)
-    return lower_factor(covariance + 1e-9 * np.diag(spread**2))
+    return np.asarray(covariance + 1e-9 * np.diag(spread**2))
 
 
 def _clusters(values: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

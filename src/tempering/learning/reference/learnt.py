@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,9 @@ from tempering.learning.reference.covariances import best_rank, with_rank
 from tempering.learning.reference.fitted import MISSED
 from tempering.learning.reference.from_draws import SIZES, Split, best_of_clusters
 from tempering.learning.reference.modes import Mode
-from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, refit_reference
+from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, factors_of, refit_reference
 from tempering.learning.reference.search import WORTH
+from tempering.learning.reference.spanned import DENSE_UP_TO, in_a_subspace
 from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
@@ -44,8 +46,22 @@ def learnt_reference(
         Log of the integral of the density that the modes' heights are of.
     rng : Generator
     """
-    begun = with_missed(old, modes, log_normaliser)
+    fitted = _fitted(values, log_weights, old, modes, log_normaliser, rng)
+    return replace(fitted, summits=np.array([mode.position for mode in modes]))
+
+
+def _fitted(
+    values: Floats,
+    log_weights: Floats,
+    old: Reference,
+    modes: Sequence[Mode],
+    log_normaliser: float,
+    rng: np.random.Generator,
+) -> Reference:
     d = values.shape[1]
+    if d > DENSE_UP_TO:
+        return with_missed(in_a_subspace(values, log_weights, modes, rng) or old, modes, log_normaliser)
+    begun = with_missed(old, modes, log_normaliser)
     split = Split.thinned(values, log_weights, max(DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE * d), rng)
     if len(split.values) < 2 * d + 2:
         return begun
@@ -74,9 +90,22 @@ def with_missed(reference: Reference, modes: Sequence[Mode], log_normaliser: flo
     masses = np.clip(np.exp(np.minimum(log_masses[order], 0.0)), LEAST_WEIGHT, 1.0)
     room = max(SIZES[-1] - order.size, 0)
     kept = np.sort(np.argsort(-reference.weights[:-1], kind="stable")[:room])  # the lightest make way
-    return assemble(
+    means, factors = _components([modes[i] for i in order], reference)
+    more = assemble(
         np.log(np.append(reference.weights[kept], masses)),
-        np.concatenate([reference.means[kept], summits[order]]),
-        np.concatenate([reference.factors[kept], np.array([modes[i].factor for i in order])]),
+        np.concatenate([reference.means[kept], means]),
+        np.concatenate([reference.factors[kept], factors]),
         int(reference.degrees_of_freedom[0]),
+        reference.n_across,
     )
+    return replace(more, subspace=reference.subspace)
+
+
+def _components(modes: Sequence[Mode], reference: Reference) -> tuple[Floats, Floats]:
+    """Return means and factors of modes as a reference has them."""
+    pairs = [(mode.position, mode.factor) for mode in modes]
+    if reference.subspace is None:
+        means, factors = zip(*pairs, strict=True)
+        return np.array(means), np.array(factors)
+    means, covariances = zip(*(reference.subspace.projected(*pair) for pair in pairs), strict=True)
+    return np.array(means), factors_of(np.array(covariances), reference.n_across)

@@ -20,7 +20,10 @@ BROAD_WEIGHT = 0.05  # what the broad component costs: 5 % of the draws, and of 
 BROAD_FREEDOM = 5  # heavy tails whose mean energy is still finite: tuning integrates it
 BROAD_SCALE = 3.0  # times the spread of all modes together
 LEAST_WEIGHT = 0.01  # shared by the modes: even one that seems to weigh nothing is drawn now and then
-FREEDOMS = (1, 3, 5, 8, 16)  # to choose from; a Gaussian in 25 dimensions: ESS .43 (3) to .79 (16)
+# To choose from, up to 16 or the dimension: what a normal distribution's length varies by falls with that, and a t
+# distribution's with this. A Gaussian in 25 dimensions: ESS .43 (3) to .79 (16).
+FREEDOMS = (1, 3, 5, 8, 16, 64, 256)
+MOST_FREEDOM = 16
 ITERATIONS = 8  # of EM on one set of draws
 LEAST_VARIANCE = 1e-12  # of the largest of a covariance
 ENOUGH_OF_A_STEP = 1e-3  # nats that a step of EM gains in the mean, below which no other is taken
@@ -28,8 +31,8 @@ LEAST_MASS = 1e-300
 FEW = 3  # with other degrees of freedom, from where those have led
 
 
-def assemble(log_masses: Floats, means: Floats, factors: Floats, freedom: int) -> Reference:
-    """Make a reference of fitted components, and a broad one over them all."""
+def assemble(log_masses: Floats, means: Floats, factors: Floats, freedom: int, n_across: int = 1) -> Reference:
+    """Make a reference of fitted components, and a broad one over them all; of reduced vectors (`Reference`), too."""
     shares = np.exp(log_masses - logsumexp(log_masses))
     shares = (1.0 - LEAST_WEIGHT) * shares + LEAST_WEIGHT / len(shares)
     weights = np.append((1.0 - BROAD_WEIGHT) * shares, BROAD_WEIGHT)
@@ -37,12 +40,28 @@ def assemble(log_masses: Floats, means: Floats, factors: Floats, freedom: int) -
     between = means - centre
     spread = (factors @ factors.transpose(0, 2, 1)).mean(axis=0) + between.T @ between / len(means)
     broad = lower_factor(BROAD_SCALE**2 * spread)
+    if n_across > 1:
+        broad[-1, :-1] = 0.0  # but for rounding
     return Reference(
         weights / weights.sum(),
         np.vstack([means, centre]),
         np.concatenate([factors, broad[None]]),
         np.append(np.full(len(means), freedom), BROAD_FREEDOM),
+        n_across,
     )
+
+
+def with_distance(means: Floats, products: Floats, n_across: int) -> tuple[Floats, Floats]:
+    """Return means and covariances whose last coordinate is a distance from 0 in so many dimensions.
+
+    ``products`` (component, d, d) are mean squares and products about the means.
+    """
+    if n_across == 1:
+        return means, products
+    means, products = means.copy(), products.copy()
+    products[:, -1, -1] = (products[:, -1, -1] + means[:, -1] ** 2) / n_across
+    products[:, -1, :-1] = products[:, :-1, -1] = means[:, -1] = 0.0
+    return means, products
 
 
 def lower_factor(covariance: Floats) -> Floats:
@@ -102,9 +121,10 @@ def refit_reference(reference: Reference, values: Floats, log_weights: Floats) -
     used = log_weights > -np.inf
     values, weights = values[used], np.exp(log_weights[used] - logsumexp(log_weights[used]))
     freedom = int(reference.degrees_of_freedom[0])
-    held = 0.5 * reference.dimension * (reference.dimension + 1)  # as many draws as a covariance has entries
+    size = reference.means.shape[1]
+    held = 0.5 * size * (size + 1)  # as many draws as a covariance has entries
     best, height = fitted_to(reference, reference, values, weights, freedom, ITERATIONS, held)
-    for others in _both_ways(freedom):
+    for others in _both_ways(freedom, reference.dimension):
         for nu in others:
             fit, found = fitted_to(best, reference, values, weights, nu, FEW, held)
             if found <= height:
@@ -113,9 +133,10 @@ def refit_reference(reference: Reference, values: Floats, log_weights: Floats) -
     return best
 
 
-def _both_ways(freedom: int) -> tuple[list[int], list[int]]:
+def _both_ways(freedom: int, dimension: int) -> tuple[list[int], list[int]]:
     """Return the degrees of freedom to choose from above and below, the nearest first."""
-    return [nu for nu in FREEDOMS if nu > freedom], [nu for nu in reversed(FREEDOMS) if nu < freedom]
+    most = max(MOST_FREEDOM, dimension)
+    return [nu for nu in FREEDOMS if freedom < nu <= most], [nu for nu in reversed(FREEDOMS) if nu < freedom]
 
 
 def fitted_to(
@@ -148,19 +169,26 @@ def _em_step(
     masses, n_effective, totals, means, products, height = draws.sums(reference, freedom)
     trust = np.where(n_effective < 2.0, 0.0, n_effective / (n_effective + held))[:, None]
     shrunk = trust * means + (1.0 - trust) * start.means[:n]
+    if start.n_across > 1:
+        shrunk[:, -1] = 0.0
     off = means - shrunk
     products = products + totals[:, None, None] * off[:, :, None] * off[:, None, :]
+    shrunk, products = with_distance(shrunk, products, start.n_across)
     found = (trust / np.maximum(masses, LEAST_MASS)[:, None])[..., None] * products
     old = (1.0 - trust)[..., None] * start.factors[:n] @ start.factors[:n].transpose(0, 2, 1)
-    return assemble(np.log(np.maximum(masses, LEAST_MASS)), shrunk, _factors(found + old), freedom), height
+    log_masses = np.log(np.maximum(masses, LEAST_MASS))
+    return assemble(log_masses, shrunk, factors_of(found + old, start.n_across), freedom, start.n_across), height
 
 
-def _factors(covariances: Floats) -> Floats:
+def factors_of(covariances: Floats, n_across: int = 1) -> Floats:
     """Return lower Cholesky factors, all at once if all are positive definite."""
     try:
-        return np.asarray(np.linalg.cholesky(covariances))
+        factors = np.asarray(np.linalg.cholesky(covariances))
     except np.linalg.LinAlgError:
-        return np.array([lower_factor(covariance) for covariance in covariances])
+        factors = np.array([lower_factor(covariance) for covariance in covariances])
+    if n_across > 1:
+        factors[:, -1, :-1] = 0.0  # but for rounding
+    return factors
 
 
 def truncated(weights: Floats) -> Floats:

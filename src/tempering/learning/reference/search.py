@@ -26,6 +26,7 @@ NEGLIGIBLE = 30.0  # nats below the heaviest: a mode (or a climb that ran off) t
 SEARCHES = 8  # rounds of climbing from far draws, as long as each finds a mode
 SEARCH_FREEDOM = 1  # of the draws climbed from: nobody knows how far the next mode is
 WORTH = 8.0  # nats: a mode lighter than this, found by scouts that nobody sent, is neither sought further nor kept
+MOST_ENTRIES = 1 << 22  # of scouts: distances to modes in many dimensions take long
 LOOKED_AT = 1024  # scouts from which the way to the nearest mode is tried at once
 SUSPECTS = 128  # scouts climbed from at once, where there are gradients
 LOOKING, CLIMBING = 1 / 16, 1 / 2  # of the calls that a search may take: for looking, and for rough climbs
@@ -68,6 +69,8 @@ def scouted(
 ) -> tuple[Mode, ...]:
     """Climb from scouts that may belong to no known mode, some at a time, until they lead to nothing new."""
     places, heights = scouts
+    some = rng.permutation(len(places))[: max(LOOKED_AT, MOST_ENTRIES // surface.dimension)]
+    places, heights = places[some], heights[some]
     in_vain = 0
     while in_vain < IN_VAIN and not surface.is_exhausted:
         suspects = is_unexplained(modes, places, heights)
