@@ -55,11 +55,6 @@ class Context:
             return "Call again to start anew; with checkpoint=... it would go on."
         return f"Call again with the same checkpoint, {self.folder.path}, to go on."
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to write again, where there is a checkpoint."""
-        return self.folder is not None and self.folder.is_due
-
     def engine(self, recipe: Recipe, n_chains: int) -> JournalEngine:
         """Build the engine of a run: chains in blocks, answers from the journal as far as it goes."""
         pace = Pace(BLOCK if self.folder is None else self.folder.seconds, LONGEST[recipe.engine])

@@ -36,20 +36,16 @@ class Pace:
         How long a block should take; less where a checkpoint is to be written more often.
     longest : int
         Iterations of a block at the most, however quick they are.
-    multiple : int
-        Blocks are of a multiple of so many iterations, but for the last.
     is_packed : bool
         Whether a block takes long whatever its length, as where states are packed and unpacked.
     """
 
-    def __init__(
-        self, seconds: float = BLOCK, longest: int = LONGEST["scalar"], multiple: int = 1, *, is_packed: bool = False
-    ) -> None:
-        self.longest, self._multiple, self._is_packed = longest, multiple, is_packed
+    def __init__(self, seconds: float = BLOCK, longest: int = LONGEST["scalar"], *, is_packed: bool = False) -> None:
+        self.longest, self._is_packed = longest, is_packed
         self._target = min(max(seconds, LEAST), BLOCK)
         self._aside: float | None = None  # seconds, once known
         self._per_iteration = 0.0
-        self._last, self._seconds = multiple, 0.0
+        self._last, self._seconds = 1, 0.0
         self._sums = [0.0] * 5  # of the last blocks: 1, lengths, times, squares of lengths, and products
 
     def next(self, left: int, most: int | None = None) -> int:
@@ -69,7 +65,7 @@ class Pace:
         is_first = self._is_packed and self._sums[0] < FEW  # a short block tells little of how long an iteration takes
         growth = max(2.0, min(MOST_GROWTH, BLOCK / max(self._seconds, LEAST))) if is_first else 2.0
         wanted = min(growth * self._last, self.wanted, most)
-        return min(left, self._multiple * max(1, int(wanted / self._multiple)))
+        return min(left, max(1, int(wanted)))
 
     @property
     def wanted(self) -> float:
@@ -78,7 +74,7 @@ class Pace:
             return self._last
         aside = self._aside or 0.0
         wanted = max(self._target - aside, aside) / self._per_iteration
-        is_untold = self._is_packed and (self._aside is None or self._last == self._multiple)
+        is_untold = self._is_packed and (self._aside is None or self._last == 1)
         return max(wanted, 2 * self._last) if is_untold and 2 * self._seconds < BLOCK else wanted
 
     def took(self, n: int, seconds: float) -> None:

@@ -367,8 +367,3 @@ def line_of(done: Round, number: int) -> str:
     parts.append(f"round trips {done.n_round_trips}, barrier {done.barrier:.1f}")
     parts.append("ESS " + ", ".join(f"{rule} {ess:.0f}" for rule, ess in done.ess_of_weights.items()))
     return ", ".join(parts)
-
-
-def flat_schedule(ladder: Ladder, settings: tuple[Any, ...]) -> Schedule:
-    """Return a schedule of powers with a flat pseudo-prior."""
-    return Schedule(Path.powers(ladder), np.zeros(len(ladder)), settings)

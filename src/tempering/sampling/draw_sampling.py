@@ -24,6 +24,7 @@ from tempering.runs.store import draws_in_chunk
 from tempering.runs.stored import changed, first_draws, load_checkpoint
 from tempering.sampling import progress as progress_bars
 from tempering.sampling.preparing import info_of
+from tempering.sampling.progress import Report
 from tempering.sampling.until import Until, UntilDraws
 
 Reopened = Callable[[int], AbstractContextManager[tuple[Context, int]]]
@@ -38,7 +39,7 @@ def chains_of(plan: Plan, engine: JournalEngine, tuned: Tuned, started: float, e
 def draw(
     context: Context,
     recorder: DrawRecorder,
-    report: Any,
+    report: Report,
     until: Until | UntilDraws | None = None,
     reopening: Reopened | None = None,
 ) -> TemperedDraws:

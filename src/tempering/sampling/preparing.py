@@ -27,6 +27,7 @@ from tempering.randomness import stream
 from tempering.runs.draws import RunInfo
 from tempering.sampling.options import Tuning
 from tempering.sampling.planning import first_log_pseudo_prior
+from tempering.sampling.progress import Report
 from tempering.target.target import cold_density
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
@@ -34,7 +35,7 @@ LEARNING_STREAM = 6
 BURN_IN = 256  # iterations of coupled chains that start from draws of single ones
 
 
-def prepare(plan: Plan, tuning: Tuning, report: Any) -> tuple[Plan, JournalEngine, Tuned]:
+def prepare(plan: Plan, tuning: Tuning, report: Report) -> tuple[Plan, JournalEngine, Tuned]:
     """Tune what is open."""
     assert tuning.iterations is not None
     tune, objective, pseudo_prior = tuning.iterations, tuning.learnt["objective"], tuning.learnt["pseudo_prior"]
@@ -47,7 +48,7 @@ def prepare(plan: Plan, tuning: Tuning, report: Any) -> tuple[Plan, JournalEngin
     return _tune_ladder_too(plan, pseudo_prior, objective, tune, report, tuning.hottest)
 
 
-def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Any) -> tuple[Plan, JournalEngine, Tuned]:
+def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Report) -> tuple[Plan, JournalEngine, Tuned]:
     """Tune two legs by simulated tempering, whichever method then runs along them."""
     assert plan.layout is not None
     target = plan.target
@@ -66,7 +67,7 @@ def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Any) -> tuple[
     return plan, engine, tuned
 
 
-def _coupled(plan: Plan, tuned: Tuned, report: Any) -> tuple[Plan, JournalEngine, Tuned]:
+def _coupled(plan: Plan, tuned: Tuned, report: Report) -> tuple[Plan, JournalEngine, Tuned]:
     """Go on with coupled chains, one a rung, each started from a draw of its own rung."""
     assert plan.layout is not None
     path, (trace, last) = tuned.schedule.path, tuned.kept[-1]
@@ -94,7 +95,9 @@ def _draws_by_rung(trace: Trace, old: Path, path: Path, n_ensembles: int) -> Any
             yield values[rows[int((ensemble + 0.5) / n_ensembles * rows.size)]]
 
 
-def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Any) -> tuple[JournalEngine, Tuned]:
+def _tune(
+    plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Report
+) -> tuple[JournalEngine, Tuned]:
     """Tune the pseudo-prior and the kernels for a given ladder."""
     ladder = plan.ladder if plan.ladder is not None else Ladder.geometric(*PAPER_LADDER)
     path = plan.path_of(ladder)
@@ -109,7 +112,7 @@ def _tune(plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report
 
 
 def _tune_ladder_too(
-    plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Any, end: float | None
+    plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Report, end: float | None
 ) -> tuple[Plan, JournalEngine, Tuned]:
     """Tune the ladder of one leg too: from what a pilot has seen, in rounds. It ends at k = ``end``, if given."""
     single = replace(plan, method="simulated", rung_moves="lifted" if plan.method == "parallel" else plan.rung_moves)

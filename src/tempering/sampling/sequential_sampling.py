@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,10 @@ from tempering.execution.recipe import kept_target
 from tempering.path import Path as TemperingPath
 from tempering.populations.sequential import sample_sequential
 from tempering.runs.draws import RunInfo, TemperedDraws
+from tempering.sampling.progress import Report
 
 
-def sample_sequentially(plan: Plan, draws: int, report: Any, started: float) -> TemperedDraws:
+def sample_sequentially(plan: Plan, draws: int, report: Report, started: float) -> TemperedDraws:
     """Carry populations from hot to cold, and keep them all."""
     if plan.layout is None or plan.ladder is not None:
         raise SamplerError(

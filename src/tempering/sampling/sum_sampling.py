@@ -17,6 +17,7 @@ from tempering.estimators.running.rungs import groups_of
 from tempering.execution.blocks import cut
 from tempering.execution.context import Context
 from tempering.execution.digest import contents, digest
+from tempering.execution.journal import JournalEngine
 from tempering.execution.plan import Plan
 from tempering.execution.probes import write_probes
 from tempering.execution.recipe import Recipe
@@ -29,6 +30,7 @@ from tempering.recorders.quantities import Summands
 from tempering.recorders.sum_runs import PILOT, Course, first_part, length_on_host, units_seen
 from tempering.runs.sums import TemperedSums
 from tempering.sampling.preparing import info_of
+from tempering.sampling.progress import Report
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Wanted:
         return known | {"chains": self.n_chains, "devices": n_devices}
 
 
-def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: Any, started: float) -> TemperedSums:
+def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: Report, started: float) -> TemperedSums:
     """Run from tuned states with everything frozen, and keep sums."""
     execution: Context = plan.context
     tuned = replace(tuned, states=engine.kept(tuned.states))
@@ -83,7 +85,9 @@ def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: A
     return record(execution, recorder, lambda _, n: report(n, ""))[0]
 
 
-def _begin(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, recipe: Recipe, whole: Engine, states: Any) -> Parts:
+def _begin(
+    plan: Plan, engine: JournalEngine, tuned: Tuned, wanted: Wanted, recipe: Recipe, whole: Engine, states: Any
+) -> Parts:
     """Run a little, to see where energies and quantities lie; cut the run into parts."""
     blocks, schedule = engine.engine, tuned.schedule
     _, trace = engine.run(blocks.unpacked(blocks.packed(tuned.states)), schedule, PILOT)
