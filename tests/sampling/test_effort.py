@@ -27,15 +27,15 @@ def effort_of(plan):
 
 
 def test_a_dear_density_has_fewer_chains_then_fewer_draws():
-    cheap, dear, dearest = (plan_for(regression(n)) for n in (100, 3_000, 100_000))
+    cheap, dear, dearest = (plan_for(regression(n)) for n in (100, 1_000, 100_000))
     assert (cheap.n_chains, effort_of(cheap).draws, effort_of(cheap).iterations) == (32, 10_000, 5_000)
     assert effort_of(cheap).effective_draws is None
     assert 8 < dear.n_chains < 32
-    assert effort_of(dear).draws == 10_000
+    assert effort_of(dear).draws > 9_000
     assert dearest.n_chains == 8
     assert effort_of(dearest).draws < 10_000 > effort_of(dearest).iterations
     assert effort_of(dearest).effective_draws == 1_000 < effort_of(dear).effective_draws
-    assert cheap.dearness < 0.2 < dear.dearness < 0.9 < dearest.dearness
+    assert cheap.dearness < 0.3 < dear.dearness < 0.9 < dearest.dearness
 
 
 @pytest.mark.slow
@@ -58,6 +58,6 @@ def test_a_density_that_nobody_can_count_is_not_taken_for_a_dear_one():
 def test_the_operations_of_a_run_grow_no_more_until_the_least_is_reached(operations):
     """Of draws: chains times draws times operations, give or take a chain."""
     effort, most = effort_for("vector", "simulated", operations), 32 * 10_000 * CHEAP
-    assert effort.draws == 1_000 or effort.chains * effort.draws * operations <= 1.1 * most
+    assert effort.draws == 2_000 or effort.chains * effort.draws * operations <= 1.1 * most
     assert effort.chains >= 8
     assert effort.iterations >= 320

@@ -15,6 +15,8 @@ from tempering.execution.recipe import Recipe
 from tempering.target import Target
 from tempering.target.layout import Layout
 
+TRANSCENDENTAL = 10.0  # operations that a logarithm or an exponential takes as long as
+
 
 def operations(recipe: Recipe) -> float:
     """Return the operations of one energy, or one step of a model; 0 where JAX does not know, inf if it calls back."""
@@ -48,7 +50,9 @@ def _counted(function: Any, *arguments: Any) -> float:
     if _calls_back(traced.jaxpr.jaxpr):
         return float("inf")
     found = traced.lower().cost_analysis()
-    return float(found.get("flops", 0.0)) if isinstance(found, dict) else 0.0
+    if not isinstance(found, dict):
+        return 0.0
+    return float(found.get("flops", 0.0) + TRANSCENDENTAL * found.get("transcendentals", 0.0))
 
 
 def _calls_back(jaxpr: Any) -> bool:

@@ -204,7 +204,7 @@ class Learner:
             states, stage = self._draws_of_the_mixture(pool.along(ends), before, states)
             pool = pool.with_end(stage)
             known = pool.along(ends)
-            worth = self.dearness**2 * self.calls_of_a_move
+            worth = self.dearness**4 * self.calls_of_a_move
             schedule = next_schedule(known, self.frame, before, self.objective, "simulated", worth)
             return Learnt(pool, belief, reshaped(schedule, self.leaves, known), known, states)
         except EstimatorError:  # rounds that do not overlap: keep what there is, the next one knows more

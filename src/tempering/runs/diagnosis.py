@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.estimators import ess_of_autocorrelation, varies, weighted_estimate
 from tempering.estimators.mixture import finite_terms
 from tempering.learning.density_of_states import DensityOfStates
@@ -81,6 +82,7 @@ class Diagnosis:
         return "\n".join([head, *(f"- {sentence}" for sentence in self.sentences)])
 
 
+@on_one_blas_thread
 def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     """Look at a run from every side."""
     path, fit = draws.path, draws.in_units_of_error.fit

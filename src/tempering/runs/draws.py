@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.errors import EstimatorError, InputError, SamplerError
 from tempering.estimators import (
     Combination,
@@ -201,6 +202,7 @@ class TemperedDraws:
             )
         return self.estimate(values, rule)
 
+    @on_one_blas_thread
     def estimate(self, values: Any, rule: str = DEFAULT_RULE) -> Estimate:
         """Estimate the cold expectation of given values, with leading axes (chain, draw)."""
         h = self._in_units(values)
@@ -250,6 +252,7 @@ class TemperedDraws:
         """Return the effective sample size of the weights, ESS(w^lambda)."""
         return self._weighting(rule).ess
 
+    @on_one_blas_thread
     def _weighting(self, rule: str, values: Any = None) -> Weighting:
         """Weigh the draws once per rule, but for the one that looks at the values; without any it sees the energies."""
         looks = RULES[check_rule(rule)].looks_at_values

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.errors import EstimatorError
 from tempering.estimators import Estimate, log_evidence_stepping_stone, pareto_k_per_rung
 from tempering.estimators.evidence import integration_and_correction
@@ -70,6 +71,7 @@ class Evidence:
         return evidence_html(self)
 
 
+@on_one_blas_thread
 def evidence_of(draws: TemperedDraws) -> Evidence:
     """Estimate the evidence by every method, and say where they disagree."""
     k = draws.ladder.inverse_temperatures

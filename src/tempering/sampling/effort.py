@@ -21,11 +21,11 @@ CHAINS = {
 DRAWS = 10_000  # of each chain
 ITERATIONS = 5_000  # of each chain's tuning
 
-# Operations of a log density up to which a call does all of that, in some ten seconds. A likelihood with 300 rows and
-# ten coefficients has 10,000; one with 10,000 rows thirty times as many.
-CHEAP = 25_000.0
+# Operations of a log density up to which a call does all of that, in some ten seconds. A logistic likelihood with 300
+# rows and ten coefficients has as many; one with 10,000 rows thirty times as many.
+CHEAP = 15_000.0
 LEAST_CHAINS = {"simulated": 8, "parallel": 1}  # fewer say little about their spread
-LEAST_DRAWS, LEAST_ITERATIONS = 1_000, 320
+LEAST_DRAWS, LEAST_ITERATIONS = 2_000, 320
 EFFECTIVE, LEAST_EFFECTIVE = 100_000.0, 1_000.0  # effective draws of a dear density: at first, and of the dearest
 MOST_NUMBERS = 1 << 26  # of all draws that are kept: half a gigabyte
 
@@ -58,9 +58,9 @@ def effort_for(engine: str, method: str, operations: float) -> Effort:
 
     Examples
     --------
-    >>> effort_for("vector", "simulated", 8_000.0)
-    Effort(chains=32, draws=10000, iterations=5000, effective_draws=None, dearness=0.24)
-    >>> effort_for("vector", "simulated", 300_000.0)
+    >>> effort_for("vector", "simulated", 1_000.0)
+    Effort(chains=32, draws=10000, iterations=5000, effective_draws=None, dearness=0.06)
+    >>> effort_for("vector", "simulated", 180_000.0)
     Effort(chains=8, draws=3333, iterations=416, effective_draws=1000.0, dearness=0.92)
     """
     chains = CHAINS[engine][method]

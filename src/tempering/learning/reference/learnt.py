@@ -15,7 +15,7 @@ from tempering.learning.reference.fitted import MISSED
 from tempering.learning.reference.from_draws import SIZES, Split, best_of_clusters
 from tempering.learning.reference.modes import Mode
 from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, factors_of, refit_reference
-from tempering.learning.reference.search import WORTH
+from tempering.learning.reference.search import WORTH, assembled
 from tempering.learning.reference.spanned import DENSE_UP_TO, in_a_subspace
 from tempering.path.reference import Reference
 
@@ -65,12 +65,14 @@ def _fitted(
     split = Split.thinned(values, log_weights, max(DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE * d), rng)
     if len(split.values) < 2 * d + 2:
         return begun
-    candidates = [begun]
+    climbed = [assembled(modes[: SIZES[-1]])] if modes else []  # few draws may know less of a mode than its curvature
     try:
-        candidates += [refit_reference(begun, *split.fitting), best_of_clusters(split, rng)]
+        candidates = [begun, refit_reference(begun, *split.fitting), best_of_clusters(split, rng), *climbed]
     except (EstimatorError, np.linalg.LinAlgError):  # draws that hardly differ: what is known stays
         return begun
     best = max(candidates, key=split.log_likelihood)
+    if best in climbed:
+        return best
     rank = best_rank(best, split)
     refitted = refit_reference(best, split.values, split.log_weights)
     return with_missed(with_rank(refitted, rank), modes, log_normaliser)
