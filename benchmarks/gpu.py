@@ -34,7 +34,7 @@ from tempering.engines.trace import Schedule
 from tempering.estimators.running.batches import batches_in_time
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
-from tempering.recorders.sum_runs import PILOT, Course, Task, advance, first_part, units_seen
+from tempering.recorders.sum_runs import PILOT, SumPlan, Task, advance, first_part, units_seen
 from tempering.recorders.summing import default_sum_every, groups_on_device, length_on_device
 from tempering.target.layout import Layout
 
@@ -197,8 +197,9 @@ def rate_of_sums(case: Case, n_chains: int, n: int, sum_every: int) -> float:
     bins, quantities = units_seen(trace, values(trace), k[trace.rung])
     engine, states = few.widened(states, n_chains)
     n_times = batches_in_time(groups_on_device(n_chains, k.size))
-    course = Course(n, length_on_device(n_chains, k.size, n_chains, n, sum_every), n_times, 1, sum_every)
-    task = Task(engine, schedule, values, on_device, lambda trace: None, quantities, course)
+    length = length_on_device(n_chains, k.size, n_chains, n, sum_every)
+    plan = SumPlan(n, length, n_times, (n_chains,), quantities, sum_every)
+    task = Task(engine, schedule, values, on_device, lambda trace: None, plan)
     first = first_part(states, bins)
     advance(task, first, n)
     started = time.perf_counter()

@@ -17,13 +17,12 @@ from tempering.engines.scalar import COMPILED, ScalarEngine
 from tempering.engines.stopping import AbandonedBlock, IsStopped, never
 from tempering.engines.trace import Schedule, Trace
 from tempering.errors import FunctionError
-from tempering.estimators.running.rungs import Quantities
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, Unknown, built, follow_the_parent
 from tempering.execution.workers import Workers
 from tempering.learning.rounds import check_spread
 from tempering.recorders.quantities import Summands
-from tempering.recorders.sum_runs import Course, Part, Task, advance, closed
+from tempering.recorders.sum_runs import Part, SumPlan, Task, advance, closed
 from tempering.runs.stored_sums import QUICK
 from tempering.target.layout import Layout
 
@@ -35,8 +34,7 @@ class SumRecipe:
     recipe: Recipe
     functions: tuple[tuple[str, Callable[..., Any]], ...]
     schedule: Schedule
-    quantities: Quantities
-    course: Course
+    plan: SumPlan
     is_powered: bool
 
     def build(self, n_units: int) -> Task:
@@ -57,7 +55,7 @@ class SumRecipe:
 
         check = partial(check_spread, schedule=self.schedule) if self.is_powered else _no_check
         is_lifted = recipe.rung_moves == "lifted"
-        return Task(engine, self.schedule, values, traced, check, self.quantities, self.course, is_lifted)
+        return Task(engine, self.schedule, values, traced, check, self.plan, is_lifted)
 
 
 def _no_check(trace: Trace) -> None:

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tempering.estimators.running.rungs import Quantities
 from tempering.execution.pace import BLOCK, Pace
 from tempering.execution.sum_blocks import SumBlocks
 from tempering.io.checkpoint import Folder, decoded, read_latest, write_latest
 from tempering.io.encoding import encode
-from tempering.recorders.sum_runs import Course, Part
+from tempering.recorders.sum_runs import Part, SumPlan
 from tempering.runs.stored_sums import from_kept, kept, together
 from tempering.runs.sums import TemperedSums
-
-
-@dataclass(frozen=True, eq=False)
-class Begun:
-    """How a run in sums was cut, and where."""
-
-    sizes: tuple[int, ...]  # chains, or ensembles, of each part
-    course: Course
-    quantities: Quantities
 
 
 class Parts(NamedTuple):
     """The parts of a run, and how far they have come."""
 
-    begun: Begun
+    plan: SumPlan
     parts: Sequence[Part]
     n_done: int = 0  # iterations of each chain
 
@@ -40,9 +29,9 @@ def read_parts(folder: Folder | None) -> Parts | None:
     if folder is None or header is None:
         return None
     folder.seconds_before = header["seconds"]
-    _, begun, *parts = sections
+    _, plan, *parts = sections
     found = [decoded(folder.path, part, folder.classes, from_kept) for part in parts]
-    return Parts(decoded(folder.path, begun), found, header["n_done"])
+    return Parts(decoded(folder.path, plan), found, header["n_done"])
 
 
 class SumRecorder:
@@ -64,10 +53,10 @@ class SumRecorder:
     def __init__(
         self, folder: Folder | None, blocks: SumBlocks, at: Parts, about: Mapping[str, Any], started: float
     ) -> None:
-        self.n, self.length, self.n_done = at.begun.course.n, at.begun.course.length, at.n_done
+        self.n, self.length, self.n_done = at.plan.n, at.plan.length, at.n_done
         self.pace = Pace(BLOCK if folder is None else folder.seconds, self.n, is_packed=True)
         self._folder, self._blocks, self._about, self._started = folder, blocks, dict(about), started
-        self._begun, self._parts = at.begun, blocks.taken(at.parts)
+        self._plan, self._parts = at.plan, blocks.taken(at.parts)
 
     def next(self, left: int) -> int:
         """Return how many iterations the next block has, of so many that are left."""
@@ -89,7 +78,7 @@ class SumRecorder:
         if self._folder is not None:
             header = {"n_done": self.n_done, "is_whole": self.n_done >= self.n}
             parts = [kept(part, self._folder.classes) for part in self._blocks.each(self._parts)]
-            write_latest(self._folder, header, [encode(self._about), encode(self._begun), *parts])
+            write_latest(self._folder, header, [encode(self._about), encode(self._plan), *parts])
             if is_between_blocks:
                 self._folder.pass_answers()
 

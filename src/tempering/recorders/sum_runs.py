@@ -32,14 +32,15 @@ COLD_ENOUGH = 0.5  # k from which draws say what units the quantities need
 Values = Callable[[Trace], dict[str, NDArray[np.float64]]]
 
 
-@dataclass(frozen=True)
-class Course:
-    """How a run in sums goes on: the same for all its parts."""
+@dataclass(frozen=True, eq=False)
+class SumPlan:
+    """How a run in sums is cut, and the units it sums in: the same for all its parts."""
 
     n: int  # iterations of each chain
     length: int  # of a stretch
     n_times: int  # stretches that are kept apart, at most; the more groups of chains there are, the fewer
-    n_parts: int = 1
+    sizes: tuple[int, ...]  # chains, or ensembles, of each part
+    quantities: Quantities
     sum_every: int = 1  # iterations from one that is summed to the next, odd; on the scalar engine all are
 
 
@@ -52,8 +53,7 @@ class Task:
     values: Values  # of a trace, by name, leading axes (chain, draw)
     on_device: Any  # recorded values, leading axis chain -> (chain, component); None on the scalar engine
     check: Callable[[Trace], None]  # refuses chains that run off
-    quantities: Quantities
-    course: Course
+    plan: SumPlan
     is_lifted: bool = False  # whether rung moves remember a direction
 
 
@@ -115,7 +115,7 @@ def advance(task: Task, part: Part, n: int) -> Part:
     States of the scalar engine are changed in place.
     """
     stretches = _on_device if task.on_device is not None else _on_host
-    for after, sums in stretches(task, part, min(part.n_done + n, task.course.n)):
+    for after, sums in stretches(task, part, min(part.n_done + n, task.plan.n)):
         part = _after_stretch(task, part, after, *sums) if sums else replace(after, rungs=part.rungs, index=part.index)
     return part
 
@@ -133,8 +133,8 @@ def closed(task: Task, part: Part) -> Part:
 def _after_stretch(task: Task, part: Part, after: Part, rungs: Any, index: IndexSums) -> Part:
     before: Any = part.rungs
     if isinstance(before, RunningRungs):  # energies may have risen above all that was known
-        before = moved_to(before, rungs.bins, task.quantities)
-    sums = rungs if before is None else before.followed_by(rungs, task.course.n_times)
+        before = moved_to(before, rungs.bins, task.plan.quantities)
+    sums = rungs if before is None else before.followed_by(rungs, task.plan.n_times)
     counted = index if part.index is None else part.index.added(index)
     return Part(after.states, after.ends, getattr(rungs, "bins", part.bins), sums, counted)
 
@@ -145,12 +145,12 @@ Stretch = tuple[Part, Sums | None]  # where chains are after it, and its own sum
 
 def _on_host(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
     """Sum up traces."""
-    course = task.course
+    plan = task.plan
     states, ends, opened, summed = part.states, part.ends, part.open, part.n_summed
     while summed + (0 if opened is None else opened.n) < goal:
         if opened is None:
             opened = Open(_rungs_of(states), ends, None, 0)
-        length = min(course.length, course.n - summed)
+        length = min(plan.length, plan.n - summed)
         states, trace = task.engine.run(states, task.schedule, min(length, goal - summed) - opened.n)
         task.check(trace)
         trace = trace if opened.so_far is None else joined([opened.so_far, trace])
@@ -166,7 +166,7 @@ def _on_host(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
 def _summed(task: Task, opened: Open, bins: EnergyBins) -> tuple[Sums, Any]:
     """Return the sums of a trace, and which end each chain has seen last."""
     trace, schedule, path = opened.so_far, task.schedule, task.schedule.path
-    kept_in: Any = {"quantities": task.quantities, "n_parts": task.course.n_parts}
+    kept_in: Any = {"quantities": task.plan.quantities, "n_parts": len(task.plan.sizes)}
     if path.has_two_legs:
         mixture = RungMixture(path.coefficients, schedule.log_pseudo_prior, path.target)
         ends = tour_ends(trace.rung, trace.proposed, opened.states, path.ends, is_lifted=task.is_lifted)
@@ -192,7 +192,7 @@ def _on_device(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
 
     from tempering.recorders import summing
 
-    device, course = _Device(task, part), task.course
+    device, plan = _Device(task, part), task.plan
     summed, bins = part.n_summed, part.bins
     try:
         pending = device.launch(part, goal) if part.n_done < goal else None
@@ -200,7 +200,7 @@ def _on_device(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
             after, sums = pending
             assert after.open is not None
             n = after.open.n
-            is_whole, then = n == min(course.length, course.n - summed), summed + n
+            is_whole, then = n == min(plan.length, plan.n - summed), summed + n
             further = (
                 device.launch(Part(after.states, after.ends, bins), goal, then) if is_whole and then < goal else None
             )
@@ -219,7 +219,7 @@ def _on_device(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
             summed, pending = then, further
     except jax.errors.JaxRuntimeError:
         begun = part.open or part
-        task.engine.run(begun.states, task.schedule, 2 * course.length)  # this says in which chain it was, and where
+        task.engine.run(begun.states, task.schedule, 2 * plan.length)  # this says in which chain it was, and where
         raise
 
 
@@ -231,15 +231,15 @@ class _Device:
 
         from tempering.recorders import summing
 
-        engine, schedule, course = task.engine, task.schedule, task.course
+        engine, schedule, plan = task.engine, task.schedule, task.plan
         k = schedule.ladder.inverse_temperatures
         self._shape = summing.block_shape(
-            engine.n_units, k.size, task.quantities.size, max(1, len(schedule.settings)), engine.n_chains, 0,
-            course.sum_every, course.n_parts,
+            engine.n_units, k.size, task.plan.quantities.size, max(1, len(schedule.settings)), engine.n_chains, 0,
+            plan.sum_every, len(plan.sizes),
         )  # fmt: skip
         self._block = summing.build_sums_block(engine.step, task.on_device)
-        self._course, self._quantities = course, task.quantities
-        self._stop = part.states.iteration + course.n - part.n_done
+        self._plan = plan
+        self._stop = part.states.iteration + plan.n - part.n_done
         with jax.enable_x64(True):
             self.line, self._tilts = engine.line(schedule), tilts_of(k)
 
@@ -252,9 +252,10 @@ class _Device:
 
         summed, states = part.n_summed if summed is None else summed, part.states
         begun = part.open or Open(states, part.ends, summing.nothing_yet(self._shape, part.ends), 0)
-        length = min(self._course.length, self._course.n - summed)
+        plan, of = self._plan, self._plan.quantities
+        length = min(plan.length, plan.n - summed)
         n_times = -(-(min(length, goal - summed) - begun.n) // self._shape.every)
-        units = summing.Units(part.bins.centre, part.bins.scale, self._quantities.centre, self._quantities.scale)
+        units = summing.Units(part.bins.centre, part.bins.scale, of.centre, of.scale)
         span = (states.iteration, n_times, self._stop)
         with jax.enable_x64(True):
             unit, ends, so_far, sums = self._block(
@@ -271,7 +272,7 @@ def _of_stretch(task: Task, bins: EnergyBins, sums: Any, n: int) -> Sums:
 
     found, k = summing.to_host(sums), task.schedule.ladder.inverse_temperatures
     totals = Totals(found.joint, found.pooled, found.squares, found.sketch)
-    rungs = RunningRungs.of_stretch(k, bins, task.quantities, totals, found.batch, n)
+    rungs = RunningRungs.of_stretch(k, bins, task.plan.quantities, totals, found.batch, n)
     return rungs, IndexSums(found.exchanges, found.moves, int(found.n_round_trips), n)
 
 

@@ -23,11 +23,11 @@ from tempering.execution.probes import write_probes
 from tempering.execution.recipe import Recipe
 from tempering.execution.recording import record
 from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
-from tempering.execution.sum_keeping import Begun, Parts, SumRecorder, read_parts
+from tempering.execution.sum_keeping import Parts, SumRecorder, read_parts
 from tempering.learning.rounds import Tuned, check_spread
 from tempering.path import Path
 from tempering.recorders.quantities import Summands
-from tempering.recorders.sum_runs import PILOT, Course, first_part, length_on_host, units_seen
+from tempering.recorders.sum_runs import PILOT, SumPlan, first_part, length_on_host, units_seen
 from tempering.runs.sums import TemperedSums
 from tempering.sampling.preparing import info_of
 from tempering.sampling.progress import Report
@@ -73,13 +73,12 @@ def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: R
     execution.end_tuning()
     recipe = Recipe.of(plan, path)
     at = read_parts(execution.folder) or _begin(plan, engine, tuned, wanted, recipe, whole, states)
-    begun = at.begun
-    functions = tuple(wanted.functions.items())
-    summing = SumRecipe(recipe, functions, tuned.schedule, begun.quantities, begun.course, plan.is_powered)
-    if plan.engine == "vector" and len(begun.sizes) == 1 and (execution.workers is None or wanted.devices is not None):
+    sizes = at.plan.sizes
+    summing = SumRecipe(recipe, tuple(wanted.functions.items()), tuned.schedule, at.plan, plan.is_powered)
+    if plan.engine == "vector" and len(sizes) == 1 and (execution.workers is None or wanted.devices is not None):
         blocks: SumBlocks = WholeSums(summing, whole)
     else:
-        blocks = SumBlocks(summing, begun.sizes, execution.workers, execution.interruption.is_requested)
+        blocks = SumBlocks(summing, sizes, execution.workers, execution.interruption.is_requested)
     report(at.n_done, "")
     recorder = SumRecorder(execution.folder, blocks, at, about, started)
     return record(execution, recorder, lambda _, n: report(n, ""))[0]
@@ -102,10 +101,11 @@ def _begin(
     size = plan.context.part_size(recipe, whole, n, on_devices=wanted.devices is not None)
     parts = [first_part(part, bins) for part in cut(states, n, size, is_padded=False)]
     sizes = tuple(min(size, n - first) for first in range(0, n, size))
-    return Parts(Begun(sizes, _course(plan, wanted, whole, sizes, schedule.path), quantities), parts)
+    length, n_times = _stretches(plan, wanted, whole, sizes, schedule.path)
+    return Parts(SumPlan(wanted.draws, length, n_times, sizes, quantities, wanted.sum_every), parts)
 
 
-def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], path: Path) -> Course:
+def _stretches(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], path: Path) -> tuple[int, int]:
     """Choose stretches that suit all parts; along two legs all engines sum traces."""
     n, each, n_parts, n_rungs = wanted.draws, whole.chains_per_ensemble, len(sizes), len(path)
     if plan.engine == "vector" and not path.has_two_legs:
@@ -117,4 +117,4 @@ def _course(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], p
         is_compiled = plan.engine == "vector" or whole.name == COMPILED
         length = length_on_host(n, wanted.n_chains, max(sizes) * each, is_compiled=is_compiled)
         n_groups = sum(groups_of(size, n_parts) for size in sizes)
-    return Course(n, length, batches_in_time(n_groups), n_parts, wanted.sum_every)
+    return length, batches_in_time(n_groups)
