@@ -424,6 +424,42 @@ AGAIN = {  # what an impatient new user wrote
     "command: temperatures in a file": lambda: on_command_line(*CSV, text="e,k,x\n1,2,1\n1,1,1\n"),
 }
 CSV = ("combine", "FILE", "--energy", "e", "--inverse-temperature", "k", "--values", "x")
+MORE = {  # what passed in silence, or ended three libraries down
+    "expect: NaN": lambda: finished().expect(lambda x: np.where(x > 0, x, np.nan)),
+    "expect: infinity": lambda: finished().expect(lambda x: np.where(x > 0, x, np.inf)),
+    "combine: NaN": lambda: tp.combine([1.0, np.nan, 2.0], np.zeros(3), np.zeros(3, int)),
+    "draws without end": lambda: sample(draws=10**15),
+    "chains without end": lambda: sample(chains=10**9),
+    "kernel: a scale below 0": lambda: sample(kernel=tp.kernels.RandomWalk(scale=-1)),
+    "kernel: a scale of 0": lambda: sample(kernel=tp.kernels.Slice(0)),
+    "kernel: a scale in words": lambda: sample(kernel=tp.kernels.RandomWalk(scale="big")),
+    "kernel: steps in words": lambda: tp.kernels.Hamiltonian("four"),
+    "checkpoint: seconds below 0": lambda: tp.Checkpoint("run", seconds=-1),
+    "checkpoint: seconds in words": lambda: tp.Checkpoint("run", seconds="often"),
+    "plots: names of a number": lambda: tp.plots.plot_pairs(finished(), 3),
+    "draws: shapes": lambda: tp.TemperedDraws.of_energies(
+        {"x": np.zeros((2, 3))}, np.zeros((2, 4), int), np.zeros((2, 4)), tp.Ladder([1.0])
+    ),
+    "draws: a rung too far": lambda: tp.TemperedDraws.of_energies(
+        {"x": np.zeros((2, 3))}, np.ones((2, 3), int), np.zeros((2, 3)), tp.Ladder([1.0])
+    ),
+    "likelihood: impossible data": lambda: sample(
+        target=likelihood(prior.Normal(), lambda x: jnp.where(x > 1e3, 0.0, -jnp.inf)), initial=None
+    ),
+    "start: words by name": lambda: start({"a": "one"}, likelihood({"a": prior.Normal()}, lambda a: -(a**2))),
+    "stan: no model": lambda: target_of_stan(1, 2),
+    "numpyro: a number": lambda: TemperedSampler(3),
+    "ptemcee: autocorrelation before a run": lambda: ptemcee.Sampler(
+        4, 2, normal, normal, ntemps=2
+    ).get_autocorr_time(),
+    "ptemcee: a seed in words": lambda: ptemcee.Sampler(4, 2, normal, normal, ntemps=2, random="seed"),
+    "emcee: other walkers": lambda: emcee.EnsembleSampler(4, 2, normal).run_mcmc(np.ones((5, 2)), 3),
+    "getdist: a number for a place": lambda: tables.write_getdist(finished(), 3),
+    "getdist: labels": lambda: tables.to_getdist(finished(), labels=3),
+    "parquet: nowhere": lambda: tables.to_parquet(finished(), "/nowhere/run.parquet"),
+    "csv: no values": lambda: combine_csv("no.csv", energy="e", inverse_temperature="k", values=[]),
+    "blackjax: words": lambda: foreign.from_blackjax_smc("a", "b", "c"),
+}
 COMMANDS = {
     "a file that exits": lambda: on_file("import sys\nsys.exit(3)\n"),
     "a file with options of its own": lambda: on_file(
@@ -483,13 +519,14 @@ CASES = {
         "question": QUESTIONS,
         "command": COMMANDS,
         "again": AGAIN,
+        "more": MORE,
     }.items()
     for name, call in calls.items()
 }
 
 
 def test_the_battery_is_large():
-    assert len(CASES) >= 290
+    assert len(CASES) >= 320
 
 
 @pytest.mark.slow

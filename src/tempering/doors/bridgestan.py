@@ -90,6 +90,9 @@ def target_of_stan(posterior: Any, prior: Any) -> Any:
     from tempering.errors import TargetError
     from tempering.target import Target
 
+    for name, model in (("posterior", posterior), ("prior", prior)):
+        if not callable(getattr(model, "param_unc_names", None)):
+            raise TargetError(f"{name} must be a bridgestan.StanModel, but got {type(model).__name__}.")
     names = [list(model.param_unc_names()) for model in (posterior, prior)]
     if names[0] != names[1]:
         odd = sorted(set(names[0]) ^ set(names[1])) or names[1]

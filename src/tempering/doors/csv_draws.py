@@ -109,10 +109,12 @@ def combine_csv(path: str | Path, *, energy: str, inverse_temperature: str, valu
         A CSV file with a header and one draw a row, in time order.
     energy, inverse_temperature : str
         Columns of the energy (log pi, or the log likelihood where only that is tempered) and of k in [0, 1].
-    values : sequence of str
+    values : sequence of str, or str
         Columns whose means under k = 1 are estimated.
     """
-    names = tuple(name.strip() for name in values)
+    names = tuple(name.strip() for name in ([values] if isinstance(values, str) else values))
+    if not names:
+        raise InputError("At least one column must be named to estimate the mean of, but values is empty. Name one.")
     columns = read_numbers(Path(path), [energy, inverse_temperature, *names])
     ladder, rung = rungs_of(columns[inverse_temperature], inverse_temperature)
     h = np.column_stack([columns[name] for name in names])

@@ -66,7 +66,7 @@ class EnsembleSampler:
         from tempering.sampling.sample import sample
 
         x = as_positions("initial_state", getattr(initial_state, "coords", initial_state))  # an emcee.State has them
-        if x.ndim != 2 or x.shape[1] != self.ndim:
+        if x.shape != (self.nwalkers, self.ndim):
             raise TargetError(
                 f"initial_state must have the axes (walker, dimension), ({self.nwalkers}, {self.ndim}), but has shape "
                 f"{x.shape}. Pass one position for each walker."
@@ -101,24 +101,25 @@ class EnsembleSampler:
             raise SamplerError("There are no draws, since the sampler has not run. Call run_mcmc first.")
         return self._run
 
-    def _picked(self, array: NDArray[Any], flat: bool) -> NDArray[Any]:
+    def _picked(self, array: NDArray[Any], flat: bool, discard: int = 0, thin: int = 1) -> NDArray[Any]:
         """Return draws of equal weight, (step, walker, ...), the same ones at every call."""
+        counted("thin", thin)
         whole = np.asarray(array)
         n = max(1, int(self.run.ess()) // self.nwalkers)
         chosen = resample(self.run.weights().ravel(), n * self.nwalkers, rng=0)
         order = np.random.default_rng(0).permutation(chosen)
         found = whole.reshape(-1, *whole.shape[2:])[order]
-        return np.asarray(found if flat else found.reshape(n, self.nwalkers, *whole.shape[2:]))
+        return np.asarray(found if flat else found.reshape(n, self.nwalkers, *whole.shape[2:]))[discard::thin]
 
     def get_chain(self, *, flat: bool = False, discard: int = 0, thin: int = 1) -> NDArray[np.float64]:
         """Return positions of equal weight, (step, walker, ndim), resampled from the weighted draws of all rungs."""
-        return self._picked(self.run.values["x"], flat)[discard::thin]
+        return self._picked(self.run.values["x"], flat, discard, thin)
 
     def get_log_prob(self, *, flat: bool = False, discard: int = 0, thin: int = 1) -> NDArray[np.float64]:
         """Return the log densities of the same draws."""
-        return self._picked(self.run.path.log_target(self.run.terms), flat)[discard::thin]
+        return self._picked(self.run.path.log_target(self.run.terms), flat, discard, thin)
 
     def get_blobs(self, *, flat: bool = False, discard: int = 0, thin: int = 1) -> dict[str, NDArray[Any]] | None:
         """Return the blobs of the same draws by name; None where there are none."""
         names = [name for name in self.run.values if name != "x"]
-        return {n: self._picked(self.run.values[n], flat)[discard::thin] for n in names} or None
+        return {n: self._picked(self.run.values[n], flat, discard, thin) for n in names} or None

@@ -19,6 +19,7 @@ from tempering.doors.foreign_arrays import (
     check_axes,
     check_shape,
     ensembles_first,
+    floats,
     from_arrays,
     named,
     steady,
@@ -57,7 +58,7 @@ def from_ptemcee(
     names : sequence of str, optional
         One for each dimension; otherwise the position is called ``x``.
     """
-    x, e = np.asarray(chain, dtype=float), np.asarray(log_likelihood, dtype=float)
+    x, e = floats(chain, "chain"), floats(log_likelihood, "log_likelihood")
     axes = ("temperature", "walker", "step")
     k = temperatures_along(betas, e, 0, axes)
     check_axes("chain", x, 4, (*axes, "dimension"))
@@ -88,12 +89,12 @@ def from_eryn(
         Which leaves exist; the others become NaN, and ``n_<branch>`` counts those which do.
     """
     branches = chain if isinstance(chain, Mapping) else {"x": chain}
-    e = np.asarray(log_like, dtype=float)
+    e = floats(log_like, "log_like")
     axes = ("step", "temperature", "walker")
     k = temperatures_along(steady(betas), e, 1, axes)
     values: dict[str, Any] = {}
     for name, array in branches.items():
-        x = np.asarray(array, dtype=float)
+        x = floats(array, "its values")
         check_axes(f"chain[{name!r}]", x, 5, (*axes, "leaf", "dimension"))
         check_shape(f"chain[{name!r}]", x.shape[:3], axes, e.shape)
         if inds is not None:
@@ -127,7 +128,7 @@ def from_emcee(
     is_powered : bool
         False where only the likelihood was tempered.
     """
-    x, e = np.asarray(chains, dtype=float), np.asarray(energies, dtype=float)
+    x, e = floats(chains, "chains"), floats(energies, "energies")
     axes = ("temperature", "step", "walker")
     k = temperatures_along(inverse_temperatures, e, 0, axes)
     check_axes("chains", x, 4, (*axes, "dimension"))
@@ -159,13 +160,13 @@ def from_tfp(
     is_powered : bool
         False with ``untempered_log_prob_fn``.
     """
-    e = np.asarray(target_log_prob, dtype=float)
+    e = floats(target_log_prob, "target_log_prob")
     axes = ("result", "replica", "batch")[: e.ndim]
     k = temperatures_along(steady(inverse_temperatures), e, 1, axes)
     parts = states if isinstance(states, Mapping) else {"x": states}
     values = {}
     for name, array in parts.items():
-        x = np.asarray(array, dtype=float)
+        x = floats(array, "its values")
         check_shape(name, x.shape[: e.ndim], axes, e.shape)
         values[name] = ensembles_first(x if e.ndim == 3 else x[:, :, None])
     rows = ensembles_first(e if e.ndim == 3 else e[:, :, None])
@@ -191,7 +192,7 @@ def from_blackjax_smc(
     log_likelihood : array_like, shape (step, particle)
         Of every particle; BlackJAX does not keep it.
     """
-    e = np.asarray(log_likelihood, dtype=float)
+    e = floats(log_likelihood, "log_likelihood")
     own = temperatures_along(tempering_param, e, 0, ("step", "particle"))
     if np.any(np.diff(own) < 0):
         raise InputError(
@@ -201,7 +202,7 @@ def from_blackjax_smc(
     parts = particles if isinstance(particles, Mapping) else {"x": particles}
     values = {}
     for name, array in parts.items():
-        x = np.asarray(array, dtype=float)
+        x = floats(array, "its values")
         check_shape(name, x.shape[:2], ("step", "particle"), e.shape)
         values[name] = x.reshape(1, e.size, *x.shape[2:])
     return from_arrays(values, np.repeat(moved_at, e.shape[1])[None], e.reshape(1, -1))
@@ -228,11 +229,11 @@ def from_pigeons(
     names : sequence of str, optional
         Of the variables without the log density.
     """
-    a = np.asarray(sample_array, dtype=float)
+    a = floats(sample_array, "sample_array")
     check_axes("sample_array", a, 3, ("iteration", "variable", "chain"))
     x = a[:, :-1].transpose(0, 2, 1)
     k = temperatures_along(inverse_temperatures, x[..., 0], 1, ("iteration", "chain"))
-    e = np.asarray(energy(x) if callable(energy) else energy, dtype=float)
+    e = floats(energy(x) if callable(energy) else energy, "energy")
     if e.shape != x.shape[:2]:
         raise InputError(
             f"energy must have the axes (iteration, chain), {x.shape[:2]}, but has shape {e.shape}. Move its axes."

@@ -16,6 +16,14 @@ Floats = NDArray[np.float64]
 STEADY = 1e-12  # relative change of an inverse temperature below which it is the same
 
 
+def floats(array: Any, name: str) -> Floats:
+    """Return an array of numbers, or say which one is none."""
+    try:
+        return np.asarray(array, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers, but: {error}. Pass an array of them.") from None
+
+
 def from_arrays(
     values: Mapping[str, ArrayLike],
     inverse_temperatures: ArrayLike,
@@ -45,7 +53,7 @@ def from_arrays(
     >>> run.ladder
     Ladder(2 rungs, k = 1, 0.5)
     """
-    e = np.asarray(energy, dtype=float)
+    e = floats(energy, "energy")
     if e.ndim != 2:
         raise InputError(f"energy must have the axes (chain, draw), but has shape {e.shape}. Add the missing axis.")
     arrays = {name: np.asarray(value) for name, value in values.items()}
@@ -57,7 +65,7 @@ def from_arrays(
             f"energy must be a number or minus infinity, but chain {chain}, draw {draw} has {e[chain, draw]}. "
             "Drop the draws that were never filled."
         )
-    ladder, rung = _rungs(np.broadcast_to(np.asarray(inverse_temperatures, dtype=float), e.shape))
+    ladder, rung = _rungs(np.broadcast_to(floats(inverse_temperatures, "inverse_temperatures"), e.shape))
     return TemperedDraws(
         values=arrays,
         rung=rung,
@@ -83,7 +91,7 @@ def _rungs(k: Floats) -> tuple[Ladder, NDArray[np.int32]]:
 
 def steady(k: ArrayLike) -> Floats:
     """Return the one row of inverse temperatures that all steps share."""
-    table = np.asarray(k, dtype=float)
+    table = floats(k, "Inverse temperatures")
     if table.ndim < 2:
         return table
     if np.any(np.abs(table - table[-1]) > STEADY * np.abs(table[-1])):
@@ -96,7 +104,7 @@ def steady(k: ArrayLike) -> Floats:
 
 def temperatures_along(k: ArrayLike, energy: Floats, axis: int, axes: tuple[str, ...]) -> Floats:
     """Return the inverse temperatures, checked against the axis of the energies that they belong to."""
-    found = np.asarray(k, dtype=float)
+    found = floats(k, "Inverse temperatures")
     if energy.ndim != len(axes):
         raise InputError(f"Energies must have the axes {axes}, but they have shape {energy.shape}. Move their axes.")
     if found.shape != (energy.shape[axis],):

@@ -60,10 +60,14 @@ def target_from_numpyro(model: Callable[..., Any], *args: Any, **kwargs: Any) ->
     (-2.0439..., 1.0)
     """
     require("numpyro", what="A NumPyro model", install="tempering[numpyro]")
-    if not callable(model):
-        raise TargetError(f"A NumPyro model is a function, but got {type(model).__name__}. Pass the function itself.")
+    _check_model(model)
     check_call(model, args, kwargs)
     return NumPyroModel(model, args, kwargs).target()
+
+
+def _check_model(model: Any) -> None:
+    if not callable(model):
+        raise TargetError(f"A NumPyro model is a function, but got {type(model).__name__}. Pass the function itself.")
 
 
 def _in_double(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -291,6 +295,7 @@ class TemperedSampler:
     """
 
     def __init__(self, model: Callable[..., Any], **options: Any) -> None:
+        _check_model(model)
         self.model, self.options = model, options
         self._result: Any = None
 

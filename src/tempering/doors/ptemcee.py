@@ -255,6 +255,8 @@ class Sampler:
         from tempering.estimators import ess_of_autocorrelation
 
         chain = self.chain
+        if chain is None:
+            raise SamplerError("There are no draws, since the sampler has not run. Call run_mcmc first.")
         n = chain.shape[1] * chain.shape[2]
         return np.array([[n / ess_of_autocorrelation(c[..., i]) for i in range(self.dim)] for c in chain])
 
@@ -370,7 +372,9 @@ def _generator(random: Any) -> np.random.Generator:
         return random
     if isinstance(random, int | np.integer) or random is None:
         return np.random.default_rng(random)
-    return np.random.default_rng(random.randint(2**31 - 1))  # a RandomState, as ptemcee takes
+    if not callable(getattr(random, "randint", None)):  # a RandomState, as ptemcee takes
+        raise TargetError(f"random must be a whole number or a generator of NumPy, but got {random!r}. Pass 1.")
+    return np.random.default_rng(random.randint(2**31 - 1))
 
 
 __all__ = ["Batched", "Sampler", "default_beta_ladder"]

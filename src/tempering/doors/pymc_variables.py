@@ -123,8 +123,8 @@ def check_variables(free: list[Any], transforms: Mapping[Any, Any]) -> None:
     """Refuse what cannot be tempered."""
     if not free:
         raise TargetError(
-            "A model must have at least one free variable, but all of this one's are observed. "
-            "Leave one without observed=."
+            "A model must have at least one free variable that is continuous, but all of this one's are observed, or "
+            "discrete with nothing that depends on them. Leave one without observed=."
         )
     for rv in free:
         if rv.dtype.startswith(("int", "uint", "bool")):

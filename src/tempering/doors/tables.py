@@ -15,6 +15,7 @@ from tempering.errors import InputError
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.requirements import imported, require
 from tempering.runs.draws import check_draws
+from tempering.runs.stored import place_of
 from tempering.runs.summary import indices
 
 if TYPE_CHECKING:
@@ -70,7 +71,11 @@ def to_pandas(draws: TemperedDraws, *, rule: str = DEFAULT_RULE, every: bool = F
 def to_parquet(draws: TemperedDraws, path: str | Path, *, rule: str = DEFAULT_RULE) -> None:
     """Write the table of `to_pandas` as a Parquet file."""
     require("pyarrow", what="A Parquet file", install="tempering[parquet]")
-    to_pandas(draws, rule=rule).to_parquet(path)
+    table = to_pandas(draws, rule=rule)
+    try:
+        table.to_parquet(place_of(path))
+    except OSError as error:
+        raise InputError(f"{path} must be writable, but: {error.strerror}. Choose another place.") from error
 
 
 def to_getdist(draws: TemperedDraws, *, rule: str = DEFAULT_RULE, labels: dict[str, str] | None = None) -> Any:
@@ -85,7 +90,7 @@ def to_getdist(draws: TemperedDraws, *, rule: str = DEFAULT_RULE, labels: dict[s
     """
     getdist = imported("getdist", what="An MCSamples", install="tempering[getdist]")
     names, samples, weights, log_density = _weighted(draws, rule)
-    shown = [(labels or {}).get(name, name.replace("_", r"\_")) for name in names]
+    shown = [_checked(labels).get(name, name.replace("_", r"\_")) for name in names]
     return getdist.MCSamples(
         samples=samples, weights=weights / weights.max(), loglikes=-log_density, names=names, labels=shown,
         sampler="uncorrelated", settings={"ignore_rows": 0},
@@ -98,7 +103,7 @@ def write_getdist(draws: TemperedDraws, root: str | Path, *, rule: str = DEFAULT
     Each row of ``root.txt`` is a weight, minus the log density, and the parameters.
     """
     names, samples, weights, log_density = _weighted(draws, rule)
-    text, parameters = Path(f"{root}.txt"), Path(f"{root}.paramnames")
+    text, parameters = Path(f"{place_of(root)}.txt"), Path(f"{root}.paramnames")
     try:
         np.savetxt(text, np.column_stack([weights / weights.max(), -log_density, samples]), fmt="%.10e")
         parameters.write_text("".join(f"{name} {name}\n" for name in names), encoding="utf-8")
@@ -111,8 +116,14 @@ def to_anesthetic(draws: TemperedDraws, *, rule: str = DEFAULT_RULE, labels: dic
     """Return an ``anesthetic.MCMCSamples`` of the weighted draws, ``logL`` among its columns."""
     anesthetic = imported("anesthetic", what="Weighted samples of anesthetic", install="tempering[anesthetic]")
     names, samples, weights, log_density = _weighted(draws, rule)
-    shown = [(labels or {}).get(name, name) for name in names]
+    shown = [_checked(labels).get(name, name) for name in names]
     return anesthetic.MCMCSamples(samples, columns=names, weights=weights, logL=log_density, labels=shown)
+
+
+def _checked(labels: dict[str, str] | None) -> dict[str, str]:
+    if labels is not None and not isinstance(labels, dict):
+        raise InputError(f"labels must be a dictionary of names and what is shown, but got {labels!r}.")
+    return labels or {}
 
 
 def _weighted(

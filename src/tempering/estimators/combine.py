@@ -158,16 +158,18 @@ def weigh_rungs(draws: RungDraws, rule: str, values: Floats | None = None) -> We
 def estimate_rungs(draws: RungDraws, values: ArrayLike, weighting: Weighting) -> Estimate:
     """Estimate the expectation of values, leading axes those of the draws, under weights of these draws."""
     h = draws.check_values(values)
-    if weighting.rule == "mbar":
-        found = draws.fit.expectation(h, weights=weighting.weights, **draws.units)
-    else:
-        found = weighted_estimate(h, weighting.weights, **draws.units)
-    return Estimate(_plain(found.value), _plain(found.standard_error))
+    with np.errstate(invalid="ignore"):  # of values that are not finite the error is not known
+        if weighting.rule == "mbar":
+            found = draws.fit.expectation(h, weights=weighting.weights, **draws.units)
+        else:
+            found = weighted_estimate(h, weighting.weights, **draws.units)
+    error = np.where(np.isfinite(found.value), found.standard_error, np.nan)
+    return Estimate(_plain(found.value), _plain(error))
 
 
 def combine_rungs(draws: RungDraws, values: ArrayLike, weighting: Weighting) -> Combination:
     """Estimate the expectation of values under weights of these draws, and say how it came about."""
-    found = estimate_rungs(draws, values, weighting)
+    found = estimate_rungs(draws, values, weighting).checked()
     return Combination(
         found.value,
         found.standard_error,

@@ -57,6 +57,15 @@ class Estimate:
         digits = 1 - int(np.floor(np.log10(error))) if error > 0 else 6
         return f"{value:.{max(digits, 0)}f} ± {error:.{max(digits, 0)}f}" if digits < 12 else f"{value:g} ± {error:.2g}"
 
+    def checked(self) -> "Estimate":
+        """Return itself; refuse the mean of values that are not finite."""
+        if not np.all(np.isfinite(self.value)):
+            raise EstimatorError(
+                f"Values must be finite wherever the target has mass, but their mean is {self.value}: at least one "
+                "draw that counts gave NaN or infinity. Look for logs of negative numbers and divisions by zero."
+            )
+        return self
+
 
 def sum_over_ensembles(influences: Floats, chains_per_ensemble: int) -> Floats:
     """Add up the influences of consecutive chains that depend on each other, as replicas of one ensemble do.

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from tempering.errors import CheckpointError, DamageError, SamplerError
+from tempering.errors import CheckpointError, DamageError, InputError, SamplerError
 from tempering.io.durable_files import PARTIAL, write_atomically
 from tempering.io.encoding import Classes, decode
 from tempering.io.locks import HeldElsewhereError, lock
@@ -61,6 +61,11 @@ class Checkpoint:
 
     path: str | Path
     seconds: float = SECONDS
+
+    def __post_init__(self) -> None:
+        given: Any = self.seconds
+        if not isinstance(given, int | float) or not given >= 0:
+            raise InputError(f"seconds must be a number, 0 or more, but got {self.seconds!r}. 60 is a good start.")
 
 
 class Folder:

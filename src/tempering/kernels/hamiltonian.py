@@ -45,9 +45,10 @@ class Hamiltonian:
     covariance: str = "auto"
 
     def __post_init__(self) -> None:
-        if int(self.n_steps) != self.n_steps or self.n_steps < 1:
+        given: Any = self.n_steps
+        if not isinstance(given, int | np.integer) or given < 1:
             raise TargetError(
-                f"n_steps must be a whole number of at least 1, but got {self.n_steps}. Four are a good start."
+                f"n_steps must be a whole number of at least 1, but got {self.n_steps!r}. Four are a good start."
             )
 
     def starting_scale(self, dimension: int) -> float:

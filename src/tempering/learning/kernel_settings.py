@@ -26,10 +26,15 @@ COVARIANCES = ("auto", "dense", "diagonal", "identity")
 
 def start(leaves: Sequence[Any], ladder: Ladder, centre: Floats) -> tuple[Settings, ...]:
     """Return the settings that tuning starts from, one a simple kernel."""
-    return tuple(
-        starting_settings(ladder, centre, leaf.starting_scale(len(centre)), dense=_is_dense(leaf, len(centre)))
-        for leaf in leaves
-    )
+    d = len(centre)
+    return tuple(starting_settings(ladder, centre, _scale(leaf, d), dense=_is_dense(leaf, d)) for leaf in leaves)
+
+
+def _scale(leaf: Any, dimension: int) -> float:
+    scale = leaf.starting_scale(dimension)
+    if not isinstance(scale, int | float | np.number) or not 0 < scale < np.inf:
+        raise SamplerError(f"The scale of a kernel must be a number above 0, but {leaf!r} starts from {scale!r}.")
+    return float(scale)
 
 
 def _is_dense(leaf: Any, dimension: int) -> bool:

@@ -1,6 +1,6 @@
 """A corner-style picture: the weighted density of every number, and of every pair of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +45,8 @@ def plot_pairs(
         A new one by default. What is returned.
     """
     check_draws(draws)
+    if names is not None and not isinstance(names, Iterable):
+        raise InputError(f"names must be a list of names, but got {names!r}. Write names=['x[0]', 'x[1]'].")
     given = [names] if isinstance(names, str) else names
     chosen = list(given) if given is not None else numbers_of(draws)[:MOST]
     if not 1 <= len(chosen) <= MOST:

@@ -93,6 +93,7 @@ def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     disagreement = disagreement_of(draws)
     sentences = [
         *sentences_about(draws, barrier, ess, r_hat, disagreement),
+        *_about_unknown(draws, quantities),
         *_about_legs(draws, quantities),
         *_about_thin_places(draws),
     ]
@@ -332,6 +333,16 @@ def _about_quantities(ess: dict[str, float], r_hat: dict[str, float]) -> list[st
     return said
 
 
+def _about_unknown(draws: TemperedDraws, quantities: list[tuple[str, Floats]]) -> list[str]:
+    """Speak of values that are NaN or infinite at draws that count."""
+    said, counts = [], draws.weights() > 0
+    for name, flat in quantities:
+        n = int(np.sum(~np.isfinite(flat).all(axis=-1) & counts))
+        if n:
+            said.append(f"{name} is NaN or infinite at {n} of {counts.sum()} draws: its mean is not known.")
+    return said
+
+
 def _by_quantity(
     draws: TemperedDraws, quantities: list[tuple[str, Floats]]
 ) -> tuple[dict[str, float], dict[str, float]]:
@@ -340,7 +351,8 @@ def _by_quantity(
     for label, flat in quantities:
         name = label.strip("'")
         mean = draws.estimate(flat)
-        variance = draws.variance(flat)
+        with np.errstate(invalid="ignore"):
+            variance = draws.variance(flat)
         error = np.ravel(mean.standard_error)
         moving = (error > 0) & varies(np.ravel(mean.value), variance)
         ess[name] = float(np.min(variance[moving] / error[moving] ** 2)) if moving.any() else float(draws.rung.size)
@@ -386,6 +398,8 @@ def weighted_r_hat(values: Floats, draws: TemperedDraws, rule: str | None = None
         return float("inf")
     w, h, total = w[kept], h[kept], total[kept]
     mean, share = np.sum(w * h, axis=1) / total, total / total.sum()
+    if not np.all(np.isfinite(mean)):
+        return float("nan")
     within = share @ (np.sum((np.sqrt(w) * (h - mean[:, None])) ** 2, axis=1) / total)
     between = spread_between(mean, share)
     if not varies(share @ mean, within + between):

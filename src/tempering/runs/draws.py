@@ -106,6 +106,17 @@ class TemperedDraws:
         cls, values: Mapping[str, NDArray[Any]], rung: NDArray[np.int32], energy: Floats, ladder: Ladder, **others: Any
     ) -> TemperedDraws:
         """Take draws of powers of one density, whose energies and ladder are all that is known of them."""
+        shapes = {name: np.shape(array)[:2] for name, array in {"energy": energy, **values}.items()}
+        for name, shape in shapes.items():
+            if shape != rung.shape:
+                raise EstimatorError(
+                    f"The array {name!r} must begin with the axes of rung, {rung.shape}, but it has {shape}."
+                )
+        if rung.size and not 0 <= rung.min() <= rung.max() < len(ladder):
+            raise EstimatorError(
+                f"rung must lie between 0 and {len(ladder) - 1}, as the ladder has {len(ladder)} rungs, but is "
+                f"{rung.min()} to {rung.max()}."
+            )
         known: dict[str, Any] = {
             "log_pseudo_prior": np.zeros(len(ladder)),
             "proposed": rung,
@@ -200,11 +211,11 @@ class TemperedDraws:
                 f"The function must return one value (or array) per draw, leading axes {self.rung.shape}, but it "
                 f"returned shape {values.shape}. Write it for arrays with leading axes (chain, draw); sum over axis=-1."
             )
-        return self.estimate(values, rule)
+        return self.estimate(values, rule).checked()
 
     @on_one_blas_thread
     def estimate(self, values: Any, rule: str = DEFAULT_RULE) -> Estimate:
-        """Estimate the cold expectation of given values, with leading axes (chain, draw)."""
+        """Estimate the cold expectation of given values, with leading axes (chain, draw); NaN of what is not finite."""
         h = self._in_units(values)
         found = estimate_rungs(self.in_units_of_error, h, self._weighting(rule, h))
         return with_doubt(found, h, self._in_units(self.weights(rule)), self.n_crossings, self._is_thin)

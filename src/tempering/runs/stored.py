@@ -80,7 +80,7 @@ def save(draws: TemperedDraws, path: str | Path, run: str = "") -> None:
 def place_of(path: Any) -> Path:
     """Return a path as one, if it is."""
     if not isinstance(path, str | PathLike):
-        raise InputError(f"A run has its place, but got {type(path).__name__}. Pass a path, as 'run.zarr'.")
+        raise InputError(f"A path must be text or a Path, but got {type(path).__name__}. Write for example 'run.zarr'.")
     return Path(path)
 
 
@@ -174,7 +174,7 @@ class StoredDraws(TemperedDraws):
                     f"{(self.n_chains, last - first)}, but it returned shape {part.shape}."
                 )
             found.append(part)
-        return self.estimate(np.concatenate(found, axis=1), *arguments, **options)
+        return self.estimate(np.concatenate(found, axis=1), *arguments, **options).checked()
 
     def piece(self, first: int, last: int) -> TemperedDraws:
         """Read some of the draws, and keep none of them."""

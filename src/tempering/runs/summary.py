@@ -41,8 +41,9 @@ def _rows(draws: TemperedDraws, flat: Floats, rule: str, hdi: float) -> list[dic
     mean = draws.estimate(flat, rule)
     weights = draws.weights(rule)
     centre, error = np.ravel(mean.value), np.ravel(mean.standard_error)
-    variance = draws.variance(flat, rule)
-    variance = np.where(varies(centre, variance), variance, 0.0)
+    with np.errstate(invalid="ignore"):
+        variance = draws.variance(flat, rule)
+    variance = np.where(varies(centre, variance) | np.isnan(variance), variance, 0.0)
     deviation, moving = np.sqrt(variance), (error > 0) & (variance > 0)
     ess = np.where(moving, variance / np.where(moving, error, 1.0) ** 2, np.nan)
     return [

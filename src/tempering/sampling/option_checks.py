@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -107,6 +108,22 @@ def check_plan(plan: Plan, tuning: Tuning) -> None:
         raise SamplerError(
             f"pseudo_prior={given!r} is for a path of one leg; the two legs of the default path learn theirs by MBAR. "
             "Leave it out, or give a ladder or path='powers'."
+        )
+
+
+def check_room(plan: Plan, draws: int, memory: int | None = None) -> None:
+    """Refuse draws that the memory of this machine cannot hold, before any of them is made."""
+    if memory is None:
+        if not hasattr(os, "sysconf"):  # on Windows
+            return
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size = 3 + (1 if plan.layout is None else plan.layout.size)  # beside values a term, rungs and an acceptance
+    needed = 8 * size * draws * plan.n_chains
+    if needed > memory:
+        raise SamplerError(
+            f"Some {needed / 2**30:,.0f} GiB would be needed for {draws:,} draws of {plan.n_chains:,} chains, but this "
+            f"machine has {memory / 2**30:,.0f} GiB of memory. Make fewer; or keep them on disk, by Execution(checkpoint=...), or "
+            "their sums alone, by keep=Sums(...)."
         )
 
 

@@ -19,7 +19,7 @@ from tempering.runs.sums import TemperedSums
 from tempering.sampling import progress as progress_bars
 from tempering.sampling.draw_sampling import chains_of, draw, on_devices, package_rounds, reopened
 from tempering.sampling.effort import usual_effort
-from tempering.sampling.option_checks import check_devices, check_options, check_plan, wanted_sums
+from tempering.sampling.option_checks import check_devices, check_options, check_plan, check_room, wanted_sums
 from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning, refuse_moved
 from tempering.sampling.planning import make_plan
 from tempering.sampling.preparing import prepare
@@ -144,6 +144,8 @@ def sample(
         tune = usual.iterations if tuning.iterations is None else tuning.iterations
         tuning = replace(tuning, iterations=tune)
         check_plan(plan, tuning)
+        if until is None and execution.checkpoint is None and not isinstance(keep, Sums):
+            check_room(plan, draws)
         plan = replace(plan, context=context, keep_rounds=keep == "rounds")
         wanted = wanted_sums(plan, keep, draws, execution.devices) if isinstance(keep, Sums) else None
         plan = check_devices(plan, execution.devices, keeps_sums=wanted is not None)

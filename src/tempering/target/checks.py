@@ -49,6 +49,11 @@ def possible_draws(target: Target) -> tuple[Any, ...]:
         return ()
     if np.all(values == -np.inf):
         values = log_likelihood(draws)
+    if np.all(values == -np.inf):
+        raise TargetError(
+            f"No chain can start: the likelihood is 0 at each of {len(values)} draws of the prior. Look for data that "
+            "the model rules out, or for NaN among them; or pass initial=..., a position where it is above 0."
+        )
     possible = draws[: len(values)][values > -np.inf]
     return tuple(layout.unflatten(x) for x in possible[:N_STARTS])
 

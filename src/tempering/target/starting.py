@@ -23,6 +23,10 @@ def starting_points(initial: Any, target: Target) -> tuple[Any, ...]:
     for point in points:
         if np.asarray(point).dtype.kind == "f" and not np.all(np.isfinite(point)):
             raise TargetError(f"A chain must start at finite numbers, but got {point}. Pass another initial position.")
+        if isinstance(point, Mapping):
+            for name, value in point.items():
+                if not isinstance(value, Mapping) and np.asarray(value).dtype.kind not in "fiub":
+                    raise TargetError(f"A chain must start at numbers, but {name!r} is {value!r}. Pass numbers.")
     if target.unconstrain is not None:
         points = tuple(target.unconstrain(point) for point in points)
     if not points and target.sample_base is not None:
