@@ -122,8 +122,8 @@ def check_room(plan: Plan, draws: int, memory: int | None = None) -> None:
     if needed > memory:
         raise SamplerError(
             f"Some {needed / 2**30:,.0f} GiB would be needed for {draws:,} draws of {plan.n_chains:,} chains, but this "
-            f"machine has {memory / 2**30:,.0f} GiB of memory. Make fewer; or keep them on disk, by Execution(checkpoint=...), or "
-            "their sums alone, by keep=Sums(...)."
+            f"machine has {memory / 2**30:,.0f} GiB of memory. Make fewer; or keep them on disk, by "
+            "Execution(checkpoint=...), or their sums alone, by keep=Sums(...)."
         )
 
 
