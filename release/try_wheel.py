@@ -29,6 +29,8 @@ names = {"__name__": "quickstart"}
 exec(compile(quickstart, "README.md", "exec"), names)
 assert abs(names["upper"].value - 0.3) < 5 * names["upper"].standard_error, names["upper"]
 
+for command in ("sample", "treed-gp", "recapture", "select"):
+    assert "Usage" in run(command, "--help")
 assert "ESS ess_optimal" in run("demo")
 assert pathlib.Path("demo/importance-tempering.png").stat().st_size > 10_000
 assert "ESS pooled" in run("reproduce", "table2", "--runs", "2", "--draws", "4000")
