@@ -22,7 +22,7 @@ from bilby.core.sampler import base_sampler
 from bilby.core.sampler.base_sampler import NestedSampler, signal_wrapper
 from bilby.core.utils import logger
 
-from tempering.execution.interruption import TERMINATED
+from tempering.engines.stopping import TERMINATED
 from tempering.prior import Uniform, joint_prior
 from tempering.sampling.until import Until
 from tempering.target import Target

@@ -135,7 +135,7 @@ class InDoublePrecision:
             _watched.n_calls += 1
             try:
                 answers = [np.asarray(part) for part in self.callback(*whole)]
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 lane, position = self._at_fault(whole)
                 _watched.failure = Failure(error, position, _watched.n_calls - 1 if lane is None else lane)
                 raise
@@ -152,7 +152,7 @@ class InDoublePrecision:
         for i in range(len(arrays[0])):
             try:
                 self.callback(*(array[i : i + 1] for array in arrays))
-            except Exception:
+            except (Exception, SystemExit):
                 return i, batched.in_double(arrays[0][i])
         return 0, None
 
@@ -160,7 +160,7 @@ class InDoublePrecision:
 class Failure(NamedTuple):
     """A call back that has failed: JAX makes an error of its own of it, without the position."""
 
-    error: Exception
+    error: BaseException
     position: Any
     place: int  # among the calls since they were counted, or among the positions of one call
 

@@ -23,7 +23,7 @@ from tempering.compiling.functions import bind, compiled
 from tempering.engines import loops
 from tempering.engines.answers import answers_of
 from tempering.engines.scalar_pieces import NAMES, Pieces, quiet, raise_not_finite
-from tempering.engines.stopping import AbandonedBlock, IsStopped, never, watched
+from tempering.engines.stopping import AbandonedBlock, IsStopped, is_of_user, never, watched
 from tempering.engines.told import function_error
 from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import TemperingError
@@ -127,7 +127,9 @@ class ScalarEngine:
                 return one(state, tuple(part[rows] for part in outputs), schedule, settings, moving)
             except TemperingError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
+                if not is_of_user(error):
+                    raise
                 asked = self._pieces.functions[:2] if self._pieces.looked_at is not None else ()
                 raise function_error(error, i * m, state, self._pieces.positions, asked) from error
 

@@ -5,6 +5,7 @@ What was computed of the block is dropped; whoever asked for it has the states f
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,12 @@ class AbandonedBlock(BaseException):
 
 
 IsStopped = Callable[[], bool]
+TERMINATED = 128 + signal.SIGTERM  # the exit status that shells give a program ended by it
+
+
+def is_of_user(error: BaseException) -> bool:
+    """Whether a function may have raised it, sys.exit included, rather than a signal."""
+    return isinstance(error, Exception) or (isinstance(error, SystemExit) and error.code != TERMINATED)
 
 
 def never() -> bool:

@@ -18,13 +18,13 @@ PACKAGE = str(Path(__file__).parents[1])
 
 
 def function_error(
-    error: Exception, first_row: int, state: Any, positions: Callable[[Any], Any], functions: Sequence[Any] = ()
+    error: BaseException, first_row: int, state: Any, positions: Callable[[Any], Any], functions: Sequence[Any] = ()
 ) -> FunctionError:
     """Return an error that tells where another one was raised, by a function that the package has called.
 
     Parameters
     ----------
-    error : Exception
+    error : BaseException
     first_row : int
         The chain, or the first of the ensemble, that was run.
     state : Chain or Ensemble
@@ -50,12 +50,12 @@ def _at_fault(proposals: Any, functions: Sequence[Any]) -> int | None:
         for function in functions:
             try:
                 function(proposal)
-            except Exception:
+            except (Exception, SystemExit):
                 return replica
     return None
 
 
-def _last_words(error: Exception) -> str:
+def _last_words(error: BaseException) -> str:
     """Return what was raised; of an error in a call back from JAX, which carries a whole traceback, its last line."""
     text = str(error)
     if "allback" in text and "\n" in text:

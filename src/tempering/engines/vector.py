@@ -24,6 +24,7 @@ from tempering.engines.callbacks import count_calls, failure
 from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.reference_arrays import arrays_of
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
+from tempering.engines.stopping import TERMINATED
 from tempering.engines.streams import keys_of, words_of
 from tempering.engines.told import function_error
 from tempering.engines.trace import Places, Schedule, Trace
@@ -36,7 +37,11 @@ from tempering.target import Target
 from tempering.target.layout import Layout
 
 STARTING_STREAM, RUNNING_STREAM = 0, 1
-SIGNALS = ("AbandonedBlock", "KeyboardInterrupt", "SystemExit")  # raised where JAX was calling back: no error
+SIGNALS = (
+    "AbandonedBlock",
+    "KeyboardInterrupt",
+    f"SystemExit: {TERMINATED}",
+)  # where JAX was calling back
 PADDED_TO = 32  # ladders are padded to multiples of it, so that tuning their length compiles nothing anew
 MOST_ROWS = 256  # iterations of a block: calling it takes as long as a few of cheap chains
 MOST_BYTES = {"cpu": 1 << 22, "device": 1 << 26}  # of its outputs: a cache, or what a call of an accelerator is worth
@@ -174,7 +179,7 @@ class VectorEngine:
                 try:
                     with jax.disable_jit():
                         self.step(jax.random.fold_in(states.keys[i], iteration), own, iteration, line, moving)
-                except Exception as cause:
+                except (Exception, SystemExit) as cause:
                     failed, n = failure(), self.chains_per_ensemble
                     chain = i * n + (0 if failed is None else failed.lane(n))
                     told = function_error(cause, chain, None, self.pieces.positions)

@@ -149,7 +149,7 @@ def _values(function: Callable[[Any], Any], points: Iterable[Any]) -> list[str]:
 def _value(function: Any, point: Any) -> str:
     try:
         return _written(function(point))
-    except Exception as error:  # away from the start a density may fail in any way of its own
+    except (Exception, SystemExit) as error:  # away from the start a density may fail in any way of its own
         return type(error).__name__
 
 

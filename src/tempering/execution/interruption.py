@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
 
-from tempering.engines.stopping import AbandonedBlock
-
-TERMINATED = 128 + signal.SIGTERM  # the exit status that shells give a program ended by it
+from tempering.engines.stopping import TERMINATED, AbandonedBlock
 
 
 class Interruption:
