@@ -210,7 +210,10 @@ class OwnError(Exception):
         super().__init__(f"{code}: {text}")
 
 
-@pytest.mark.parametrize("error", [ValueError("bad"), KeyError("x"), OwnError(7, "sensor"), MemoryError(), SystemExit("ended")])
+ERRORS = [ValueError("bad"), KeyError("x"), OwnError(7, "sensor"), MemoryError(), SystemExit("ended")]
+
+
+@pytest.mark.parametrize("error", ERRORS)
 def test_an_error_in_a_users_function_loses_nothing(error, tmp_path):
     options = {
         "initial": np.zeros(2),

@@ -144,8 +144,6 @@ def sample(
         tune = usual.iterations if tuning.iterations is None else tuning.iterations
         tuning = replace(tuning, iterations=tune)
         check_plan(plan, tuning)
-        if until is None and execution.checkpoint is None and not isinstance(keep, Sums):
-            check_room(plan, draws)
         plan = replace(plan, context=context, keep_rounds=keep == "rounds")
         wanted = wanted_sums(plan, keep, draws, execution.devices) if isinstance(keep, Sums) else None
         plan = check_devices(plan, execution.devices, keeps_sums=wanted is not None)
@@ -153,6 +151,8 @@ def sample(
             plan = replace(plan, starts=side_by_side(plan.starts, plan.n_chains))
         every = keep.every if isinstance(keep, Draws) else 1
         draws = max(1, draws // every)
+        if until is None and execution.checkpoint is None and not isinstance(keep, Sums):
+            check_room(plan, draws)
         said = {"draws": draws, "tune": tune, "path": path} | tuning.learnt | ({} if every == 1 else {"every": every})
         if wanted is None:
             done = context.identified(plan, **said)
