@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.errors import InputError
 from tempering.io.checkpoint import Checkpoint
 from tempering.models.treed_gp import layout
@@ -71,6 +72,7 @@ def usual_rounds(n_distinct: int) -> tuple[int, int]:
     return max(400, int(2000 * scale)), max(1600, int(8000 * scale))
 
 
+@on_one_blas_thread
 def fit(
     model: TreedGPModel,
     plan: Plan,

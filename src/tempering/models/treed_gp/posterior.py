@@ -109,9 +109,10 @@ def posterior_of(
     recorded, weights = recorded_by(run), run.weights(rule)
     head, rows = recorded[..., : records.HEAD], recorded[..., records.HEAD :]
     leaves = head[..., records.LEAVES].astype(np.int64)
-    small = replace(run, values={"leaves": head[..., records.LEAVES].copy()}, go_on=None, model=None, _kept={})
     each = rows.reshape(-1, rows.shape[-1])
-    found = small.estimate(leaves[..., None] == np.arange(1, leaves.max() + 1), rule)
+    found = run.estimate(leaves[..., None] == np.arange(1, leaves.max() + 1), rule)
+    values = {"leaves": head[..., records.LEAVES].copy()}
+    small = replace(run, values=values, go_on=None, model=None, _kept={rule: run._kept[rule]})
     seen, best = best_of_each(leaves.ravel(), head[..., records.LOG_POSTERIOR].ravel())
     return Posterior(
         draws=small,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ def save(model: TreedGP, path: str | Path) -> None:
     if not isinstance(settings["random_state"], int | None):  # a generator has moved on
         settings["random_state"] = None
     known = {name: getattr(model, name) for name in ATTRIBUTES if hasattr(model, name)}
+    posterior = model.posterior_
+    known["posterior_"] = replace(posterior, draws=replace(posterior.draws, _kept={}))  # weights are found again
     if "feature_names_in_" in known:
         known["feature_names_in_"] = [str(name) for name in known["feature_names_in_"]]
     try:
