@@ -33,7 +33,7 @@ def fit(
     draws: Annotated[int | None, typer.Option(help="Rounds kept of each chain; by the number of rows.")] = None,
     tune: Annotated[int | None, typer.Option(help="Rounds before that; as many.")] = None,
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 2,
-    hottest: Annotated[float, typer.Option(help="Smallest inverse temperature; 1 does not temper.")] = 0.1,
+    hottest: Annotated[float, typer.Option(help="Smallest inverse temperature; 1 does not temper.")] = 0.2,
     rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",
     plot: Annotated[Path | None, typer.Option(help="Draw the fit to this file (one or two inputs).")] = None,
     seed: Annotated[int | None, typer.Option(help="Equal seeds give equal fits.")] = None,
