@@ -112,10 +112,12 @@ def test_whole_numbers_behind_a_frequency_are_not_taken_for_more_birds(tmp_path)
     assert "Other columns, not used unless named: covariate1 (11, 12)." in describe(read(file, groups=1))
 
 
-def test_a_bird_in_one_of_two_columns_on_each_line_is_a_bird_in_a_group(tmp_path):
+def test_columns_are_groups_where_a_history_without_birds_would_be_the_other_reading(tmp_path):
     file = tmp_path / "sexes.inp"
     file.write_text("101 1 0;\n110 0 1;\n100 1 0;\n")
     assert read(file).sizes == {"1": 2, "2": 1}
+    file.write_text("101 12 3;\n110 0 5;\n100 -2 0;\n")
+    assert read(file).sizes == {"1": 14, "2": 8}
     file.write_text("101 1 0;\n110 1 0;\n")  # the second could be a covariate that is always 0
     with pytest.raises(InputError, match="say how many groups"):
         read(file)

@@ -137,14 +137,18 @@ def group_names(lines: list[Line], groups: int | Sequence[str] | None, path: str
             f"{odd.place}: every history must have as many columns, but got {len(odd.columns)}. Correct that line."
         )
     n = widths.pop()
-    one_each = all(sorted(line.columns) == ["0"] * (n - 1) + ["1"] for line in lines)
-    if n > 1 and not (one_each and all(any(line.columns[g] == "1" for line in lines) for g in range(n))):
+    if n > 1 and any(has_birds(lines, g) for g in range(1, n)):
         raise InputError(
             f"{path}: {n} columns follow each history, such as {' '.join(lines[0].columns)!r}. They could be "
             f"frequencies of {n} groups, or a frequency and {n - 1} covariate{'s' * (n > 2)}: say how many groups "
             f"there are (groups={n} or groups=1; on the command line --frequencies {n} or --frequencies 1)."
         )
     return tuple(str(g + 1) for g in range(n))
+
+
+def has_birds(lines: list[Line], n: int) -> bool:
+    """Whether every history has a bird in some group if the first columns are the frequencies of so many groups."""
+    return all(any(column.strip("+-0.") for column in line.columns[:n]) for line in lines)
 
 
 def could_be_ldld(histories: list[str]) -> bool:
