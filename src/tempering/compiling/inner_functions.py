@@ -5,6 +5,10 @@ function that calls it gets the same, with all of it again: in a tall tower of s
 And it compiles a function anew for every whole number written out in a call. Here both are left out: inner functions
 are handed over as they are, once for each type, and optimised together with the function that Python calls.
 
+An outer function, which Python calls, says that nobody else calls the inner ones in it. Then the optimiser may change
+how they are called. Numba hands over a tuple of arrays as some ten words for each array, at every call: with nine
+arrays that takes two thirds of the time of small functions.
+
 This leans on parts of Numba that it does not promise to keep. Versions on which it was not tried compile inner
 functions as Numba does by itself: slower, with the same results.
 """
@@ -15,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite.binding import Linkage
 from numba import _dynfunc, njit, types
 from numba.core import codegen, compiler, typed_passes
 from numba.core.compiler_machinery import PassManager, register_pass
@@ -39,6 +44,13 @@ def inner_function(function: Function, **options: Any) -> Function:
     return cast(Function, found)
 
 
+def outer_function(function: Function, **options: Any) -> Function:
+    """Compile a function that Python calls, with the inner functions it calls for itself alone."""
+    if is_tried():
+        options |= {"pipeline_class": _OuterCompiler}
+    return cast(Function, njit(**options)(function))
+
+
 def is_tried() -> bool:
     """Say whether this is a version of Numba on which it was tried."""
     return numba.__version__.rpartition(".")[0] in TRIED
@@ -58,6 +70,28 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
         """Return no address: there is none."""
         self._ensure_finalized()
         return 0
+
+
+class _Whole(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """Code that keeps the functions linked into it for itself."""
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                function.linkage = Linkage.internal
+        super()._optimize_final_module()
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _OuterLowering(typed_passes.NativeLowering):  # type: ignore[misc]
+    """Numba's own, into a library that keeps what is linked into it."""
+
+    _name = "lowering_of_outer_function"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Whole(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return bool(super().run_pass(state))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -83,10 +117,18 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
 class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
     """Numba's passes, but for the last."""
 
+    lowering = _Lowering
+
     def define_pipelines(self) -> list[Any]:
         """Return the only list of passes."""
         passes = PassManager("inner function")
         for each, why in compiler.DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
-            passes.add_pass(_Lowering if each is typed_passes.NativeLowering else each, why)
+            passes.add_pass(self.lowering if each is typed_passes.NativeLowering else each, why)
         passes.finalize()
         return [passes]
+
+
+class _OuterCompiler(_Compiler):
+    """The same for functions that Python calls."""
+
+    lowering = _OuterLowering

@@ -14,7 +14,7 @@ from tempering.errors import EstimatorError, TargetError
 from tempering.estimators.combine import weigh_rungs
 from tempering.estimators.rung_draws import RungDraws
 from tempering.learning import kernel_settings
-from tempering.learning.density_of_states import Energies
+from tempering.learning.density_of_states import DRAWS_KEPT, Energies
 from tempering.learning.ladder_choice import aimed_occupancy, choose_ladder
 from tempering.learning.pseudo_prior import Seen, from_mean_energies, log_conditional_occupancy, method_named
 from tempering.learning.settling import has_settled
@@ -302,15 +302,20 @@ def describe(trace: Trace, schedule: Schedule) -> Round:
 
 
 def _ess_by_rule(trace: Trace, path: Path) -> dict[str, float]:
-    """Return the effective sample size of the weights of a round under the rules that the line names."""
+    """Return the effective sample size of the weights of a round under the rules that the line names.
+
+    That of many draws is worked out from some of them: a line is not worth what MBAR of all of them takes.
+    """
+    some = slice(None, None, max(1, trace.rung.size // DRAWS_KEPT))
+    rung = trace.rung[:, some]
     try:
-        draws = rung_draws_of(path, trace.terms, trace.rung)
+        draws = rung_draws_of(path, trace.terms[:, some], rung)
     except EstimatorError:  # energies that are no numbers
         return dict.fromkeys(RULES_OF_A_LINE, 0.0)
     found = {}
     for rule in RULES_OF_A_LINE:
         try:
-            found[rule] = float(weigh_rungs(draws, rule).ess)
+            found[rule] = trace.rung.size / rung.size * float(weigh_rungs(draws, rule).ess)
         except EstimatorError:  # no draw that counts yet, or rungs that do not overlap
             found[rule] = 0.0
     return found

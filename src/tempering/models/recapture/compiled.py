@@ -8,12 +8,10 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
-
-from numba import njit
+from typing import Any, TypeVar
 
 from tempering.compiling import inner_functions
-from tempering.compiling.inner_functions import inner_function
+from tempering.compiling.inner_functions import inner_function, outer_function
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -34,7 +32,7 @@ def digest() -> str:
 
 def compiled(function: Function) -> Function:
     """Compile a function that Python calls, too; division by zero gives infinity, as in NumPy."""
-    return cast(Function, njit(**_OPTIONS, cache=True)(_named(function)))
+    return outer_function(_named(function), **_OPTIONS, cache=True)
 
 
 def allocating(function: Function) -> Function:
