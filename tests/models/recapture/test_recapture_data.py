@@ -152,7 +152,9 @@ def test_a_byte_order_mark_gzip_and_other_separators_are_read(tmp_path):
         file.write_bytes(b"\xef\xbb\xbf" + text.format(separator).encode())
         packed = tmp_path / f"{name}.gz"
         packed.write_bytes(gzip.compress(file.read_bytes()))
-        for path in (file, packed):
+        excel = tmp_path / f"excel {name}"
+        excel.write_text(f"sep={separator}\n" + text.format(separator))
+        for path in (file, packed, excel):
             histories = read(path)
             plain = plain or histories
             np.testing.assert_array_equal(histories.codes, plain.codes)
@@ -196,6 +198,8 @@ def test_tables_of_rmark_and_headed_files_are_read(tmp_path):
     histories = read(file)
     assert histories.n_birds == 4
     assert histories.by("sex").groups == ("Female", "Male")
+    assert "not used" in describe(histories)
+    assert "not used" not in describe(histories.by("sex"))
     file.write_text("H: H: H: S:f S:m $COV:mass\n1 0 1 2 0 11.5\n0 1 1 1 3 12\n")
     headed = read(file)
     assert headed.sizes == {"f": 3, "m": 3}

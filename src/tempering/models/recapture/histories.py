@@ -121,7 +121,9 @@ class Histories:
         if "" in names or "nan" in names:
             raise InputError(f"Some birds have no {column!r}. Fill it in, or leave those birds out.")
         index = {name: g for g, name in enumerate(names, 1)}
-        return replace(self, group=np.array([index[str(x)] for x in self.columns[column]]), groups=tuple(names))
+        group = np.array([index[str(x)] for x in self.columns[column]])
+        others = {name: values for name, values in self.columns.items() if name != column}
+        return replace(self, group=group, groups=tuple(names), columns=others)
 
     def pooled(self) -> "Histories":
         """Forget the groups."""

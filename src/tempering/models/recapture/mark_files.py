@@ -362,7 +362,7 @@ def _live_codes(history: str, place: str) -> list[int]:
     if set(history) - {"0", "1"}:
         raise InputError(
             f"{place}: a live history must be made of 0 and 1. For live and dead encounters choose the format "
-            "mark-ldld; histories with letters are multistate, which is not read here."
+            "mark-ldld, for states with letters mark-states."
         )
     return [int(c) for c in history]
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, which the colour-blind can tell apart
 CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
+STROKES = ("-", "--", ":", "-.")
 FEWEST_BARS = 4  # room is left for as many, so that a single bar does not fill the picture
 MOST_LABELS = 12  # of years along an axis
 NAMES = {
@@ -36,21 +37,23 @@ def plot_averages(
     """Draw a parameter by year, a line for each age class (and group), with 95 % intervals."""
     ax = _axes(ax)
     table = result.averages(rule).query("parameter == @parameter").copy()
-    groups = table["group"].replace("", "class") if result.has_groups else "class"
-    table["line"] = groups + " " + table["age_class"]
-    lines = list(dict.fromkeys(table["line"]))
+    table["group"] = table["group"].replace("", "class") if result.has_groups else "class"
+    lines = list(dict.fromkeys(zip(table["group"], table["age_class"], strict=True)))
+    groups, ages = (list(dict.fromkeys(line[which] for line in lines)) for which in (0, 1))
     many = table["year"].nunique() > 20
-    for i, label in enumerate(lines):
-        rows = table[table["line"] == label]
-        colour = CLASS_COLOURS[i % len(CLASS_COLOURS)]
+    for i, (group, age) in enumerate(lines):
+        rows, label = table[(table["group"] == group) & (table["age_class"] == age)], f"{group} {age}"
+        one_age = len(ages) == 1  # colours tell ages apart, strokes the groups
+        colour = CLASS_COLOURS[(groups.index(group) if one_age else ages.index(age)) % len(CLASS_COLOURS)]
+        style = STROKES[groups.index(group) % len(STROKES)]
         if many:  # bars would overlap: bands do not
-            ax.fill_between(rows["year"], rows["lower"], rows["upper"], color=colour, alpha=0.15, linewidth=0)
-            ax.plot(rows["year"], rows["mean"], color=colour, label=label, linewidth=1.4)
+            ax.fill_between(rows["year"], rows["lower"], rows["upper"], color=colour, alpha=0.12, linewidth=0)
+            ax.plot(rows["year"], rows["mean"], color=colour, label=label, linewidth=1.4, linestyle=style)
             continue
         year = rows["year"] + (i - (len(lines) - 1) / 2) * 0.08
         spread = np.abs(rows[["lower", "upper"]].to_numpy().T - rows["mean"].to_numpy())
         ax.errorbar(
-            year, rows["mean"], yerr=spread, color=colour, label=label, marker="o",
+            year, rows["mean"], yerr=spread, color=colour, label=label, marker="o", linestyle=style,
             markersize=4, linewidth=1.2, elinewidth=0.8, capsize=2,
         )  # fmt: skip
     ax.set_ylim(0, 1)

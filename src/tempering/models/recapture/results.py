@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tempering.errors import InputError
-from tempering.estimators import weighted_quantile
+from tempering.estimators import Estimate, weighted_quantile
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.estimators.standard_error import standard_error_of_sum
 from tempering.models.recapture.abundance import FIGURES, abundance_table, growth_table
@@ -31,7 +31,9 @@ from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.stages import Stages, split_name, terms_of
 from tempering.models.recapture.states import StateHistories, transitions
 from tempering.models.recapture.times import TimeStructures
+from tempering.runs.doubt import with_doubt
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.tours import effective_pieces
 
 OVERLAP_BINS = 40
 QUANTILE_BINS = 1024
@@ -269,6 +271,8 @@ class RecaptureResult:
             series[..., i] = residual.reshape(n_ensembles, -1, self.draws.n_draws).sum(axis=1)
         if len(columns):
             out[:, 1] = standard_error_of_sum(series)
+        if self.n_pieces is not None:
+            out[:, 1] = np.hypot(out[:, 1], out[:, 2] / self.n_pieces)  # as `with_doubt` does
         return out
 
     def year_of(self, parameter: str, interval: int) -> int:
@@ -325,12 +329,26 @@ class RecaptureResult:
         errors[:N_ERRORS] = self._errors([index == i for i in order[:N_ERRORS]], rule)
         return pd.DataFrame({**named, "probability": total[order], "standard_error": errors})
 
-    def _errors(self, columns: Sequence[NDArray[Any]], rule: str) -> NDArray[np.float64]:
+    def _errors(self, columns: Sequence[NDArray[Any]], rule: str, *, with_pieces: bool = True) -> NDArray[np.float64]:
         """Return the standard errors of the means of columns (chain, draw), several at once: they share weights."""
         step = max(1, VALUES_AT_ONCE // self.draws.rung.size)
-        stacks = (np.stack(columns[i : i + step], axis=-1).astype(float) for i in range(0, len(columns), step))
-        errors = [np.ravel(self.draws.combination(stack, rule).standard_error) for stack in stacks]
-        return np.concatenate(errors) if errors else np.zeros(0)
+        found = [np.zeros(0)]
+        for i in range(0, len(columns), step):
+            stack = np.stack(columns[i : i + step], axis=-1).astype(float)
+            both = self.draws.combination(stack, rule)
+            estimate, n_pieces = Estimate(both.estimate, both.standard_error), self.n_pieces if with_pieces else None
+            found.append(np.ravel(with_doubt(estimate, stack, both.weights, n_pieces).standard_error))
+        return np.concatenate(found)
+
+    @cached_property
+    def n_pieces(self) -> float | None:
+        """How many independent pieces the run is worth, each from a fresh draw at k = 0; None where there are none.
+
+        Standard errors of tables are not below what a place adds that none of the pieces has found.
+        """
+        if self.draws.ladder.inverse_temperatures[-1] > 0.0:
+            return None
+        return effective_pieces(self.draws, self.draws.weights())
 
     def effects(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
         """Tabulate the probability of each effect in each parameter: ages or groups differ, sets vary in time."""

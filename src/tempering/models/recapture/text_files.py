@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,9 +26,10 @@ def text_of(path: str | Path) -> str:
         raise InputError(f"{path}: this is a zip archive (or an Excel file). Unpack it, or save the sheet as CSV.")
     for encoding in ("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig", "cp1252"):
         try:
-            return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+            text = raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
         except UnicodeDecodeError:
             continue
+        return re.sub(r"\Asep=.\n", "\n", text)  # Excel's own line above a table
     raise InputError(f"{path}: the file must be text, but is not. Save it as text in UTF-8.")
 
 
