@@ -72,7 +72,7 @@ def effective_pieces(draws: TemperedDraws, weights: NDArray[np.float64]) -> floa
     return TourWeights.of(weights, _ends(draws)).effective_number
 
 
-def _pieces(draws: TemperedDraws) -> NDArray[np.int64]:
+def pieces_of(draws: TemperedDraws) -> NDArray[np.int64]:
     """Return the number of the tour, whole or cut off, that each draw belongs to."""
     ends = _ends(draws)
     piece: NDArray[np.int64] = np.cumsum(ends, axis=1, dtype=np.int64) - ends
@@ -90,7 +90,7 @@ def thinly_covered(draws: TemperedDraws) -> NDArray[np.bool_] | None:
         return None
     log_ratio = path.log_target(draws.terms) - draws.terms[..., -1]
     log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
-    piece = _pieces(draws)
+    piece = pieces_of(draws)
     highest = np.full(int(piece.max()) + 1, -np.inf)
     np.maximum.at(highest, piece.ravel(), log_ratio.ravel())
     if highest.size <= FEW_TOURS:

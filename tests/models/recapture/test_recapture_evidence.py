@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dipper_histories import FEMALES, MALES, dipper
 
-from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
+from statistical import assert_mean_is, assert_mean_is_not, assert_variance_is_one, seeded_rng
 from tempering.models.recapture import Histories, MarkRecapture
 
 FLOOD = np.array([0, 1, 1, 0, 0, 0])
@@ -229,6 +229,20 @@ def test_model_probabilities_are_those_of_quadrature(case):
         assert combined == pytest.approx(exact[name], abs=0.03)
     assert_mean_is(0.0, np.array(scores).T)
     assert_mean_is_not(0.0, np.array(wrong).T)
+
+
+@pytest.mark.slow
+def test_the_errors_of_tables_are_honest():
+    """Of 24 fits with four short ensembles each; errors a third as large, the control, are seen."""
+    data, study, evidence = CASES["years"]
+    short = replace(study, draws=300, chains=4)
+    fits = [short.fit(data, rng=seed, progress=False) for seed in range(60, 84)]
+    exact = probabilities(evidence(fits[0].counts))
+    table = [fit.effects().set_index(["parameter", "effect"]).loc[("phi", "flood")] for fit in fits]
+    z = np.array([(row["probability"] - exact["flood"]) / row["standard_error"] for row in table])
+    assert_variance_is_one(z)
+    with pytest.raises(AssertionError):
+        assert_variance_is_one(3 * z)
 
 
 def test_the_quadrature_has_converged(monkeypatch):

@@ -180,7 +180,7 @@ def lay_out(
         at.SIGMA_SCALE: np.array([times.sigma_scale]),
         at.STEP: np.array([step]),
         at.FITTED_SPLITS: np.array([fitted_splits]),
-        at.WITH_COMPANION: np.array([with_companion]),  # share of the flips
+        at.WITH_COMPANION: np.array([with_companion]),  # share of the jumps by fitted laws
         at.LOG_JACOBIAN: np.array([np.log(2.0)]),  # of (v, u) -> (v + u, v - u)
         at.STRATA: nobody if individuals is None else np.stack([event_counts(c, False) for c in individuals.counts]),
         at.INDIVIDUAL: nobody if individuals is None else individuals.x,

@@ -16,7 +16,7 @@ from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.individuals import Individuals, strata_of
-from tempering.models.recapture.layout import PARAMETERS
+from tempering.models.recapture.layout import BLOCKS, PARAMETERS
 from tempering.models.recapture.model import FITTED_BASE, PRIOR_BASE, RecaptureModel, recapture_model
 from tempering.models.recapture.reading import Data, as_counts, grouped
 from tempering.models.recapture.results import RecaptureResult
@@ -71,7 +71,7 @@ class MarkRecapture:
     ladder : Ladder or sequence of float, optional
         Powers of the likelihood, such as the paper's ``Ladder.geometric(40, 0.1)``. By default as many temperatures as
         the data need, from k = 1 to k = 0, where every chain draws afresh: a model from the prior, its values from wide
-        laws that were fitted to the data.
+        laws that were fitted to the data, or from their prior if trends, random or additive years may be in the model.
     method : {"parallel", "simulated"}
         Coupled chains, which need no pseudo-prior; or single chains, whose pseudo-prior a short run of
         coupled chains learns first.
@@ -108,7 +108,7 @@ class MarkRecapture:
     beta: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     ladder: Ladder | Sequence[float] | None = None
     method: str = "parallel"
-    draws: int = 1500
+    draws: int = 2500
     tune: int = 400
     chains: int = 4
     keep_values: bool = True
@@ -256,9 +256,11 @@ class MarkRecapture:
         data, counts, space = self.prepared(data)
         times = self.times(counts, space)
         individuals = self._strata(data, counts, space)
+        # no law is fitted to trends, random and additive years: of these alone fitted ones would make traps
+        is_fitted = self.ladder is None and bool((times.kinds == BLOCKS).all())
         model = recapture_model(
             counts, space, times, keep_values=self.keep_values, individuals=individuals,
-            base=FITTED_BASE if self.ladder is None else PRIOR_BASE,
+            base=FITTED_BASE if is_fitted else PRIOR_BASE,
         )  # fmt: skip
         seed = None if rng is None else seed_of(rng)
         start = anneal(model, np.random.default_rng([ANNEALING_STREAM, seed or 0]))

@@ -2,10 +2,10 @@
 
 A flip gives a set another time structure, a split makes two sets of one, a merge one of two that have the same time
 structure. New values are drawn from fitted laws (`given`), Jacobian 1; or, in splits and merges of blocks, moved by
-Gaussian auxiliaries that keep their mean, Jacobian 2 a value (section 5 of the moves). Half of the flips draw the
-companion's values anew as well, given the others: years in which more birds are found dead are years in which more
-die, or in which they are found more easily, and the one cannot change without the other. A flip is tried half of the
-time, a split and a merge a quarter each; a move that is not available is a rejection.
+Gaussian auxiliaries that keep their mean, Jacobian 2 a value (section 5 of the moves). Half of the jumps by fitted laws
+draw the companion's values anew as well, given the others: years in which more birds are found dead are years in which
+more die, or in which they are found more easily, and the one cannot change without the other; and so it is with ages.
+A flip is tried half of the time, a split and a merge a quarter each; a move that is not available is a rejection.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ from tempering.models.recapture.laws import (
     put,
     value_of,
 )
-from tempering.models.recapture.layout import BLOCKS, PARALLEL, State
+from tempering.models.recapture.layout import BLOCKS, State
 from tempering.models.recapture.likelihood import keep_gain, total_gain
 from tempering.models.recapture.tables import (
     block_exists,
@@ -61,18 +61,18 @@ SAVED, SAVED_COMPANION = at.N_PARAMETERS, at.N_PARAMETERS + 1  # rows that keep 
 def jump(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to change the structure of a parameter; return whether it was changed."""
     save(state, q)
-    other, both = companion(state, q), False
-    u = rng.random()
-    share = 0.5 if flips(state.ints, q) else 0.0
+    i, f, other = state.ints, state.floats, companion(state, q)
+    u, share = rng.random(), 0.5 if flips(i, q) else 0.0
+    fitted = u < share or rng.random() < constant(i, f, at.FITTED_SPLITS)
+    both = fitted and is_present(i, other) and rng.random() < constant(i, f, at.WITH_COMPANION)
+    if both:
+        carry(state, other, SAVED_COMPANION)
     if u < share:
-        both = is_present(state.ints, other) and rng.random() < constant(state.ints, state.floats, at.WITH_COMPANION)
-        if both:
-            carry(state, other, SAVED_COMPANION)
         log_ratio = flip(rng, state, q, k, both)
     elif u < share + (1 - share) / 2:
-        log_ratio = split(rng, state, q, k)
+        log_ratio = split(rng, state, q, k, fitted, both)
     else:
-        log_ratio = merge(rng, state, q, k)
+        log_ratio = merge(rng, state, q, k, fitted, both)
     accepted = decide(rng, state, q, k, log_ratio)
     if both and not accepted:
         carry(state, SAVED_COMPANION, other)
@@ -83,13 +83,57 @@ def jump(rng: Any, state: State, q: int, k: float) -> Any:
 def draw_afresh(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to draw all the values of one set afresh from their laws: the quickest way through hot rungs."""
     save(state, q)
-    c = random_set(rng, state, q)
-    mask, time = mask_of(state.ints, state.structure[q, 0], c), state.structure[q, 1 + c]
-    log_ratio = log_density_recalled(state, q, mask, time, at.PSEUDO, k) + count_in(state, q, mask, time, -1.0, k)
-    log_ratio -= propose_set(rng, state, q, mask, time, k)
-    if log_ratio > -np.inf:
-        log_ratio += count_in(state, q, mask, time, 1.0, k)
+    mask = mask_of(state.ints, state.structure[q, 0], random_set(rng, state, q))
+    log_ratio = take_out(state, q, mask, 0, k, False) + put_in(rng, state, q, mask, 0, k, False)
     return decide(rng, state, q, k, log_ratio)
+
+
+@inner
+def take_out(state: State, q: int, one: int, two: int, k: float, both: bool) -> Any:
+    """Take a set's values out, or two sets', and if asked the companion's that hang together with them.
+
+    Return their log density under the laws that the way back draws them from, over that at k; ``two`` may be 0.
+    """
+    other = companion(state, q)
+    log_ratio = take_out_set(state, q, one, k, both)
+    if two:
+        log_ratio += take_out_set(state, q, two, k, both)
+    if both:
+        columns = sets_touching(state, other, one | two)
+        log_ratio += count_in_all(state, other, columns, -1.0, k) + log_density_given(state, other, columns, k)
+    return log_ratio
+
+
+@inner
+def take_out_set(state: State, q: int, mask: int, k: float, both: bool) -> Any:
+    """Do so with one set: its laws are those with a free companion, or as fitted."""
+    time = state.structure[q, 1 + first_column(mask)]
+    recall(state, q, mask, time, at.MARGINAL if both else at.PSEUDO)
+    return log_density_of_set(state, q, mask, time, k) + count_in(state, q, mask, time, -1.0, k)
+
+
+@inner
+def put_in(rng: Any, state: State, q: int, one: int, two: int, k: float, both: bool) -> Any:
+    """Draw the values that take their place; return the log of the density at k over that of the draw."""
+    other = companion(state, q)
+    log_ratio = draw_set(rng, state, q, one, k, both)
+    if two and log_ratio > -np.inf:
+        log_ratio += draw_set(rng, state, q, two, k, both)
+    if both and log_ratio > -np.inf:
+        columns = sets_touching(state, other, one | two)
+        log_ratio -= draw_given(rng, state, other, columns, k)
+        if log_ratio > -np.inf:
+            log_ratio += count_in_all(state, other, columns, 1.0, k)
+    return log_ratio
+
+
+@inner
+def draw_set(rng: Any, state: State, q: int, mask: int, k: float, both: bool) -> Any:
+    """Do so with one set."""
+    time = state.structure[q, 1 + first_column(mask)]
+    recall(state, q, mask, time, at.MARGINAL if both else at.PSEUDO)
+    log_ratio = -propose_set(rng, state, q, mask, time, k)
+    return log_ratio + count_in(state, q, mask, time, 1.0, k) if log_ratio > -np.inf else log_ratio
 
 
 @inner
@@ -115,20 +159,6 @@ def log_density_given(state: State, q: int, columns: int, k: float) -> Any:
             mask = mask_of(state.ints, state.structure[q, 0], c)
             total += log_density_of_set(state, q, mask, state.structure[q, 1 + c], k)
     return total
-
-
-@inner
-def log_density_recalled(state: State, q: int, mask: int, time: int, which: int, k: float) -> Any:
-    """Return the log density of a set's values under their laws as fitted."""
-    recall(state, q, mask, time, which)
-    return log_density_of_set(state, q, mask, time, k)
-
-
-@inner
-def propose_recalled(rng: Any, state: State, q: int, mask: int, time: int, which: int, k: float) -> Any:
-    """Draw the values of a set from their laws as fitted; return their log density."""
-    recall(state, q, mask, time, which)
-    return propose_set(rng, state, q, mask, time, k)
 
 
 @inner
@@ -237,29 +267,9 @@ def flip(rng: Any, state: State, q: int, k: float, both: bool) -> Any:
     new = option(i, q, mask, which)
     if new >= old:
         new = option(i, q, mask, which + 1)
-    if both:
-        return flip_both(rng, state, q, mask, new, k)
-    log_ratio = log_density_recalled(state, q, mask, old, at.PSEUDO, k) + count_in(state, q, mask, old, -1.0, k)
+    log_ratio = take_out(state, q, mask, 0, k, both)
     set_time(state, q, mask, new)
-    log_ratio -= propose_recalled(rng, state, q, mask, new, at.PSEUDO, k)
-    return log_ratio + count_in(state, q, mask, new, 1.0, k) if log_ratio > -np.inf else log_ratio
-
-
-@inner
-def flip_both(rng: Any, state: State, q: int, mask: int, new: int, k: float) -> Any:
-    """Give a set another time structure, its values as if the companion were free, then the companion's given them."""
-    old, other = state.structure[q, 1 + first_column(mask)], companion(state, q)
-    columns = sets_touching(state, other, mask)
-    log_ratio = count_in(state, q, mask, old, -1.0, k) + count_in_all(state, other, columns, -1.0, k)
-    log_ratio += log_density_given(state, other, columns, k)
-    log_ratio += log_density_recalled(state, q, mask, old, at.MARGINAL, k)
-    set_time(state, q, mask, new)
-    log_ratio -= propose_recalled(rng, state, q, mask, new, at.MARGINAL, k)
-    if log_ratio > -np.inf:
-        log_ratio -= draw_given(rng, state, other, columns, k)
-    if log_ratio == -np.inf:
-        return log_ratio
-    return log_ratio + count_in(state, q, mask, new, 1.0, k) + count_in_all(state, other, columns, 1.0, k)
+    return log_ratio + put_in(rng, state, q, mask, 0, k, both)
 
 
 @inner
@@ -282,7 +292,7 @@ def can_merge(state: State, q: int, partition: int, which: int) -> Any:
 
 
 @inner
-def split(rng: Any, state: State, q: int, k: float) -> Any:
+def split(rng: Any, state: State, q: int, k: float, fitted: bool, both: bool) -> Any:
     """Make two sets of one."""
     i, f = state.ints, state.floats
     partition = state.structure[q, 0]
@@ -290,33 +300,27 @@ def split(rng: Any, state: State, q: int, k: float) -> Any:
     if n == 0:
         return -np.inf
     which = int(rng.random() * n)
-    leaving = split_off(i, q, partition, which)
-    c = 0
-    while not leaving >> c & 1:
-        c += 1
-    whole, time = mask_of(i, partition, c), state.structure[q, 1 + c]
+    leaving, target = split_off(i, q, partition, which), split_to(i, q, partition, which)
+    whole, time = mask_of(i, partition, first_column(leaving)), state.structure[q, 1 + first_column(leaving)]
     staying = whole & ~leaving
-    target = split_to(i, q, partition, which)
-    if kind_of(i, time) == PARALLEL and not (may_have(i, q, staying, time) and may_have(i, q, leaving, time)):
+    if not (may_have(i, q, staying, time) and may_have(i, q, leaving, time)):
         return -np.inf
     log_ratio = np.log(n) - np.log(n_merges(state, q, target))
     log_ratio += per_set(i, f, q, staying) + per_set(i, f, q, leaving) - per_set(i, f, q, whole)
+    if fitted or kind_of(i, time) != BLOCKS:
+        log_ratio += take_out(state, q, whole, 0, k, both)
+        state.structure[q, 0] = target
+        return log_ratio + put_in(rng, state, q, staying, leaving, k, both)
     log_ratio += count_in(state, q, whole, time, -1.0, k)
-    if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
-        log_ratio += log_density_recalled(state, q, whole, time, at.PSEUDO, k)
-        state.structure[q, 0] = target
-        log_ratio -= propose_recalled(rng, state, q, staying, time, at.PSEUDO, k)
-        log_ratio -= propose_recalled(rng, state, q, leaving, time, at.PSEUDO, k)
-    else:
-        state.structure[q, 0] = target
-        log_ratio += spread_values(rng, state, q, staying, leaving, time, k)
+    state.structure[q, 0] = target
+    log_ratio += spread_values(rng, state, q, staying, leaving, time, k)
     if log_ratio == -np.inf:
         return log_ratio
     return log_ratio + count_in(state, q, staying, time, 1.0, k) + count_in(state, q, leaving, time, 1.0, k)
 
 
 @inner
-def merge(rng: Any, state: State, q: int, k: float) -> Any:
+def merge(rng: Any, state: State, q: int, k: float, fitted: bool, both: bool) -> Any:
     """Make one set of two."""
     i, f = state.ints, state.floats
     partition = state.structure[q, 0]
@@ -333,17 +337,13 @@ def merge(rng: Any, state: State, q: int, k: float) -> Any:
     target = merge_to(i, q, partition, which)
     log_ratio = np.log(n) - np.log(n_splits(i, q, target))
     log_ratio += per_set(i, f, q, first | second) - per_set(i, f, q, first) - per_set(i, f, q, second)
+    if fitted or kind_of(i, time) != BLOCKS:
+        log_ratio += take_out(state, q, first, second, k, both)
+        state.structure[q, 0] = target
+        return log_ratio + put_in(rng, state, q, first | second, 0, k, both)
     log_ratio += count_in(state, q, first, time, -1.0, k) + count_in(state, q, second, time, -1.0, k)
-    if kind_of(i, time) != BLOCKS or rng.random() < constant(i, f, at.FITTED_SPLITS):
-        log_ratio += log_density_recalled(state, q, first, time, at.PSEUDO, k)
-        log_ratio += log_density_recalled(state, q, second, time, at.PSEUDO, k)
-        state.structure[q, 0] = target
-        log_ratio -= propose_recalled(rng, state, q, first | second, time, at.PSEUDO, k)
-    else:
-        log_ratio += gather_values(state, q, first, second, time, k)
-        state.structure[q, 0] = target
-    if log_ratio == -np.inf:
-        return log_ratio
+    log_ratio += gather_values(state, q, first, second, time, k)
+    state.structure[q, 0] = target
     return log_ratio + count_in(state, q, first | second, time, 1.0, k)
 
 

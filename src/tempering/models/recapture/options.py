@@ -142,7 +142,7 @@ class Models:
 class Sampling:
     """How models are sampled."""
 
-    draws: Annotated[int, option(SAMPLING, "Iterations kept of each chain.")] = 1500
+    draws: Annotated[int, option(SAMPLING, "Iterations kept of each chain.")] = 2500
     sampler: Annotated[
         str,
         option(

@@ -1,6 +1,6 @@
 """What a fit says: values averaged over models, and probabilities of models and structures, under any rule."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tempering.errors import InputError
-from tempering.estimators import Estimate, weighted_quantile
+from tempering.estimators import weighted_quantile
 from tempering.estimators.rules import DEFAULT_RULE
-from tempering.estimators.standard_error import standard_error_of_sum
+from tempering.estimators.standard_error import standard_error_of_sum, widened_by_chains
 from tempering.models.recapture.abundance import FIGURES, abundance_table, growth_table
 from tempering.models.recapture.aic import aic_table
 from tempering.models.recapture.assumptions import assumptions_of
@@ -31,9 +31,8 @@ from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.stages import Stages, split_name, terms_of
 from tempering.models.recapture.states import StateHistories, transitions
 from tempering.models.recapture.times import TimeStructures
-from tempering.runs.doubt import with_doubt
 from tempering.runs.draws import TemperedDraws
-from tempering.runs.tours import effective_pieces
+from tempering.runs.tours import pieces_of
 
 OVERLAP_BINS = 40
 QUANTILE_BINS = 1024
@@ -270,9 +269,8 @@ class RecaptureResult:
             residual = weights * (column - mean)
             series[..., i] = residual.reshape(n_ensembles, -1, self.draws.n_draws).sum(axis=1)
         if len(columns):
-            out[:, 1] = standard_error_of_sum(series)
-        if self.n_pieces is not None:
-            out[:, 1] = np.hypot(out[:, 1], out[:, 2] / self.n_pieces)  # as `with_doubt` does
+            influences = (weights * (column - mean) for column, mean in zip(columns, out[:, 0], strict=True))
+            out[:, 1] = self._widened(standard_error_of_sum(series), influences)
         return out
 
     def year_of(self, parameter: str, interval: int) -> int:
@@ -329,26 +327,39 @@ class RecaptureResult:
         errors[:N_ERRORS] = self._errors([index == i for i in order[:N_ERRORS]], rule)
         return pd.DataFrame({**named, "probability": total[order], "standard_error": errors})
 
-    def _errors(self, columns: Sequence[NDArray[Any]], rule: str, *, with_pieces: bool = True) -> NDArray[np.float64]:
-        """Return the standard errors of the means of columns (chain, draw), several at once: they share weights."""
+    def _errors(self, columns: Sequence[NDArray[Any]], rule: str) -> NDArray[np.float64]:
+        """Return the standard errors of probabilities, of columns (chain, draw) that say where something holds.
+
+        None is below 1 / n if some indicator has n effective draws only: what so many draws have missed may weigh as
+        much.
+        """
+        fewest = min((doubt.effective for doubt in self.mixing(rule).indicators.values()), default=np.inf)
+        return np.hypot(self.own_errors(columns, rule), 1 / fewest)
+
+    def own_errors(self, columns: Sequence[NDArray[Any]], rule: str) -> NDArray[np.float64]:
+        """Return the standard errors of the means of columns by themselves, several at once: they share weights."""
         step = max(1, VALUES_AT_ONCE // self.draws.rung.size)
         found = [np.zeros(0)]
         for i in range(0, len(columns), step):
-            stack = np.stack(columns[i : i + step], axis=-1).astype(float)
-            both = self.draws.combination(stack, rule)
-            estimate, n_pieces = Estimate(both.estimate, both.standard_error), self.n_pieces if with_pieces else None
-            found.append(np.ravel(with_doubt(estimate, stack, both.weights, n_pieces).standard_error))
+            some = columns[i : i + step]
+            both = self.draws.combination(np.stack(some, axis=-1).astype(float), rule)
+            means: Any = np.ravel(both.estimate)
+            influences = (both.weights * (column - mean) for column, mean in zip(some, means, strict=True))
+            found.append(self._widened(np.ravel(both.standard_error), influences))
         return np.concatenate(found)
 
-    @cached_property
-    def n_pieces(self) -> float | None:
-        """How many independent pieces the run is worth, each from a fresh draw at k = 0; None where there are none.
+    def _widened(self, errors: NDArray[np.float64], influences: Iterable[NDArray[Any]]) -> NDArray[np.float64]:
+        """Take the spread between pieces that begin with a fresh draw where it is larger than batches explain."""
+        if self._piece is None:
+            return errors
+        totals: Any = np.stack([np.bincount(self._piece, column.ravel()) for column in influences], axis=-1)
+        return np.sqrt(widened_by_chains(errors**2, totals))
 
-        Standard errors of tables are not below what a place adds that none of the pieces has found.
-        """
-        if self.draws.ladder.inverse_temperatures[-1] > 0.0:
-            return None
-        return effective_pieces(self.draws, self.draws.weights())
+    @cached_property
+    def _piece(self) -> NDArray[np.int64] | None:
+        """Which piece each draw belongs to; None where nothing is drawn afresh."""
+        draws_afresh = self.draws.ladder.inverse_temperatures[-1] == 0.0
+        return pieces_of(self.draws).ravel() if draws_afresh else None
 
     def effects(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
         """Tabulate the probability of each effect in each parameter: ages or groups differ, sets vary in time."""
@@ -425,7 +436,10 @@ class RecaptureResult:
 
     def mixing(self, rule: str = DEFAULT_RULE) -> Mixing:
         """Say whether the chains went everywhere; printed, it warns where they did not."""
-        return mixing_of(self, rule)
+        if ("mixing", rule) not in self._kept:
+            self._kept["mixing", rule] = mixing_of(self, rule)
+        found: Mixing = self._kept["mixing", rule]
+        return found
 
     def assumptions(self) -> list[str]:
         """Say what is taken for granted, in sentences."""
