@@ -45,6 +45,7 @@ DRAWS = {  # of each chain: some ten seconds, however short a call
     1e-6: {"python": 40_000, "numba": 300_000, "callback": 15_000, "batched": 40_000},
     1e-3: dict.fromkeys(ENGINES, 3_000) | {"batched": 12_000},  # of which a call takes all chains
 }
+POPULATION = {(1e-6, "batched"): 1_000_000}  # draws of populations, which are quicker where a call takes them all
 FEW = 24  # draws of each chain where a call takes a second
 
 
@@ -164,6 +165,7 @@ def job(engine: str, method: str, executor: str, call: float, folder: Path, say:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[CALLED] = str(folder / "called")
     draws = DRAWS.get(call, {}).get(engine, FEW)
+    draws = POPULATION.get((call, engine), draws) if method == "sequential" else draws
     kept = tp.Checkpoint(folder / "run", seconds=INTERVAL)
     pools: dict[str, Any] = {"none": nullcontext, "threads": lambda: ThreadPoolExecutor(2)}
     pools["processes"] = lambda: processes(1)
