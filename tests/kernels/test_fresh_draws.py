@@ -99,7 +99,7 @@ def build_mover(kernel, local_every=1, *, reference=FITTED, is_fitted=False):
     def several(key, x, coefficients, source, settings):
         draws = [
             vector.Draw.by_key(fresh_vector, 1),
-            reference_arrays.draw_of(jax.tree.map(jnp.asarray, fitted), 2),
+            reference_arrays.draw_of([jax.tree.map(jnp.asarray, fitted)], 2),
         ]
         move = vector.build_move(kernel, density, draws)
 

@@ -16,6 +16,7 @@ from tempering.kernels import hamiltonian as module
 from tempering.kernels import vector_hamiltonian as lockstep
 from tempering.kernels.scalar import evaluate
 from tempering.kernels.settings import Settings
+from tempering.kernels.uniforms import normals_and_uniforms
 from tempering.learning.reference import Reference, along_reference
 from tempering.target.gradients import WithGradient
 from tempering.target.layout import Layout
@@ -157,7 +158,7 @@ def acceptances(wide):
         move = jax.jit(lambda key, x: lockstep.hamiltonian(density, 3)(key, vector.at(density, x), rung, setting)[1])
         for i, x in enumerate(draws):
             key = jax.random.fold_in(jax.random.key(shifted(5)), i)
-            normals = np.asarray(vector.normal_of(jax.random.uniform(key, (5,), float)[:4]))
+            normals = np.asarray(normals_and_uniforms(key, 4, 2, float)[0])
             particle, acceptance = (x.copy(), x.copy(), np.zeros(3), np.zeros(3)), np.zeros(1)
             evaluate(FUNCTIONS, x, particle[2])
             settings = (np.full(1, 0.9), factor[None], np.zeros((1, 3)))

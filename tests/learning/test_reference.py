@@ -18,6 +18,7 @@ from tempering.learning.reference import (
     refit_reference,
     search,
 )
+from tempering.learning.reference.climbing import climb_together
 from tempering.learning.reference.modes import climb, find_modes, is_parted, local_factor
 from tempering.learning.reference.refit import split_reference
 from tempering.learning.reference.surface import Surface
@@ -215,6 +216,56 @@ def test_summits_joined_without_a_dip_are_one_mode_and_others_are_not():
     assert len(find_modes(ridge, [np.array([-300.0, 1.0]), np.array([200.0, -1.0]), np.zeros(2)])) == 1
     pair = Surface(lambda x: jnp.logaddexp(-0.5 * (x[0] - 2.5) ** 2, -0.5 * (x[0] + 2.5) ** 2), 1)
     assert len(find_modes(pair, [np.array([-3.0]), np.array([2.0]), np.array([2.9])])) == 2
+
+
+def bent(x):
+    """Two bananas, one upside down: their summits lie at (0, 0.9) and (12, 7.1)."""
+    one = -0.5 * (x[0] ** 2 / 9 + (x[1] - 0.1 * x[0] ** 2 - 0.9) ** 2 / 0.04)
+    y = jnp.stack([12.0 - x[0], 8.0 - x[1]])
+    other = -0.5 * (y[0] ** 2 / 9 + (y[1] - 0.1 * y[0] ** 2 - 0.9) ** 2 / 0.04)
+    return jnp.logaddexp(one, other)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_climbs_made_together_end_on_the_summits(scale):
+    surface = Surface(lambda x: bent(x / scale), 2)
+    starts = scale * seeded_rng("climbs").uniform([-5, 0], [17, 8], (40, 2))
+    ends, heights = climb_together(surface, starts, 1e-13, 300)
+    off = np.abs(ends[:, None] / scale - np.array([[0.0, 0.9], [12.0, 7.1]])).max(axis=-1).min(axis=1)
+    assert off.max() < 1e-3
+    assert heights == pytest.approx(0.0, abs=1e-6)
+    singles = np.array([climb(surface, start, None)[1] for start in starts[:4]])
+    assert heights[:4] == pytest.approx(singles, abs=1e-6)
+
+
+def test_control_climbs_cut_short_do_not_end_there():
+    starts = seeded_rng("climbs").uniform([-5, 0], [17, 8], (40, 2))
+    _, heights = climb_together(Surface(bent, 2), starts, 1e-13, 4)
+    assert np.median(heights) < -0.01
+
+
+def test_points_off_the_support_are_not_climbed_from_and_none_is_climbed_to():
+    edge = Surface(lambda x: jnp.where(x[0] > 0, -x[0] - x[1] ** 2, -jnp.inf), 2)
+    starts = np.array([[2.0, 1.0], [-1.0, 0.0], [0.1, -1.0]])
+    ends, heights = climb_together(edge, starts, 1e-13, 300)
+    assert heights[1] == -np.inf
+    assert np.all(ends[[0, 2], 0] > 0)
+    assert np.all(heights[[0, 2]] > edge.values(starts[[0, 2]]) + 0.3)
+
+
+@pytest.mark.parametrize("n", [0, 1, 8, 33, 600])
+def test_any_number_of_points_is_evaluated_by_one_program(n):
+    problem = skewed()
+    surface = Surface(problem.log_density, 5)
+    x = problem.sample(seeded_rng("points"), n)
+    values, gradients = surface.values_and_gradients(x)
+    expected = problem.log_density(x)
+    np.testing.assert_allclose(surface.values(x), expected)
+    np.testing.assert_allclose(values, expected)
+    with jax.enable_x64(True):
+        slopes = [jax.grad(problem.log_density)(jnp.asarray(row)) for row in x[:3]]
+    np.testing.assert_allclose(gradients[:3], np.reshape(slopes, (-1, 5)))
+    assert surface.n_calls == 2 * n
 
 
 def test_a_climb_does_not_leave_its_box():

@@ -45,8 +45,7 @@ def functions_of(target: Target, kernel: Any, layout: Layout) -> Functions:
         references: Sequence[ReferenceArrays],
     ) -> Any:
         draws = [] if sample is None else [vector.Draw.by_key(lambda key: flat_vector(sample(key)), 1)]
-        n_own = n_own_terms(target)
-        draws += [reference_arrays.draw_of(arrays, n_own + i) for i, arrays in enumerate(references)]
+        draws += reference_arrays.draws_of(references, n_own_terms(target))
         return vector.build_move(kernel, partial(density, references), draws)(key, particle, rung, settings)
 
     return Functions(density, move)

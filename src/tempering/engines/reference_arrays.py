@@ -6,7 +6,7 @@ them, and only so many are evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.vector import Draw, Leap, normal_of
+from tempering.kernels.vector import Draw, Leap
 from tempering.path import subspace
 from tempering.path.reference import Reference
 
@@ -203,24 +203,39 @@ def _group(arrays: ReferenceArrays, i: int | jax.Array, x: jax.Array) -> tuple[A
     return log_parts, z, (freedom + d) / (freedom + distance)
 
 
-def draw_of(arrays: ReferenceArrays, term: int) -> Draw:
-    """Return the exact draw of a reference: one uniform number for the component, the rest for where in it."""
-    d, n_pairs, across = arrays.dimension, arrays.pairs.shape[0], arrays.across
+def draws_of(references: Sequence[ReferenceArrays], first: int) -> list[Draw]:
+    """Return the exact draws of references, terms from the first on: by one program, if all are in all coordinates."""
+    if all(arrays.across is None for arrays in references):
+        return [draw_of(references, first)] if references else []
+    return [draw_of([arrays], first + i) for i, arrays in enumerate(references)]
 
-    def position(_: Any, uniforms: jax.Array) -> Any:
-        component = jnp.sum(uniforms[0] >= arrays.cumulative)
-        normals = normal_of(uniforms[1 : d + 2])
-        freedom = jnp.ravel(arrays.freedom)[component]
+
+def draw_of(references: Sequence[ReferenceArrays], first: int) -> Draw:
+    """Return the exact draw of whichever reference is the source: a uniform number for the component comes first."""
+    d, across = references[0].dimension, references[0].across
+    n_pairs = max(arrays.pairs.shape[0] for arrays in references)
+
+    def position(_: Any, source: jax.Array, normals: jax.Array, uniforms: jax.Array) -> Any:
+        mean, factor, freedom = _component(references[0], uniforms[0])
+        for i, arrays in enumerate(references[1:], first + 1):
+            parts = zip(_component(arrays, uniforms[0]), (mean, factor, freedom), strict=True)
+            mean, factor, freedom = (jnp.where(source == i, new, old) for new, old in parts)
         # a chi-square number: minus twice the log of a uniform one for each pair of degrees of freedom; one log for all
-        pairs = jnp.where(arrays.pairs < jnp.floor(freedom / 2), 1.0 - uniforms[d + 2 :], 1.0)
+        pairs = jnp.where(jnp.arange(n_pairs) < jnp.floor(freedom / 2), 1.0 - uniforms[1 : 1 + n_pairs], 1.0)
         chi_square = -2.0 * jnp.log(jnp.prod(pairs)) + jnp.where(freedom % 2 == 1, normals[d] ** 2, 0.0)
         stretch = jnp.sqrt(freedom / chi_square)
-        mean, factor = arrays.means[component], arrays.factors[component]
         if across is None:
             return mean + stretch * (factor @ normals[:d])
         return subspace.placed(*across, mean, factor[:-1, :-1], factor[-1, -1], stretch * normals[:d])
 
-    return Draw(position, term, 1 + d + 1 + n_pairs, None if arrays.summits is None else leap_of(arrays))
+    leaps = [leap_of(arrays) for arrays in references if arrays.summits is not None]
+    return Draw(position, first, d + 1, 1 + n_pairs, leaps[0] if leaps else None)
+
+
+def _component(arrays: ReferenceArrays, uniform: jax.Array) -> tuple[Any, Any, Any]:
+    """Return mean, factor and degrees of freedom of the component that a uniform number chooses."""
+    chosen = jnp.sum(uniform >= arrays.cumulative)
+    return arrays.means[chosen], arrays.factors[chosen], jnp.ravel(arrays.freedom)[chosen]
 
 
 def leap_of(arrays: ReferenceArrays) -> Leap:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-PARITY = np.uint32(0x1BD11BDA)
+from tempering.kernels.uniforms import GENERATOR, threefry
 
 Words = NDArray[np.uint32]
 
@@ -56,7 +55,7 @@ def key_of(words: Words) -> Any:
     """Return JAX's keys of their words; unlike `jax.numpy.asarray`, putting them on a device compiles nothing."""
     import jax
 
-    return jax.random.wrap_key_data(jax.device_put(words), impl="threefry2x32")
+    return jax.random.wrap_key_data(jax.device_put(words), impl=GENERATOR)
 
 
 def _words_of(seed: int) -> Words:
@@ -65,14 +64,6 @@ def _words_of(seed: int) -> Words:
 
 def _folded_in(key: Words, numbers: NDArray[Any]) -> Words:
     """Return a new key for each number, (number, word)."""
-    words = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
+    counter = numbers.astype(np.uint32)
     with np.errstate(over="ignore"):  # sums are meant modulo 2^32
-        x = np.full(len(numbers), words[0])
-        y = numbers.astype(np.uint32) + words[1]
-        for i in range(5):
-            for turn in ROTATIONS[i % 2]:
-                x = x + y
-                y = (y << np.uint32(turn) | y >> np.uint32(32 - turn)) ^ x
-            x = x + words[(i + 1) % 3]
-            y = y + words[(i + 2) % 3] + np.uint32(i + 1)
-    return np.stack([x, y], axis=1)
+        return np.stack(threefry((key[0], key[1]), np.zeros_like(counter), counter), axis=1)

@@ -25,12 +25,13 @@ from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.reference_arrays import arrays_of
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.stopping import TERMINATED
-from tempering.engines.streams import keys_of, words_of
+from tempering.engines.streams import child, keys_of, words_of
 from tempering.engines.told import function_error
 from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import FunctionError, SamplerError
 from tempering.io.encoding import decode, encode
 from tempering.kernels import vector
+from tempering.kernels.uniforms import folded_in
 from tempering.path import Path
 from tempering.rungs import lockstep
 from tempering.target import Target
@@ -178,7 +179,7 @@ class VectorEngine:
                 count_calls()
                 try:
                     with jax.disable_jit():
-                        self.step(jax.random.fold_in(states.keys[i], iteration), own, iteration, line, moving)
+                        self.step(folded_in(states.keys[i], iteration), own, iteration, line, moving)
                 except (Exception, SystemExit) as cause:
                     failed, n = failure(), self.chains_per_ensemble
                     chain = i * n + (0 if failed is None else failed.lane(n))
@@ -275,13 +276,15 @@ def _build_block(step: Any) -> Any:
     def block(keys: Any, units: Any, start: Any, n: Any, line: Any, moving: Any, rows: int) -> Any:
         @partial(jax.jit, inline=True)  # so that it is traced once, for the shapes of its outputs and for the loop
         def once(units: Any, iteration: Any) -> Any:
-            now = jax.vmap(lambda key: jax.random.fold_in(key, iteration))(keys)
+            now = jax.vmap(lambda key: folded_in(key, iteration))(keys)
             return jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, line, moving)
 
         def body(i: Any, carry: Any) -> Any:
             units, outputs = carry
             units, made = once(units, start + i)
-            return units, jax.tree.map(lambda row, rows: rows.at[i].set(row), made, outputs)
+            return units, jax.tree.map(
+                lambda row, rows: jax.lax.dynamic_update_index_in_dim(rows, row, i, 0), made, outputs
+            )
 
         start = jnp.asarray(start, jnp.int64)  # as it is in the loop
         room = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape), a.dtype), jax.eval_shape(once, units, start)[1])
@@ -384,7 +387,7 @@ def traces(target: Target, layout: Layout, position: Any) -> bool:
                 if function is not None:
                     jax.eval_shape(layout.on_flat(function), example)
             if target.sample_base is not None:
-                jax.eval_shape(target.sample_base, keys_of(0, STARTING_STREAM, 1)[0])
+                jax.eval_shape(target.sample_base, child(0, STARTING_STREAM))
         except Exception:  # whatever JAX or the user's function says, it is not traceable
             return False
     return True

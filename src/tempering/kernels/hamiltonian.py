@@ -84,6 +84,12 @@ class Hamiltonian:
 
         return hamiltonian(density, self.n_steps)
 
+    def vector_move_or_draw(self, density: Any, draws: Any) -> Any:
+        """Build the move after which an exact draw of the rung's source is tried."""
+        from tempering.kernels.vector_hamiltonian import hamiltonian
+
+        return hamiltonian(density, self.n_steps, draws)
+
 
 @lru_cache(maxsize=32)
 def _of_length(n_steps: int) -> ScalarMove:

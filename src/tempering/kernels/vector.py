@@ -19,7 +19,7 @@ from tempering.kernels.independence import DEGREES_OF_FREEDOM
 from tempering.kernels.kernel import Density, Move
 from tempering.kernels.settings import Settings, is_dense
 from tempering.kernels.slice_sampling import MAX_STEPS_OUT
-from tempering.kernels.uniforms import uniforms
+from tempering.kernels.uniforms import folded_in, normals_and_uniforms
 
 Array = jax.Array | NDArray[np.float64]
 
@@ -44,17 +44,18 @@ class Leap(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """An exact draw of one of the terms: a flat vector made of uniform numbers, or of a key of its own."""
+    """Exact draws of some terms: flat vectors made of random numbers, or of a key of their own."""
 
-    position: Callable[[Any, Any], Any]  # (the move's key, uniforms) -> flat vector
-    term: int
+    position: Callable[[Any, Any, Any, Any], Any]  # (the move's key, source, normals, uniforms) -> flat vector
+    first: int  # of the terms: a source from here on, up to the next draw's, is drawn by this one
+    n_normals: int = 0
     n_uniforms: int = 0
-    leap: Leap | None = None  # between the modes of that term
+    leap: Leap | None = None  # between the modes of one of these terms
 
     @classmethod
     def by_key(cls, sample: Callable[[Any], Any], term: int) -> Draw:
         """Make a draw of a function of a key."""
-        return cls(lambda key, _: sample(jax.random.fold_in(key, REDRAW)), term)
+        return cls(lambda key, *_: sample(folded_in(key, REDRAW)), term)
 
 
 class Particle(NamedTuple):
@@ -96,15 +97,14 @@ def decide(uniform: jax.Array, old: Particle, new: Particle, log_ratio: jax.Arra
     return Particle(position, terms, old.n_invalid + new.n_invalid), probability[None]
 
 
-def normal_of(uniform: jax.Array) -> Any:
-    """Return standard normal numbers made of uniform ones in [0, 1), as `jax.random.normal` makes them."""
-    least = np.nextafter(np.array(-1.0, uniform.dtype), np.array(0.0, uniform.dtype))
-    return np.sqrt(2.0).astype(uniform.dtype) * jax.lax.erf_inv(jnp.maximum(least, uniform * (1.0 - least) + least))
-
-
 def beyond_source(rung: Rung) -> Any:
     """Return what is left of a rung's coefficients once the density drawn from is taken out; at an end nothing is."""
     return rung.coefficients - (jnp.arange(rung.coefficients.shape[0]) == rung.source)
+
+
+def is_at_end(rung: Rung) -> Any:
+    """Whether a rung's density is its source itself."""
+    return (rung.source >= 0) & jnp.all(beyond_source(rung) == 0.0)
 
 
 def log_ratio_of_fresh(particle: Particle, fresh: Particle, rung: Rung) -> Any:
@@ -115,42 +115,46 @@ def log_ratio_of_fresh(particle: Particle, fresh: Particle, rung: Rung) -> Any:
     return jnp.where(rung.source >= 0, jnp.sum(left * change), -jnp.inf)
 
 
-def fresh_position(draws: Sequence[Draw], source: jax.Array, key: jax.Array, uniforms: jax.Array) -> Any:
+def fresh_position(
+    draws: Sequence[Draw], source: jax.Array, key: jax.Array, normals: jax.Array, uniforms: jax.Array
+) -> Any:
     """Return an exact draw of the rung's source."""
-    found = draws[0].position(key, uniforms[: draws[0].n_uniforms])
+    found = draws[0].position(key, source, normals, uniforms)
     for draw in draws[1:]:
-        found = jnp.where(source == draw.term, draw.position(key, uniforms[: draw.n_uniforms]), found)
+        found = jnp.where(source >= draw.first, draw.position(key, source, normals, uniforms), found)
     return found
 
 
-def n_uniforms_of(draws: Sequence[Draw]) -> int:
-    """Return how many uniform numbers a fresh draw takes at the most."""
-    return max(draw.n_uniforms for draw in draws)
+def numbers_of(draws: Sequence[Draw]) -> tuple[int, int]:
+    """Return how many normal and uniform numbers a fresh draw takes at the most."""
+    return max((draw.n_normals for draw in draws), default=0), max((draw.n_uniforms for draw in draws), default=0)
 
 
 def random_walk(density: Density, draws: Sequence[Draw] = ()) -> Move:
     """Build random-walk Metropolis; with ``draws`` of a rung's source some proposals are such draws, at an end all.
 
-    The density is evaluated once, whichever it is: programs are shorter, to compile and to run.
+    The density is evaluated once, whichever it is, and both are made of the same numbers: programs are shorter, to
+    compile and to run.
     """
+    n_normals, n_uniforms = numbers_of(draws)
 
     def walk(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
-        steps, (decision,) = uniforms(key, x.size, 1, dtype=x.dtype)
-        there = at(density, x + setting.scale * shaped(setting.factor, normal_of(steps)))
+        normals, (decision,) = normals_and_uniforms(key, x.size, 1, x.dtype)
+        there = at(density, x + setting.scale * shaped(setting.factor, normals))
         return decide(decision, particle, there, tempered(there, rung) - tempered(particle, rung))
 
     def walk_or_draw(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
-        steps, (choice, decision), rest = uniforms(key, x.size, 2, n_uniforms_of(draws), dtype=x.dtype)
-        at_end = jnp.all(beyond_source(rung) == 0.0)
-        is_fresh = (rung.source >= 0) & (at_end | (choice < (0.0 if setting.fresh is None else setting.fresh)))
-        fresh = fresh_position(draws, rung.source, key, rest)
-        step = x + setting.scale * shaped(setting.factor, normal_of(steps))
+        normals, numbers = normals_and_uniforms(key, max(x.size, n_normals), 2 + n_uniforms, x.dtype)
+        often = 0.0 if setting.fresh is None else setting.fresh
+        is_fresh = is_at_end(rung) | ((rung.source >= 0) & (numbers[0] < often))
+        fresh = fresh_position(draws, rung.source, key, normals, numbers[2:])
+        step = x + setting.scale * shaped(setting.factor, normals[: x.size])
         there = at(density, jnp.where(is_fresh, fresh, step))
         log_ratio = tempered(there, rung) - tempered(particle, rung)
         log_ratio = jnp.where(is_fresh, log_ratio_of_fresh(particle, there, rung), log_ratio)
-        moved, acceptance = decide(decision, particle, there, log_ratio)
+        moved, acceptance = decide(numbers[1], particle, there, log_ratio)
         return moved, jnp.where(is_fresh, jnp.nan, acceptance)
 
     return walk_or_draw if draws else walk
@@ -205,7 +209,7 @@ def slice_coordinates(density: Density) -> Move:
 
         def update(i: Any, particle: Particle) -> Particle:
             direction = jnp.zeros(d).at[i].set(widths[i])
-            return _slice_along(jax.random.fold_in(key, i), density, particle, rung, direction)
+            return _slice_along(folded_in(key, i), density, particle, rung, direction)
 
         return jax.lax.fori_loop(0, d, update, particle), jnp.ones(1)
 
@@ -239,7 +243,7 @@ def _slice_along(key: jax.Array, density: Density, particle: Particle, rung: Run
 
     def shrink(carry: Any) -> Any:
         left, right, last, i, _ = carry
-        shift = left + (right - left) * jax.random.uniform(jax.random.fold_in(key_shrink, i), dtype=x.dtype)
+        shift = left + (right - left) * jax.random.uniform(folded_in(key_shrink, i), dtype=x.dtype)
         proposal = at(density, x + shift * direction)
         found = tempered(proposal, rung) > level
         left, right = jnp.where(shift < 0, shift, left), jnp.where(shift < 0, right, shift)
@@ -268,25 +272,48 @@ def _build_local(kernel: Any, density: Density) -> Move:
     return lambda key, particle, rung, settings: simple(key, particle, rung, settings[0])
 
 
-def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
-    """Let an exact draw of the rung's source be proposed after each move: at an end it starts a new tour.
+class Tries:
+    """What is proposed after a local move, if there are ``draws``: one of the rung's source, at an end always.
 
     Elsewhere it may be a leap to another mode instead, the more often the less such draws are accepted.
+    """
+
+    def __init__(self, draws: Sequence[Draw]) -> None:
+        self._draws = draws
+        self._leap = next((draw.leap for draw in draws if draw.leap is not None), None)
+
+    def n_in(self, rung: Rung) -> Any:
+        """Return how many there are in an iteration, the same number for all chains."""
+        if self._leap is None:
+            return min(len(self._draws), 1)
+        return jnp.where(self._leap.is_there & rung.is_local, LEAPS, 1)
+
+    def place(self, key: jax.Array, old: Particle, rung: Rung, setting: Settings) -> tuple[Any, Any, Any]:
+        """Return where to, the uniform number that decides on it, and whether it is a leap."""
+        (n_normals, n_uniforms), x = numbers_of(self._draws), old.position
+        n = n_uniforms if self._leap is None else max(n_uniforms, x.size)
+        normals, numbers = normals_and_uniforms(key, n_normals, 5 + n, x.dtype)
+        place = fresh_position(self._draws, rung.source, key, normals, numbers[5:])
+        if self._leap is None:
+            return place, numbers[0], jnp.array(False)
+        share = jnp.maximum(0.0 if setting.fresh is None else setting.fresh, LEAST_FRESH)
+        is_leap = self._leap.is_there & ~is_at_end(rung) & (numbers[1] >= share)
+        return jnp.where(is_leap, x + self._leap.way(numbers[2:5], numbers[5:]), place), numbers[0], is_leap
+
+
+def log_ratio_of_try(old: Particle, there: Particle, rung: Rung, is_leap: jax.Array) -> Any:
+    """Return the log ratio of accepting what was tried: leaps are steps, draws of the source are not."""
+    step = tempered(there, rung) - tempered(old, rung)
+    return jnp.where(is_leap, step, log_ratio_of_fresh(old, there, rung))
+
+
+def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
+    """Let an exact draw of the rung's source be proposed after each move: at an end it starts a new tour.
 
     A draw takes one call, a local move many. In iterations without one all chains stay where they are: a condition
     that they share is branched on, where one of each chain's own would have both ways computed.
     """
-    leap = next((draw.leap for draw in draws if draw.leap is not None), None)
-
-    def redraw(key: Any, own: Any, old: Particle, rung: Rung, share: Any) -> Particle:
-        decision, numbers, whither = uniforms(own, 1, n_uniforms_of(draws), 4, dtype=old.position.dtype)
-        place, leaps = fresh_position(draws, rung.source, key, numbers), jnp.array(False)
-        if leap is not None:
-            leaps = leap.is_there & (whither[0] >= share)
-            place = jnp.where(leaps, old.position + leap.way(whither[1:], numbers), place)
-        there = at(density, place)
-        as_a_step = tempered(there, rung) - tempered(old, rung)
-        return decide(decision[0], old, there, jnp.where(leaps, as_a_step, log_ratio_of_fresh(old, there, rung)))[0]
+    tries = Tries(draws)
 
     def move_or_redraw(key: jax.Array, particle: Particle, rung: Rung, settings: Any) -> tuple[Particle, Any]:
         def local(key: jax.Array, particle: Particle, settings: Any) -> tuple[Particle, Any]:
@@ -296,19 +323,15 @@ def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
         def stay(key: jax.Array, particle: Particle, settings: Any) -> tuple[Particle, Any]:
             return particle, jnp.full(len(settings), jnp.nan)
 
+        def redraw(i: Any, old: Particle) -> Particle:
+            place, decision, is_leap = tries.place(folded_in(own, i), old, rung, settings[0])
+            there = at(density, place)
+            return decide(decision, old, there, log_ratio_of_try(old, there, rung, is_leap))[0]
+
         moved, acceptance = jax.lax.cond(rung.is_local, local, stay, key, particle, settings)
-        own = jax.random.fold_in(key, UNIFORMS)
-        at_end = (rung.source >= 0) & jnp.all(beyond_source(rung) == 0.0)
-        share = 0.0 if settings[0].fresh is None else settings[0].fresh
-        share = jnp.where(at_end, 1.0, jnp.maximum(share, LEAST_FRESH))
-        moved = redraw(key, own, moved, rung, share)
-        if leap is not None:
-
-            def again(i: Any, moved: Particle) -> Particle:
-                return redraw(jax.random.fold_in(key, i), jax.random.fold_in(own, i), moved, rung, share)
-
-            moved = jax.lax.fori_loop(1, jnp.where(leap.is_there & rung.is_local, LEAPS, 1), again, moved)
-        return moved, jnp.where(at_end, jnp.nan, acceptance)
+        own = folded_in(key, UNIFORMS)
+        moved = jax.lax.fori_loop(0, tries.n_in(rung), redraw, moved)
+        return moved, jnp.where(is_at_end(rung), jnp.nan, acceptance)
 
     return move_or_redraw
 
@@ -328,7 +351,7 @@ def _cycle(kernel: Cycle, density: Density) -> Move:
     def move(key: jax.Array, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
         acceptances = []
         for i, (part, own) in enumerate(parts):
-            particle, acceptance = part(jax.random.fold_in(key, i), particle, rung, settings[own])
+            particle, acceptance = part(folded_in(key, i), particle, rung, settings[own])
             acceptances.append(acceptance)
         return particle, jnp.concatenate(acceptances)
 

@@ -1,60 +1,95 @@
-"""Hamiltonian moves of the vector engine (Neal 2011): one gradient more than leapfrog steps, and one value."""
+"""Hamiltonian moves of the vector engine (Neal 2011): one gradient more than leapfrog steps, and one value.
+
+A user's density stands in two places of the program, once with its gradient, however many steps there are and whether
+or not a fresh draw is tried: compiling each copy takes as long as the whole rest of a move.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from tempering.kernels import vector
 from tempering.kernels.hamiltonian import SPREAD_OF_STEPS
 from tempering.kernels.kernel import Density, Move
 from tempering.kernels.settings import Settings, is_dense
-from tempering.kernels.vector import Particle, Rung, at, decide, normal_of, shaped, tempered
+from tempering.kernels.uniforms import folded_in, normals_and_uniforms
+from tempering.kernels.vector import UNIFORMS, Draw, Particle, Rung, Tries, at, decide, shaped, tempered
 
 
-class _Sloped(NamedTuple):
-    """A place on a trajectory: its whitened gradient, and whether one can go on from it."""
+class _Slope(NamedTuple):
+    """The whitened gradient at a place, whether a trajectory can go on from there, and whether it is no number."""
 
-    particle: Particle
-    slope: jax.Array
+    gradient: Any
     goes_on: Any
+    n_invalid: Any
 
 
 class _Trajectory(NamedTuple):
+    position: Any
     momentum: Any
-    point: _Sloped
+    step: Any
+    log_step: Any
+    slope: _Slope
 
 
-def hamiltonian(density: Density, n_steps: int) -> Move:
-    """Build Hamiltonian moves in coordinates whitened by the rung's shape."""
+def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> Move:
+    """Build Hamiltonian moves in coordinates whitened by the rung's shape; after each, what ``draws`` offer is tried."""
+    tries = Tries(draws)
 
     def move(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
-        uniforms = jax.random.uniform(key, (x.size + 2,), x.dtype)
-        normals = normal_of(uniforms[: x.size + 1])
+        normals, (decision,) = normals_and_uniforms(key, x.size + 1, 1, x.dtype)
         start, luck = normals[: x.size], SPREAD_OF_STEPS * normals[x.size]
-        here = _sloped(density, x, rung, setting)
-        log_step = luck + log_width(here.slope)
-        step = setting.scale * jnp.exp(log_step)
 
-        def leap(_: Any, state: _Trajectory) -> _Trajectory:
-            half = state.momentum + 0.5 * step * state.point.slope
-            there = _sloped(density, state.point.particle.position + step * shaped(setting.factor, half), rung, setting)
-            after = _Trajectory(half + 0.5 * step * there.slope, there)
-            return jax.tree.map(lambda new, old: jnp.where(state.point.goes_on, new, old), after, state)  # type: ignore[no-any-return]
+        def leap(i: Any, state: _Trajectory) -> _Trajectory:
+            """Step, then kick: the first step is none, and the first and the last kick are half ones."""
+            place = state.position + state.step * shaped(setting.factor, state.momentum)
+            slope = _slope_at(density, place, rung, setting)
+            log_step = jnp.where(i == 0, luck + log_width(slope.gradient), state.log_step)
+            step = setting.scale * jnp.exp(log_step)
+            kick = jnp.where((i == 0) | (i == n_steps), 0.5, 1.0) * step
+            after = _Trajectory(place, state.momentum + kick * slope.gradient, step, log_step, slope)
+            return jax.tree.map(lambda new, old: jnp.where(state.slope.goes_on, new, old), after, state)  # type: ignore[no-any-return]
 
-        end = jax.lax.fori_loop(0, n_steps, leap, _Trajectory(start, here))
-        # a value by itself: compiled with its gradient, one of -1e21 may come out as infinite (JAX 0.10.2)
-        there = at(density, end.point.particle.position)
-        there = there._replace(n_invalid=jnp.maximum(there.n_invalid, end.point.particle.n_invalid))
-        log_ratio = tempered(there, rung) - tempered(particle, rung)
-        log_ratio += 0.5 * (start @ start - end.momentum @ end.momentum)
-        back = log_step - log_width(end.point.slope)  # what the reverse would have to draw
-        log_ratio += 0.5 * (luck**2 - back**2) / SPREAD_OF_STEPS**2
-        # off the support, or where the gradient is infinite, a trajectory cannot go on, nor could its reverse
-        log_ratio = jnp.where(end.point.goes_on & ~jnp.isnan(log_ratio), log_ratio, -jnp.inf)
-        return decide(uniforms[x.size + 1], particle, there, log_ratio)
+        nothing = jnp.zeros((), x.dtype)
+        begun = _Slope(jnp.zeros_like(x), jnp.array(True), jnp.zeros((), jnp.int32))
+        is_local = jnp.asarray(rung.is_local) if draws else jnp.array(True)
+        n_leaps = jnp.where(is_local, n_steps + 1, 0)
+        end = jax.lax.fori_loop(0, n_leaps, leap, _Trajectory(x, start, nothing, nothing, begun))
+        back = end.log_step - log_width(end.slope.gradient)  # what the reverse would have to draw
+        log_odds = 0.5 * (start @ start - end.momentum @ end.momentum) + 0.5 * (luck**2 - back**2) / SPREAD_OF_STEPS**2
+
+        def decided(i: Any, state: tuple[Particle, Any]) -> tuple[Particle, Any]:
+            """Decide on the trajectory's end, then on what is tried after it.
+
+            A value by itself: compiled with its gradient, one of -1e21 may come out as infinite (JAX 0.10.2).
+            """
+            old, acceptance = state
+            is_end, place, by, n_invalid = jnp.array(True), end.position, decision, end.slope.n_invalid
+            if draws:
+                is_end = i == 0
+                other, uniform, is_leap = tries.place(folded_in(own, i), old, rung, setting)
+                place, by = jnp.where(is_end, place, other), jnp.where(is_end, by, uniform)
+                n_invalid = jnp.where(is_end, n_invalid, 0)
+            there = at(density, place)
+            there = there._replace(n_invalid=jnp.maximum(there.n_invalid, n_invalid))
+            log_ratio = tempered(there, rung) - tempered(old, rung) + log_odds
+            # off the support, or where the gradient is infinite, a trajectory cannot go on, nor could its reverse
+            log_ratio = jnp.where(end.slope.goes_on & ~jnp.isnan(log_ratio), log_ratio, -jnp.inf)
+            if draws:
+                log_ratio = jnp.where(is_end, log_ratio, vector.log_ratio_of_try(old, there, rung, is_leap))
+            new, probability = decide(by, old, there, log_ratio)
+            return new, jnp.where(is_end, probability, acceptance)
+
+        # in an iteration without a local move there are no steps, and nothing is evaluated but what is tried after it
+        own, first = folded_in(key, UNIFORMS), jnp.where(is_local, 0, 1)
+        unknown = (particle, jnp.full(1, jnp.nan, x.dtype))
+        moved, acceptance = jax.lax.fori_loop(first, 1 + tries.n_in(rung), decided, unknown)
+        return moved, jnp.where(vector.is_at_end(rung), jnp.nan, acceptance) if draws else acceptance
 
     return move
 
@@ -64,14 +99,14 @@ def log_width(slope: jax.Array) -> Any:
     return -0.5 * jnp.log1p(slope @ slope / slope.size)
 
 
-def _sloped(density: Density, x: jax.Array, rung: Rung, setting: Settings) -> _Sloped:
-    def height(x: jax.Array) -> tuple[Any, Particle]:
+def _slope_at(density: Density, x: jax.Array, rung: Rung, setting: Settings) -> _Slope:
+    def height(x: jax.Array) -> tuple[Any, Any]:
         particle = at(density, x)
-        return tempered(particle, rung), particle
+        return tempered(particle, rung), particle.n_invalid
 
-    (value, particle), gradient = jax.value_and_grad(height, has_aux=True)(x)
+    (value, n_invalid), gradient = jax.value_and_grad(height, has_aux=True)(x)
     slope = gradient @ setting.factor if is_dense(setting.factor) else gradient * setting.factor[:, 0]
     goes_on = jnp.isfinite(value) & jnp.all(jnp.isfinite(slope))
     no_slope = jnp.isfinite(value) & jnp.any(jnp.isnan(slope))  # counted, for nobody comes to such places
-    particle = particle._replace(n_invalid=jnp.maximum(particle.n_invalid, no_slope.astype(jnp.int32)))
-    return _Sloped(particle, jnp.where(goes_on, slope, 0.0), goes_on)
+    n_invalid = jnp.maximum(n_invalid, no_slope.astype(jnp.int32))
+    return _Slope(jnp.where(goes_on, slope, 0.0), goes_on, n_invalid)

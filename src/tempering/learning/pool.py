@@ -6,7 +6,7 @@ Every term can be evaluated on every draw, references of later rounds too: no lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -35,6 +35,15 @@ class Stage:
     values: Floats  # (draw, coordinate); no coordinates for a model object, whose states are its own
     terms: Floats  # (draw, term), of this round's path
     rung: NDArray[np.int64]
+    evaluated: dict[Reference, Floats] = field(default_factory=dict)  # log densities of the draws, once computed
+
+    def log_density_of(self, reference: Reference) -> Floats:
+        """Return the log density of every draw under a reference, of whichever round."""
+        if reference not in self.evaluated:
+            own = [i for i, other in enumerate(self.path.references) if other is reference]
+            known = self.terms[:, _n_own(self.path) + own[0]] if own else reference.log_density(self.values)
+            self.evaluated[reference] = known
+        return self.evaluated[reference]
 
     @classmethod
     def of(cls, trace: Trace, schedule: Schedule, most: int = DRAWS_OF_A_ROUND) -> Stage:
@@ -145,7 +154,6 @@ class Pool:
     @cached_property
     def _fit(self) -> Mbar:
         references = list(dict.fromkeys(q for stage in self.stages for q in stage.path.references))
-        columns = [self.own_terms, *(q.log_density(self.values)[:, None] for q in references)]
         rows, rung, start, first = [], [], [], 0
         for stage in self.stages:
             rows.append(_embedded(stage.path, self.own_terms.shape[1], references))
@@ -154,16 +162,18 @@ class Pool:
             first += len(stage.path)
         target = np.zeros(self.own_terms.shape[1] + len(references))
         return mbar_from_terms(
-            np.concatenate(columns, axis=1), np.concatenate(rows), np.concatenate(rung), target,
+            self._terms_with(references), np.concatenate(rows), np.concatenate(rung), target,
             log_normalisers=np.concatenate(start), is_rough=True,
         )  # fmt: skip
 
     def along(self, path: Path) -> Known:
         """Say what the draws know of a path, whichever references it has."""
-        return Known(path, self.values, path.with_reference_terms(self.values, self._room_for(path)), self.log_mixture)
+        return Known(path, self.values, self._terms_with(path.references), self.log_mixture)
 
-    def _room_for(self, path: Path) -> Floats:
-        return np.concatenate([self.own_terms, np.zeros((len(self.own_terms), len(path.references)))], axis=1)
+    def _terms_with(self, references: Sequence[Reference]) -> Floats:
+        """Return the own terms of all draws, and their log densities under references."""
+        columns = [np.concatenate([stage.log_density_of(q) for stage in self.stages]) for q in references]
+        return np.column_stack([self.own_terms, *columns])
 
 
 def _n_own(path: Path) -> int:

@@ -77,9 +77,18 @@ def check_power(k: float) -> float:
     return float(k)
 
 
+def _constant(x: Any) -> Any:
+    """Keep JAX from differentiating what cancels: the gradient through a maximum takes half of a mixture's time."""
+    if isinstance(x, np.ndarray | np.generic):
+        return x
+    import jax
+
+    return jax.lax.stop_gradient(x)
+
+
 def log_sum_exp(log_terms: Any) -> Any:
     """Sum ``exp(log_terms)`` over the last axis, in logs, for NumPy and JAX arrays alike."""
     xp = namespace_of(log_terms)
-    largest = xp.max(log_terms, axis=-1, keepdims=True)
+    largest = _constant(xp.max(log_terms, axis=-1, keepdims=True))
     largest = xp.where(xp.isfinite(largest), largest, 0.0)
     return xp.log(xp.sum(xp.exp(log_terms - largest), axis=-1)) + largest[..., 0]

@@ -111,14 +111,13 @@ def default_kernel(target: Target, layout: Layout, example: Any, engine: str) ->
 
 def _has_gradient(target: Target, layout: Layout, example: Any) -> bool:
     import jax
-    import jax.numpy as jnp
 
-    x = layout.flatten(example)
+    x = np.asarray(layout.flatten(example))
     functions = [layout.on_flat(f) for f in (target.base, target.energy) if f is not None]
     try:
         with jax.enable_x64(True):
             for function in functions:
-                jax.eval_shape(jax.grad(function), jnp.asarray(x))
+                jax.eval_shape(jax.grad(function), x)
     except Exception:  # a function that JAX traces but cannot differentiate, for whatever reason of its own
         return False
     return True

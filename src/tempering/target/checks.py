@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.programs import jitted
 from tempering.errors import TargetError, TemperingError
 from tempering.target.batched import Batched
 from tempering.target.layout import Layout
@@ -43,7 +44,7 @@ def possible_draws(target: Target) -> tuple[Any, ...]:
     draws = _draws(target.sample_base, layout)
     if draws is None:
         return ()
-    log_likelihood = _many(layout.on_flat(target.energy))
+    log_likelihood = _many(target, "energy", layout)
     values = log_likelihood(draws[:N_STARTS])
     if not np.any(values == -np.inf):
         return ()
@@ -126,20 +127,18 @@ def _drawn_by_key(sample: Callable[[Any], Any], seed: int) -> Any:
 
     with jax.enable_x64(True):
         try:
-            found = _compiled(sample)(seed)
+            found = jax.tree.map(lambda part: np.asarray(part)[0], _compiled(sample)(seed))
         except Exception:
             found = sample(jax.random.key(seed))
         return jax.tree.map(np.asarray, found)
 
 
 @lru_cache(maxsize=32)
-def _compiled(sample: Callable[[Any], Any], n: int | None = None) -> Any:
-    """Return one draw, or ``n``, as a program of the seed: of no argument, all of it would be run by the compiler."""
+def _compiled(sample: Callable[[Any], Any]) -> Any:
+    """Return many draws as a program of the seed: of no argument, all of it would be run by the compiler."""
     import jax
 
-    if n is None:
-        return jax.jit(lambda seed: sample(jax.random.key(seed)))
-    return jax.jit(lambda seed: jax.vmap(sample)(jax.random.split(jax.random.key(seed), n)))
+    return jitted(lambda seed: jax.vmap(sample)(jax.random.split(jax.random.key(seed), N_DRAWS)), is_brief=True)
 
 
 def _shape(position: Any) -> Any:
@@ -155,7 +154,7 @@ def check_prior(target: Target, position: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _check_once(target: Target, layout: Layout, start: tuple[float, ...]) -> None:
-    log_prior = _many(layout.on_flat(target.base))  # type: ignore[arg-type]
+    log_prior = _many(target, "base", layout)
     here = np.asarray(start)
     if target.sample_base is None:
         _check_proper(log_prior, here)
@@ -232,11 +231,13 @@ def _warn(what: str) -> None:
     )
 
 
-def _many(function: Callable[[Any], Any]) -> Callable[[Any], NDArray[np.float64]]:
-    """Return a function of many flat positions: mapped by JAX where it can be, else one by one."""
+@lru_cache(maxsize=32)
+def _many(target: Target, name: str, layout: Layout) -> Callable[[Any], NDArray[np.float64]]:
+    """Return a target's function of many flat positions: mapped by JAX where it can be, else one by one."""
     import jax
 
-    mapped = jax.jit(jax.vmap(function))  # once: it is compiled for every function that it is made of
+    function = layout.on_flat(getattr(target, name))
+    mapped = jitted(jax.vmap(function), is_brief=True)
 
     def of_many(x: Any) -> NDArray[np.float64]:
         try:
@@ -254,7 +255,7 @@ def _draws(sample: Callable[[Any], Any], layout: Layout) -> NDArray[np.float64] 
 
     try:
         with jax.enable_x64(True):
-            many = _compiled(sample, N_DRAWS)(0)
+            many = _compiled(sample)(0)
             leaves = [np.asarray(leaf, dtype=float).reshape(N_DRAWS, -1) for leaf in jax.tree.leaves(many)]
         flat = np.concatenate(leaves, axis=1)
     except Exception:

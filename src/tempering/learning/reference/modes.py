@@ -5,7 +5,7 @@ Modes are found by climbing from given points. Nothing finds a mode that no give
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from tempering.learning.reference.climbing import climb_together
 from tempering.learning.reference.surface import Surface
 
 Floats = NDArray[np.float64]
@@ -64,11 +65,9 @@ def find_modes(
         Modes found before.
     """
     modes = list(known)
-    for point in points:
-        if surface.is_exhausted or any(mode.distance(point) < SAME_MODE for mode in modes):
-            continue
-        near, height = climb(surface, np.asarray(point, dtype=float), box, NEAR_SUMMIT)
-        if height == -np.inf or _is_known(surface, modes, near, height):
+    places = np.array([point for point in points if not any(mode.distance(point) < SAME_MODE for mode in modes)])
+    for near, height in _nearly_climbed(surface, places, box):
+        if height == -np.inf or surface.is_exhausted or _is_known(surface, modes, near, height):
             continue
         summit, height = climb(surface, near, box)
         if not _is_known(surface, modes, summit, height):
@@ -76,11 +75,22 @@ def find_modes(
     return tuple(modes)
 
 
+def _nearly_climbed(surface: Surface, points: Floats, box: Box | None) -> Iterator[tuple[Floats, float]]:
+    """Climb from all points to next to their summits: together, where there are gradients and no box."""
+    if len(points) > 1 and box is None and surface.is_differentiable:
+        yield from zip(*climb_together(surface, points, NEAR_SUMMIT, MAX_CLIMB), strict=True)
+        return
+    for point in points:
+        if not surface.is_exhausted:
+            yield climb(surface, point, box, NEAR_SUMMIT)
+
+
 def _is_known(surface: Surface, modes: Sequence[Mode], summit: Floats, log_height: float) -> bool:
     """Whether a summit, or a place next to it, belongs to a known mode."""
-    if any(mode.distance(summit) < SAME_MODE for mode in modes):
+    nearest = sorted((mode.distance(summit), i) for i, mode in enumerate(modes))
+    if nearest and nearest[0][0] < SAME_MODE:
         return True
-    return any(is_joined(surface, mode, summit, log_height) for mode in modes)
+    return any(is_joined(surface, modes[i], summit, log_height) for _, i in nearest)
 
 
 def climb(surface: Surface, start: Floats, box: Box | None, tolerance: float = AT_SUMMIT) -> tuple[Floats, float]:

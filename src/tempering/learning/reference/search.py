@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.learning.reference.climbing import ASCENT, ascend
 from tempering.learning.reference.modes import Box, Mode, find_modes, is_parted, is_unexplained
 from tempering.learning.reference.refit import assemble
-from tempering.learning.reference.surface import ASCENT, Surface
+from tempering.learning.reference.surface import Surface
 from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
@@ -39,7 +40,7 @@ def roughly_climbed(surface: Surface, points: Floats, box: Box | None) -> Floats
     if len(points) <= FEW_POINTS or not surface.is_differentiable:
         return points
     spread = np.std(points, axis=0)
-    ends = surface.ascend(points, FIRST_STEP * np.where(spread > 0, spread, 1.0))
+    ends = ascend(surface, points, FIRST_STEP * np.where(spread > 0, spread, 1.0))
     return ends if box is None else np.clip(ends, *box)
 
 

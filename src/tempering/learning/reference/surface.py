@@ -16,9 +16,8 @@ from tempering.compiling.programs import jitted
 
 Floats = NDArray[np.float64]
 
-BATCH, SMALL_BATCH, CLIMBING_BATCH, SMALL_CLIMBING_BATCH = 512, 32, 128, 16  # points at once: few shapes to compile
-ASCENT = 60  # steps of a rough climb; what has not arrived is climbed properly
-FASTER, SLOWER = 1.3, 0.5  # factors of a step whose slope kept its sign, or changed it
+MOST_ROOM, MOST_ENTRIES = 512, 1 << 16  # points of a call, and numbers
+TOGETHER, SLOPES_TOGETHER = 32, 8  # of these, evaluated together: a call with few points takes a part of the time
 STEP = float(np.finfo(float).eps ** 0.25)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
 
 
@@ -61,8 +60,8 @@ class Surface:
         self._count(len(points))
         if self._compiled is None:
             return _support(np.array([float(self._log_density(x)) for x in points]))
-        size = SMALL_BATCH if len(points) <= SMALL_BATCH else BATCH
-        return _support(self._in_batches(self._compiled[0], points, size))
+        (found,) = self._called(self._compiled[0], points)
+        return _support(found)
 
     def value(self, x: Floats) -> float:
         """Return the log density of one point."""
@@ -70,14 +69,15 @@ class Surface:
 
     def value_and_gradient(self, x: Floats) -> tuple[float, Floats]:
         """Return the log density of one point and its gradient; zeros where it has none."""
-        import jax
+        values, gradients = self.values_and_gradients(x[None])
+        return float(values[0]), gradients[0]
 
+    def values_and_gradients(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return the log density of every row and its gradient."""
         assert self._compiled is not None
-        self._count(1)
-        with jax.enable_x64(True):
-            value, gradient = self._compiled[1](x)
-        gradient = np.asarray(gradient)
-        return float(_support(np.asarray(value))), np.where(np.isfinite(gradient), gradient, 0.0)
+        self._count(len(points))
+        values, gradients = self._called(self._compiled[1], points)
+        return _support(values), np.where(np.isfinite(gradients), gradients, 0.0)
 
     def hessian(self, x: Floats, scale: Floats) -> Floats:
         """Return the second derivatives at a point; ``scale`` sets the length of differences, if needed."""
@@ -88,22 +88,6 @@ class Surface:
         self._count(self.dimension)
         with jax.enable_x64(True):
             return np.asarray(self._compiled[2](x))
-
-    def ascend(self, points: Floats, step: Floats) -> Floats:
-        """Climb roughly from many points at once: by each slope's sign alone, in steps that grow or shrink.
-
-        Starting with small steps, a climb stays in the basin it began in (Riedmiller and Braun's resilient steps).
-        """
-        import jax
-
-        assert self._compiled is not None
-        self._count(ASCENT * len(points))
-        inside = points[self.values(points) > -np.inf]
-        if len(inside) == 0:
-            return inside
-        with jax.enable_x64(True):
-            size = SMALL_CLIMBING_BATCH if 2 * len(inside) <= CLIMBING_BATCH else CLIMBING_BATCH
-            return self._in_batches(lambda batch: _ascent(self._log_density)(batch, step), inside, size)
 
     def _count(self, calls: int) -> None:
         self.n_calls += calls
@@ -123,14 +107,18 @@ class Surface:
         hessian[i, j] = hessian[j, i] = second
         return hessian
 
-    def _in_batches(self, function: Callable[[Any], Any], points: Floats, size: int) -> Floats:
+    def _called(self, program: Any, points: Floats) -> list[Floats]:
         import jax
 
-        n = len(points)
-        padded = np.concatenate([points, np.repeat(points[-1:], -n % size, axis=0)])
+        parts = []
         with jax.enable_x64(True):
-            parts = [np.asarray(function(padded[i : i + size])) for i in range(0, len(padded), size)]
-        return np.concatenate(parts)[:n]
+            room = int(np.clip(MOST_ENTRIES // self.dimension // TOGETHER * TOGETHER, TOGETHER, MOST_ROOM))
+            for first in range(0, max(len(points), 1), room):
+                some = points[first : first + room]
+                rows = np.zeros((room, self.dimension))
+                rows[: len(some)] = some
+                parts.append([np.asarray(part)[: len(some)] for part in program(rows, np.int32(len(some)))])
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
 def _support(values: Floats) -> Floats:
@@ -148,28 +136,25 @@ def _compiled(log_density: Callable[[Any], Any], dimension: int) -> tuple[Any, A
         except Exception:  # whatever JAX or the user's function says, it is not traceable
             return None
     return (
-        jitted(jax.vmap(log_density)),
-        jitted(jax.value_and_grad(log_density), is_brief=True),  # called for one point, from Python
+        jitted(_in_groups(lambda x: (log_density(x),), TOGETHER)),
+        jitted(_in_groups(jax.value_and_grad(log_density), SLOPES_TOGETHER)),
         jitted(jax.hessian(log_density), is_brief=True),
     )
 
 
-@lru_cache(maxsize=32)
-def _ascent(log_density: Callable[[Any], Any]) -> Any:
+def _in_groups(function: Callable[[Any], Any], size: int) -> Callable[[Any, Any], Any]:
+    """Map a function over the first rows of an array, however many: one program for all numbers of points."""
     import jax
     import jax.numpy as jnp
 
-    slope = jax.grad(log_density)
+    of_group = jax.vmap(function)
 
-    def climb(x: Any, step: Any) -> Any:
-        def advance(carry: Any, _: Any) -> tuple[Any, None]:
-            x, step, last = carry
-            sign = jnp.sign(jnp.nan_to_num(slope(x), posinf=0.0, neginf=0.0))
-            step = jnp.where(sign * last < 0, SLOWER * step, jnp.where(sign * last > 0, FASTER * step, step))
-            proposed = x + step * sign
-            stays = ~jnp.isfinite(log_density(proposed))
-            return (jnp.where(stays, x, proposed), jnp.where(stays, SLOWER * step, step), sign), None
+    def run(rows: Any, n: Any) -> Any:
+        def add(i: Any, found: Any) -> Any:
+            made = of_group(jax.lax.dynamic_slice_in_dim(rows, i * size, size))
+            return jax.tree.map(lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, i * size, 0), found, made)
 
-        return jax.lax.scan(advance, (x, step, jnp.zeros_like(x)), length=ASCENT)[0][0]
+        room = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(of_group, rows))
+        return jax.lax.fori_loop(0, (n + size - 1) // size, add, room)
 
-    return jitted(jax.vmap(climb, in_axes=(0, None)))
+    return run
