@@ -44,10 +44,13 @@ def draws_by_jax(reference, n, seed):
 
 def draws_by_arrays(reference, n, seed):
     """Draw by the compiled code that all references share, from numbers that the kernel would hand out."""
+    elsewhere = Reference([1.0], reference.means[:1] + 50.0, reference.factors[:1], [3])
+    rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
-        draw = draw_of(jax.tree.map(jnp.asarray, arrays_of(reference)), 1)
-        uniforms = jnp.asarray(np.random.default_rng(seed).uniform(size=(n, draw.n_uniforms)))
-        return np.asarray(jax.vmap(lambda row: draw.position(None, row))(uniforms))
+        draw = draw_of([jax.tree.map(jnp.asarray, arrays_of(one)) for one in (elsewhere, reference)], 1)
+        normals, uniforms = rng.standard_normal((n, draw.n_normals)), rng.uniform(size=(n, draw.n_uniforms))
+        of_second = jax.vmap(lambda *row: draw.position(None, 2, *row))
+        return np.asarray(of_second(jnp.asarray(normals), jnp.asarray(uniforms)))
 
 
 def draws_by_numba(reference, n, seed):

@@ -51,7 +51,7 @@ class ReferenceArrays(NamedTuple):
     origin: Any  # (d,)
     whitening: Any  # (group, d, component x d): inverse factors side by side
     shift: Any  # (group, component x d)
-    log_heights: Any  # (group, component); -inf for the padding
+    log_scales: Any  # (group, component): log of w_c t_c less its power of (freedom + distance); -inf for the padding
     freedom: Any  # likewise
     cumulative: Any  # (component,): weights summed; the last, and those of the padding, infinite
     means: Any  # (component, d)
@@ -107,14 +107,15 @@ def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArra
 
     inverse = grouped(inverse, 0.0)
     offset = grouped(means - means[0], 0.0)
+    freedom = reference.degrees_of_freedom.astype(float)
     n_pairs = next(pairs for least, pairs in PAIRS if reference.dimension >= least)
     return ReferenceArrays(
         n_groups=np.int32(-(-n // group)),
         origin=means[0],
         whitening=inverse.reshape(len(inverse), -1, d).transpose(0, 2, 1),
         shift=np.einsum("gcij,gcj->gci", inverse, offset).reshape(len(inverse), -1),
-        log_heights=grouped(reference.log_heights, -np.inf),
-        freedom=grouped(reference.degrees_of_freedom.astype(float), 1.0),
+        log_scales=grouped(reference.log_heights + 0.5 * (freedom + reference.dimension) * np.log(freedom), -np.inf),
+        freedom=grouped(freedom, 1.0),
         cumulative=filled(np.append(np.cumsum(reference.weights)[:-1], np.inf), np.inf),
         means=filled(means, 0.0),
         factors=filled(factors, 0.0),
@@ -189,18 +190,16 @@ def _log_density_and_slope(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 def _over_groups(arrays: ReferenceArrays, add: Callable[[Any, Any], Any], start: tuple[Any, ...]) -> Any:
     """Add up over the groups that have a component; one alone needs no loop."""
-    if arrays.log_heights.shape[0] == 1:
+    if arrays.log_scales.shape[0] == 1:
         return add(0, start)
     return jax.lax.fori_loop(0, arrays.n_groups, add, start)
 
 
 def _group(arrays: ReferenceArrays, i: int | jax.Array, x: jax.Array) -> tuple[Any, Any, Any]:
     """Return log of w_c t_c(x) of a group's components, the whitened vector, and how strongly each component pulls."""
-    freedom, d = arrays.freedom[i], arrays.dimension
     z = jnp.reshape((x - arrays.origin) @ arrays.whitening[i] - arrays.shift[i], (-1, x.size))
-    distance = jnp.sum(z**2, axis=-1)
-    log_parts = arrays.log_heights[i] - 0.5 * (freedom + d) * jnp.log1p(distance / freedom)
-    return log_parts, z, (freedom + d) / (freedom + distance)
+    power, base = arrays.freedom[i] + arrays.dimension, arrays.freedom[i] + jnp.sum(z**2, axis=-1)
+    return arrays.log_scales[i] - 0.5 * power * jnp.log(base), z, power / base
 
 
 def draws_of(references: Sequence[ReferenceArrays], first: int) -> list[Draw]:

@@ -96,7 +96,7 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
 
 def log_width(slope: jax.Array) -> Any:
     """Return the log of how wide a density is around a place (`kernels.hamiltonian.log_width`)."""
-    return -0.5 * jnp.log1p(slope @ slope / slope.size)
+    return -0.5 * jnp.log(1.0 + slope @ slope / slope.size)
 
 
 def _slope_at(density: Density, x: jax.Array, rung: Rung, setting: Settings) -> _Slope:
