@@ -72,9 +72,12 @@ def by_numpy(q, n):
 
 def by_arrays(q, n):
     with jax.enable_x64(True):
-        draw = reference_arrays.draw_of(jax.device_put(reference_arrays.arrays_of(q)), 1)
-        uniforms = seeded_rng("numbers").uniform(size=(n, draw.n_uniforms))
-        return np.asarray(jax.vmap(lambda row: draw.position(None, row))(jnp.asarray(uniforms)))
+        draw = reference_arrays.draw_of([jax.device_put(reference_arrays.arrays_of(q))], 1)
+        rng = seeded_rng("numbers")
+        normals, uniforms = rng.standard_normal((n, draw.n_normals)), rng.uniform(size=(n, draw.n_uniforms))
+        return np.asarray(
+            jax.vmap(lambda *row: draw.position(None, 1, *row))(jnp.asarray(normals), jnp.asarray(uniforms))
+        )
 
 
 @pytest.mark.parametrize("drawn", [by_numpy, by_arrays])

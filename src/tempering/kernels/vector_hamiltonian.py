@@ -37,7 +37,7 @@ class _Trajectory(NamedTuple):
 
 
 def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> Move:
-    """Build Hamiltonian moves in coordinates whitened by the rung's shape; after each, what ``draws`` offer is tried."""
+    """Build Hamiltonian moves in coordinates whitened by the rung's shape; after each, ``draws`` are tried."""
     tries = Tries(draws)
 
     def move(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
