@@ -368,6 +368,19 @@ def test_discrete_sites_that_are_not_summed_out_are_refused_by_name():
         target_from_numpyro(above, 1.0)
 
 
+def test_axes_that_enumeration_does_not_know_are_told():
+    pytest.importorskip("funsor")
+
+    def loose(y):
+        mu = numpyro.sample("mu", dist.Normal(0, 3).expand([2]))
+        with numpyro.plate("row", len(y)):
+            label = numpyro.sample("label", dist.Bernoulli(0.5), infer={"enumerate": "parallel"})
+            numpyro.sample("y", dist.Normal(mu[label], 1.0), obs=y)
+
+    with pytest.raises(TargetError, match=r"every axis of a site must be declared, by a plate or by \.to_event"):
+        target_from_numpyro(loose, MIXED)
+
+
 @pytest.mark.long
 def test_the_evidence_of_a_labelled_mixture_is_exact():
     pytest.importorskip("funsor")

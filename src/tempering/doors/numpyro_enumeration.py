@@ -72,8 +72,14 @@ class Enumeration:
         from numpyro.contrib.funsor import trace as packed_trace
         from numpyro.handlers import substitute
 
-        with plate_to_enum_plate():
-            found = packed_trace(substitute(self._enumerated(), data=fixed)).get_trace(*self._args, **self._kwargs)
+        try:
+            with plate_to_enum_plate():
+                found = packed_trace(substitute(self._enumerated(), data=fixed)).get_trace(*self._args, **self._kwargs)
+        except Exception as error:  # whatever NumPyro and funsor make of it
+            raise TargetError(
+                f"Discrete sites are summed out by NumPyro's enumeration, which raised {type(error).__name__}: {error}. "
+                "Under it every axis of a site must be declared, by a plate or by .to_event(1)."
+            ) from error
         drawn = {name for name, site in found.items() if site["type"] == "sample"}
         for name in fixed:
             on = set(found[name]["infer"]["dim_to_name"].values()) & drawn
