@@ -77,8 +77,8 @@ class Enumeration:
                 found = packed_trace(substitute(self._enumerated(), data=fixed)).get_trace(*self._args, **self._kwargs)
         except Exception as error:  # whatever NumPyro and funsor make of it
             raise TargetError(
-                f"Discrete sites are summed out by NumPyro's enumeration, which raised {type(error).__name__}: {error}. "
-                "Under it every axis of a site must be declared, by a plate or by .to_event(1)."
+                f"NumPyro's enumeration, by which discrete sites are summed out, raised {type(error).__name__}: "
+                f"{error}. Under it every axis of a site must be declared, by a plate or by .to_event(1)."
             ) from error
         drawn = {name for name, site in found.items() if site["type"] == "sample"}
         for name in fixed:
