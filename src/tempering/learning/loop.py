@@ -38,7 +38,7 @@ from tempering.learning.pilot import Heating, Pilot, heated, settled
 from tempering.learning.pool import Known, Pool, Stage
 from tempering.learning.reference.learnt import learnt_reference
 from tempering.learning.reference.modes import Mode, find_modes
-from tempering.learning.reference.search import FAR_DRAWS, FIRST_FREEDOM, SEARCH_FREEDOM, heaviest, scouted
+from tempering.learning.reference.search import FAR_DRAWS, FIRST_FREEDOM, SEARCH_FREEDOM, scouted
 from tempering.learning.reference.spanned import one_around, with_broad
 from tempering.learning.reference.surface import Surface, TooManyCalls
 from tempering.learning.rounds import Round, Tuned, describe, line_of, rung_before
@@ -260,7 +260,7 @@ class Learner:
         try:
             if not modes:
                 modes = find_modes(surface, [places[np.argmax(heights)]])
-            return heaviest(scouted(surface, modes, None, (places, heights), self.rng))
+            return scouted(surface, modes, None, (places, heights), self.rng)
         except TooManyCalls:  # a surface too rough to climb
             return modes
 

@@ -17,7 +17,15 @@ from tempering.errors import TargetError
 from tempering.learning.reference.fitted import FittedReference, judged
 from tempering.learning.reference.modes import Box, find_modes
 from tempering.learning.reference.refit import BROAD_WEIGHT, refit_reference, split_reference
-from tempering.learning.reference.search import MAX_MODES, assembled, heaviest, roughly_climbed, scouted, searched
+from tempering.learning.reference.search import (
+    MAX_MODES,
+    WORTH,
+    assembled,
+    heaviest,
+    roughly_climbed,
+    scouted,
+    searched,
+)
 from tempering.learning.reference.surface import Surface
 from tempering.path.reference import Reference
 
@@ -110,7 +118,7 @@ def fit_reference(
     else:
         places = np.asarray(scouts, dtype=float)
         heights = surface.values(places) if scout_heights is None else np.asarray(scout_heights, dtype=float)
-        modes = scouted(surface, heaviest(modes), edges, (places, heights), generator)
+        modes = heaviest(scouted(surface, heaviest(modes), edges, (places, heights), generator), WORTH)
     reference = _refined(surface, assembled(modes), draws, splits, generator)
     return judged(surface, reference, len(modes), 4 * draws, generator)
 

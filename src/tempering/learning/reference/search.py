@@ -26,7 +26,9 @@ MAX_MODES = 64
 NEGLIGIBLE = 30.0  # nats below the heaviest: a mode (or a climb that ran off) that nobody will miss
 SEARCHES = 8  # rounds of climbing from far draws, as long as each finds a mode
 SEARCH_FREEDOM = 1  # of the draws climbed from: nobody knows how far the next mode is
-WORTH = 8.0  # nats: a mode lighter than this, found by scouts that nobody sent, is neither sought further nor kept
+# Nats: a mode lighter than this, found by scouts that nobody sent, is neither sought further nor described; but the way
+# to it may lead from heavier ones to others.
+WORTH = 8.0
 MOST_ENTRIES = 1 << 22  # of scouts: distances to modes in many dimensions take long
 LOOKED_AT = 1024  # scouts from which the way to the nearest mode is tried at once
 SUSPECTS = 128  # scouts climbed from at once, where there are gradients
@@ -85,7 +87,7 @@ def scouted(
         is_news = len(heaviest(found, WORTH)) > len(heaviest(modes, WORTH))
         in_vain = 0 if is_news else in_vain + (IN_VAIN if surface.is_differentiable else 1)
         modes = found
-    return heaviest(modes, WORTH)
+    return heaviest(modes)
 
 
 def heaviest(modes: Sequence[Mode], within: float = NEGLIGIBLE) -> tuple[Mode, ...]:
