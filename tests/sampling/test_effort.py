@@ -61,3 +61,17 @@ def test_the_operations_of_a_run_grow_no_more_until_the_least_is_reached(operati
     assert effort.draws == 2_000 or effort.chains * effort.draws * operations <= 1.1 * most
     assert effort.chains >= 8
     assert effort.iterations >= 320
+
+
+@pytest.mark.slow
+def test_a_dear_density_is_seldom_called_to_look_for_modes():
+    """A cheap one is, where draws lie higher than a normal mode explains: heavy tails."""
+
+    def with_tails(n_rows):
+        rows = jnp.asarray(seeded_rng("rows with tails").standard_normal((n_rows, 10)))
+        return tp.Target(lambda x: -10.0 * jnp.mean(jnp.log1p((rows @ x) ** 2)) - 0.05 * jnp.sum(x**2))
+
+    call = {"initial": np.zeros(10), "chains": 8, "tuning": tp.Tuning(320), "draws": 64, "rng": 1, "progress": False}
+    cheap, dear = (tp.sample(with_tails(n), **call).info.share_of_search for n in (50, 20_000))
+    assert 0.0 < dear < 0.1
+    assert 2 * dear < cheap < 1.0

@@ -38,7 +38,7 @@ from tempering.learning.pilot import Heating, Pilot, heated, settled
 from tempering.learning.pool import Known, Pool, Stage
 from tempering.learning.reference.learnt import learnt_reference
 from tempering.learning.reference.modes import Mode, find_modes
-from tempering.learning.reference.search import FAR_DRAWS, FIRST_FREEDOM, SEARCH_FREEDOM, scouted
+from tempering.learning.reference.search import FAR_DRAWS, FIRST_FREEDOM, LOOKING, SEARCH_FREEDOM, scouted
 from tempering.learning.reference.spanned import one_around, with_broad
 from tempering.learning.reference.surface import Surface, TooManyCalls
 from tempering.learning.rounds import Round, Tuned, describe, line_of, rung_before
@@ -66,6 +66,7 @@ class Belief:
     quick_end: Reference
     safe_end: Reference
     modes: tuple[Mode, ...] = ()
+    n_searched: int = 0  # evaluations that the search for them has taken
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Learner:
         """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while chains are stuck."""
         length = min(QUANTUM, max(LEAST_BLOCK, n_iterations // BLOCKS)) if self._is_dear else QUANTUM
         pilot, schedule, belief = self._pilot(start, settings, length)
-        calls = self._calls(schedule, pilot.n_iterations)
+        calls = total = self._calls(schedule, pilot.n_iterations)
         now = self._learn(Pool(_stage_of(pilot, schedule.path)), belief, schedule, pilot.states, calls)
         spent, length = pilot.n_iterations, _rounded(FIRST_ROUND * n_iterations)
         rounds: list[Round] = []
@@ -111,6 +112,7 @@ class Learner:
             if self.keeps:
                 kept.append((trace, now.schedule))
             calls = self._calls(now.schedule, length)
+            total += (1.0 + STAYING) * calls
             states, stay = self._stay(replace(now, states=states), STAYING * calls)
             pool = now.pool.with_round(Stage.of(trace, now.schedule), stay)
             now = self._learn(pool, now.belief, self._rescaled(now.schedule, trace), states, calls)
@@ -119,7 +121,10 @@ class Learner:
             if is_done and len(rounds) >= LEAST_ROUNDS:
                 break
         states, _ = self.engine.run(self._at_both_ends(now), now.schedule, SETTLING)
-        return Tuned(states, now.schedule, tuple(rounds), spent + SETTLING, tuple(kept))
+        searched = now.belief.n_searched
+        share = searched / (searched + total * self.engine.n_chains)
+        self.report(0, f"looking for modes took {share:.0%} of the evaluations")
+        return Tuned(states, now.schedule, tuple(rounds), spent + SETTLING, tuple(kept), share_of_search=share)
 
     @property
     def _is_dear(self) -> bool:
@@ -225,7 +230,8 @@ class Learner:
         known = pool.along(self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references))
         path = known.path
         log_target = path.log_target(known.terms)
-        modes = self._modes(known.values, log_target, belief, calls)
+        surface = Surface(self.log_density, known.values.shape[1], most_calls=self._most_searched(calls))
+        modes = self._modes(surface, known.values, log_target, belief)
         log_z = known.log_normalisers(path)  # quick end, target, safe end
         log_normaliser = log_z[path.target] - log_z[0 if pool.ends else -1]
         away = WARMER / np.sqrt(known.values.shape[1])
@@ -237,20 +243,23 @@ class Learner:
         quick = learnt_reference(
             known.values[order], log_w[order], belief.quick_end, modes, float(log_normaliser), self.rng
         )
-        return Belief(quick, safe_end_around(quick), modes)
+        return Belief(quick, safe_end_around(quick), modes, belief.n_searched + surface.n_calls)
 
-    def _modes(self, values: Floats, heights: Floats, belief: Belief, calls: float) -> tuple[Mode, ...]:
+    def _most_searched(self, calls: float) -> int:
+        """Return how many calls a search may take: of a dear density a share of what the last round made."""
+        dear = SHARE_OF_A_SEARCH * calls * self.engine.n_chains
+        return int(min(CALLS_OF_A_SEARCH, (1.0 - self.dearness) * CALLS_OF_A_SEARCH + self.dearness * dear))
+
+    def _modes(self, surface: Surface, values: Floats, heights: Floats, belief: Belief) -> tuple[Mode, ...]:
         """Climb from draws that no known mode explains, as long as there are calls to spend on it.
 
-        Those of a dear density are a share of what all chains have made in the last round. Where there is no prior, far
-        draws are looked at too: in many dimensions the safe end has mass far away, but hardly any in one direction.
+        Where there is no prior, far draws are looked at too: in many dimensions the safe end has mass far away, but
+        hardly any in one direction.
         """
-        dear = SHARE_OF_A_SEARCH * calls * self.engine.n_chains
-        most = int(min(CALLS_OF_A_SEARCH, (1.0 - self.dearness) * CALLS_OF_A_SEARCH + self.dearness * dear))
-        surface, modes = Surface(self.log_density, values.shape[1], most_calls=most), belief.modes
+        modes = belief.modes
         if not self.frame.has_prior:
             far = replace(belief.safe_end, degrees_of_freedom=np.array([SEARCH_FREEDOM]))
-            places = far.sample_many(self.rng, min(FAR_DRAWS, most // 8))
+            places = far.sample_many(self.rng, surface.affordable(FAR_DRAWS, LOOKING))
             values = np.concatenate([values, places])
             heights = np.concatenate([heights, surface.values(places)])
         inside = heights > -np.inf

@@ -56,6 +56,7 @@ class Tuned:
     kept: tuple[tuple[Trace, Schedule], ...] = ()  # the draws of the rounds, if they were asked for
     known: Energies | None = None  # the energies that the rounds, and what was known before, have shown
     n_invalid: int = 0
+    share_of_search: float = 0.0  # of the evaluations: those that went into looking for modes
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class RunInfo:
     n_iterations: int = 0  # of each chain, tuning included
     redraws: bool = False  # at the ends of the path the state is drawn afresh: runs split into tours
     n_invalid: int = 0  # evaluations that gave NaN or +inf, and were taken as outside the support
+    share_of_search: float = 0.0  # of the evaluations of the tuning: those that went into looking for modes
 
 
 @dataclass(frozen=True, eq=False)

@@ -173,6 +173,7 @@ def info_of(plan: Plan, engine: Engine, tuned: Tuned, started: float, n_draws: i
         rounds=tuned.rounds,
         n_iterations=tuned.n_iterations + n_draws,
         n_invalid=tuned.n_invalid,
+        share_of_search=tuned.share_of_search,
         redraws=plan.method == "simulated" and (bool(tuned.schedule.path.ends) or _model_redraws(plan, tuned)),
     )
 
