@@ -290,7 +290,9 @@ def test_a_covariance_that_is_singular_to_rounding_is_outside_of_the_support():
     target = target_from_pymc(model)
     (name,) = target.model.names
     position = {name: np.array([0.0, 1.0, -30.0])}
-    assert float(target.energy(position)) == -np.inf
+    energy = float(target.energy(position))
+    assert energy < -1e20  # not NaN; PyMC 6, which inverts the factor and not the covariance, has a number for it
+    assert energy == -np.inf or int(version("pymc").split(".")[0]) >= 6
     assert np.isfinite(float(target.base(position)))
 
 
