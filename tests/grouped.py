@@ -14,7 +14,7 @@ def grouped(**options):
     """Return the options with those of a group put together; one given by name changes the value given for its group.
 
     >>> grouped(draws=5, tuning=tp.Tuning(9), objective="ess")
-    {'draws': 5, 'tuning': Tuning(iterations=9, objective='ess', pseudo_prior=None)}
+    {'draws': 5, 'tuning': Tuning(iterations=9, objective='ess', pseudo_prior=None, hottest=None)}
     """
     for group, (kind, names) in GROUPS.items():
         parts = {new: options.pop(old) for old, new in names.items() if old in options}

@@ -94,7 +94,7 @@ def test_a_block_that_kills_every_worker_stops_the_run_with_the_draws_so_far(tmp
 
 def test_what_a_block_raises_is_the_cause():
     with ThreadPoolExecutor(2) as executor, pytest.raises(SamplerError, match="ZeroDivisionError: nothing") as stopped:
-        run(Walker(raises_at=330), executor=executor)
+        run(Walker(raises_at=200), executor=executor)
     assert isinstance(stopped.value.__cause__, ZeroDivisionError)
     assert 0 < stopped.value.draws.n_draws < 192
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.uniforms import GENERATOR, threefry
+from tempering.kernels.threefry import GENERATOR, threefry
 
 Words = NDArray[np.uint32]
 

@@ -16,23 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-PARITY = np.uint32(0x1BD11BDA)
-GENERATOR = "threefry2x32"
-
-
-def threefry(key: tuple[Any, Any], x: Any, y: Any) -> tuple[Any, Any]:
-    """Return two random words for each counter (x, y) of two words; arrays of NumPy or JAX alike."""
-    words = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
-    x, y = x + words[0], y + words[1]
-    for i in range(5):
-        for turn in ROTATIONS[i % 2]:
-            x = x + y
-            y = (y << np.uint32(turn) | y >> np.uint32(32 - turn)) ^ x
-        x = x + words[(i + 1) % 3]
-        y = y + words[(i + 2) % 3] + np.uint32(i + 1)
-    return x, y
-
+from tempering.kernels.threefry import GENERATOR, threefry
 
 _traced_once = jax.jit(threefry, inline=True)  # tracing a hundred operations takes as long as many runs of them
 
