@@ -505,3 +505,12 @@ def test_a_fit_stops_at_the_calls_it_was_given():
         fit_reference(counted, problem.initial, most_calls=500, rng=1)
     assert 500 < stopped.value.n_calls
     assert len(calls) <= stopped.value.n_calls
+
+
+def test_a_summit_without_a_width_is_no_mode(monkeypatch):
+    """Where cliffs stand around a summit its lengths come out as nought, and nothing could be solved with them."""
+    surface = Surface(lambda x: -0.5 * np.sum(np.asarray(x) ** 2), 2)
+    assert len(find_modes(surface, [np.ones(2)])) == 1
+    for broken in (np.diag([1.0, 0.0]), np.diag([1.0, np.nan])):
+        monkeypatch.setattr("tempering.learning.reference.modes.local_factor", lambda *_, broken=broken: broken)
+        assert find_modes(surface, [np.ones(2), -np.ones(2)]) == ()

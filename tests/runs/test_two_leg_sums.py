@@ -60,12 +60,13 @@ def test_they_are_the_sums_of_the_draws_of_the_same_run(engine):
 @pytest.mark.parametrize("engine", list(DENSITIES))
 def test_they_say_what_mbar_says_of_the_draws(engine):
     """The same draws, weighed with shares fixed before the run: a fraction of a standard error apart."""
-    draws, sums = draws_of(engine), sums_of(engine)
+    draws, sums = run(engine), sums_of(engine)
+    vars(draws)["_is_thin"] = None  # sums do not know which places are thinly covered, nor what these add
     for name, function in QUANTITIES.items():
         kept, summed = draws.expect(function), sums.expect(name)
         assert np.all(np.abs(summed.value - kept.value) < kept.standard_error), name
-        assert np.all(summed.standard_error < 3 * kept.standard_error), name
-        assert np.all(summed.standard_error > kept.standard_error / 3), name
+        assert np.all(summed.standard_error < 2 * kept.standard_error), name
+        assert np.all(summed.standard_error > kept.standard_error / 2), name
     one, other = draws.log_evidence(), sums.log_evidence()
     assert abs(one.value - other.value) < 2 * (one.standard_error + other.standard_error)
     np.testing.assert_allclose(

@@ -15,8 +15,6 @@ from tempering.execution.recipe import Recipe
 from tempering.target import Target
 from tempering.target.layout import Layout
 
-TRANSCENDENTAL = 10.0  # operations that a logarithm or an exponential takes as long as
-
 
 def operations(recipe: Recipe) -> float:
     """Return the operations of one energy, or one step of a model; 0 where JAX does not know, inf if it calls back."""
@@ -28,12 +26,15 @@ def operations(recipe: Recipe) -> float:
 
 
 @lru_cache(maxsize=64)
-def operations_of(target: Target, layout: Layout) -> float:
-    """Return the operations of one energy of a target that JAX can trace; inf if it calls back."""
+def operations_of(target: Target, layout: Layout, of_a_logarithm: float = 0.0) -> float:
+    """Return the operations of one energy of a target that JAX can trace; inf if it calls back.
+
+    Logarithms, exponentials and their like are no operations to XLA, and count as many as are said.
+    """
     import jax
 
     with jax.enable_x64(True):
-        return _counted(jax.jit(layout.on_flat(target.energy)), np.zeros(layout.size))
+        return _counted(of_a_logarithm, jax.jit(layout.on_flat(target.energy)), np.zeros(layout.size))
 
 
 @lru_cache(maxsize=16)
@@ -42,17 +43,17 @@ def _of_model(model: Any) -> float:
 
     with jax.enable_x64(True):
         key = jax.random.key(0)
-        return _counted(jax.jit(model.step), key, jax.eval_shape(model.initial, key), 1.0)
+        return _counted(0.0, jax.jit(model.step), key, jax.eval_shape(model.initial, key), 1.0)
 
 
-def _counted(function: Any, *arguments: Any) -> float:
+def _counted(of_a_logarithm: float, function: Any, *arguments: Any) -> float:
     traced = function.trace(*arguments)
     if _calls_back(traced.jaxpr.jaxpr):
         return float("inf")
     found = traced.lower().cost_analysis()
     if not isinstance(found, dict):
         return 0.0
-    return float(found.get("flops", 0.0) + TRANSCENDENTAL * found.get("transcendentals", 0.0))
+    return float(found.get("flops", 0.0) + of_a_logarithm * found.get("transcendentals", 0.0))
 
 
 def _calls_back(jaxpr: Any) -> bool:

@@ -269,7 +269,7 @@ class Learner:
         try:
             if not modes:
                 modes = find_modes(surface, [places[np.argmax(heights)]])
-            return scouted(surface, modes, None, (places, heights), self.rng)
+            return scouted(surface, modes, None, (places, heights), self.rng) if modes else ()
         except TooManyCalls:  # a surface too rough to climb
             return modes
 

@@ -24,6 +24,7 @@ ITERATIONS = 5_000  # of each chain's tuning
 # Operations of a log density up to which a call does all of that, in some ten seconds. A logistic likelihood with 300
 # rows and ten coefficients has as many; one with 10,000 rows thirty times as many.
 CHEAP = 15_000.0
+OF_A_LOGARITHM = 10.0  # operations that a logarithm or an exponential takes as long as
 LEAST_CHAINS = {"simulated": 8, "parallel": 1}  # fewer say little about their spread
 LEAST_DRAWS, LEAST_ITERATIONS = 2_000, 320
 EFFECTIVE, LEAST_EFFECTIVE = 100_000.0, 1_000.0  # effective draws of a dear density: at first, and of the dearest
@@ -45,7 +46,7 @@ def usual_effort(engine: str, method: str, target: Any = None, layout: Layout | 
     """Return what a call does by default; a model object, and a density that JAX does not trace, are not looked at."""
     if engine != "vector" or layout is None:
         return effort_for(engine, method, 0.0)
-    effort = effort_for(engine, method, operations_of(target, layout))
+    effort = effort_for(engine, method, operations_of(target, layout, OF_A_LOGARITHM))
     most = max(LEAST_DRAWS, MOST_NUMBERS // (effort.chains * layout.size))
     return replace(effort, draws=min(effort.draws, most))
 

@@ -71,7 +71,9 @@ def find_modes(
             continue
         summit, height = climb(surface, near, box)
         if not _is_known(surface, modes, summit, height):
-            modes.append(Mode(summit, height, local_factor(surface, summit, height)))
+            factor = local_factor(surface, summit, height)
+            if np.all(np.diagonal(factor) > 0) and np.all(np.isfinite(factor)):  # not a point, nor a cliff's edge
+                modes.append(Mode(summit, height, factor))
     return tuple(modes)
 
 
