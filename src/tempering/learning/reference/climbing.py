@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 ASCENT = 60  # steps of a rough climb; what has not arrived is climbed properly
 FASTER, SLOWER = 1.3, 0.5  # factors of a step whose slope kept its sign, or changed it
 REMEMBERED = 10  # steps from which L-BFGS knows the curvature
+TOGETHER = 1 / 8  # of the calls that a search may take
 ENOUGH_GAIN = 1e-4  # of what the slope promises (Nocedal & Wright 2006, 3.4): else a step is too long
 SHORTER = 0.3  # then, so much of it is tried
 SHORTEST = 1e-12  # of a step in full: nothing more can be gained along it
@@ -43,7 +44,8 @@ def ascend(surface: Surface, points: Floats, step: Floats) -> Floats:
 def climb_together(surface: Surface, starts: Floats, tolerance: float, most_steps: int) -> tuple[Floats, Floats]:
     """Return the summits above starts on the support, and their heights, by L-BFGS (Nocedal & Wright 2006, 7.2).
 
-    A climb ends where a step gains less than ``tolerance`` of the height, or where it is flat.
+    A climb ends where a step gains less than ``tolerance`` of the height, or where it is flat. All of them end when
+    they have taken their share of the calls: what is left of these is for what they have led to.
     """
     x = np.array(starts, dtype=float)
     heights, slopes = surface.values_and_gradients(x)
@@ -51,9 +53,10 @@ def climb_together(surface: Surface, starts: Floats, tolerance: float, most_step
     memory = _Memory(x.shape)
     ways = slopes / np.maximum(np.linalg.norm(slopes, axis=1), 1.0)[:, None]  # the first step is no longer than 1
     shares = np.ones(len(x))
+    most_calls = surface.n_calls + surface.affordable(len(x) * most_steps, TOGETHER)
     for _ in range(most_steps):
         now = np.flatnonzero(going)
-        if now.size == 0 or surface.is_exhausted:
+        if now.size == 0 or surface.n_calls > most_calls:
             break
         there = x[now] + shares[now, None] * ways[now]
         found, ahead = surface.values_and_gradients(there)
