@@ -514,3 +514,17 @@ def test_a_summit_without_a_width_is_no_mode(monkeypatch):
     for broken in (np.diag([1.0, 0.0]), np.diag([1.0, np.nan])):
         monkeypatch.setattr("tempering.learning.reference.modes.local_factor", lambda *_, broken=broken: broken)
         assert find_modes(surface, [np.ones(2), -np.ones(2)]) == ()
+
+
+def test_climbs_made_together_leave_calls_for_what_they_lead_to():
+    """A search begins nothing new once half of its calls are made; climbs without a share of their own make these."""
+
+    def narrow(x):  # a valley a thousand times as long as it is wide: climbs take many steps
+        return -0.5 * jnp.sum((x * jnp.geomspace(1.0, 1e3, 20)) ** 2) - jnp.sum(jnp.cos(x))
+
+    points = 10.0 * seeded_rng("climbs together").standard_normal((64, 20))
+    surface, unbounded = Surface(narrow, 20, most_calls=4_000), Surface(narrow, 20)
+    climb_together(surface, points, 1e-6, 300)
+    climb_together(unbounded, points, 1e-6, 300)
+    assert not surface.is_exhausted
+    assert unbounded.n_calls > 4_000 / 2  # control: these would have exhausted it
