@@ -13,7 +13,7 @@ from tempering.problems.cox_process import cox_process
 from tempering.problems.data_posteriors import eight_schools, galaxies, sinusoid
 from tempering.problems.gaussian_likelihood import GaussianLikelihood, likelihood_gaussian
 from tempering.problems.gaussian_mixture import GaussianMixture, five_modes, ring, two_modes, unequal_modes
-from tempering.problems.known import Evidence, KnownTarget, Modes, Prior, Quantity
+from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity
 from tempering.problems.label_switching import LabelSwitching, label_switching
 from tempering.problems.logistic import LogisticRegression, logistic
 from tempering.problems.mixture_toys import (
@@ -33,8 +33,8 @@ from tempering.problems.mixture_toys import (
 from tempering.problems.nested_toys import eggbox, log_gamma, rosenbrock, shells, spike_and_slab
 from tempering.problems.normal_mixture import NormalMixture, mixture
 from tempering.problems.physics_toys import many_well, phi4_chain, phi4_lattice
-from tempering.problems.posterior import NormalPrior, Posterior, Truth
-from tempering.problems.priors import CauchyPrior, UniformPrior
+from tempering.problems.posterior import Posterior, Truth
+from tempering.problems.priors import CauchyPrior, NormalPrior, Prior, UniformPrior
 from tempering.problems.problem import Problem
 from tempering.problems.sensors import Sensors, sensors
 from tempering.problems.shape_toys import funnel, rings, walled_modes

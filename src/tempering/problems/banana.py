@@ -9,11 +9,11 @@ import numpy as np
 from numba import njit
 
 from tempering.errors import TargetError
-from tempering.problems.problem import FloatArray, check_power, namespace_of
+from tempering.problems.problem import FloatArray, OneMode, check_power, namespace_of
 
 
 @dataclass(frozen=True)
-class Banana:
+class Banana(OneMode):
     r"""A normal first coordinate, and a second one that is normal about its square.
 
     .. math:: x_1 \sim N(m, s_1^2), \qquad x_2 \mid x_1 \sim N(b x_1^2, s_2^2)
@@ -67,16 +67,6 @@ class Banana:
         across = 2 * self.bend * self.location * variance
         up = self.thickness**2 + self.bend**2 * (2 * variance**2 + 4 * self.location**2 * variance)
         return np.array([[variance, across], [across, up]])
-
-    @property
-    def mode_masses(self) -> FloatArray:
-        """One mode, which has it all."""
-        return np.ones(1)
-
-    def mode_of(self, x: Any) -> Any:
-        """Return 0, the only mode, for each position."""
-        xp = namespace_of(x)
-        return xp.zeros(xp.asarray(x).shape[:-1], dtype=int)
 
     def log_density(self, x: Any) -> Any:
         """Return log pi(x) for positions of shape (..., 2), NumPy or JAX."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from tempering.errors import TargetError
 from tempering.problems.known import Evidence, KnownTarget
-from tempering.problems.posterior import normal_quantile
+from tempering.problems.priors import Prior, normal_quantile
 from tempering.problems.problem import FloatArray, namespace_of
 
 VARIANCE, RANGE, EXPECTED = 1.91, 1 / 33, 126.0  # as Møller et al. estimated them from 126 pine saplings
@@ -23,7 +23,7 @@ _KNOWN_EVIDENCE: dict[int, tuple[float, float]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class FieldPrior:
+class FieldPrior(Prior):
     """A stationary Gaussian field on the cells of a square grid, row by row."""
 
     grid: int
@@ -62,12 +62,6 @@ class FieldPrior:
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
         """Draw ``n`` fields."""
         return np.asarray(self.mean + rng.standard_normal((n, self.dimension)) @ self.tril.T)
-
-    def draw(self, key: Any) -> Any:
-        """Draw one field with a JAX key."""
-        import jax
-
-        return self.mean + jax.random.normal(key, (self.dimension,)) @ self.tril.T
 
     def from_unit_cube(self, u: Any) -> Any:
         """Colour normal quantiles."""

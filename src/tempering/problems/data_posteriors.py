@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
-from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity
+from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity, chance
 from tempering.problems.label_switching import order_of_means
-from tempering.problems.posterior import NormalPrior, normal_quantile
-from tempering.problems.priors import UniformPrior
+from tempering.problems.priors import NormalPrior, Prior, UniformPrior, normal_quantile
 from tempering.problems.problem import FloatArray, log_sum_exp, namespace_of
 
 _LOG_2PI = np.log(2 * np.pi)
@@ -30,7 +29,7 @@ GALAXIES = np.array([
 
 
 @dataclass(frozen=True)
-class _ComponentsPrior:
+class _ComponentsPrior(Prior):
     """Normal means and log deviations of three components, and log ratios of weights that are uniform (Dirichlet)."""
 
     mean: float = 20.0
@@ -51,16 +50,6 @@ class _ComponentsPrior:
         total = -0.5 * sum(xp.sum(z * z, axis=-1) for z in normals) - 3 * _LOG_2PI
         total = total - 3 * float(np.log(self.mean_sd * self.log_sd_sd)) + np.log(2.0)
         return total + xp.sum(log_weights(x), axis=-1)
-
-    def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Draw ``n`` positions."""
-        return np.asarray(self.from_unit_cube(rng.random((n, 8))))
-
-    def draw(self, key: Any) -> Any:
-        """Draw one position with a JAX key."""
-        import jax
-
-        return self.from_unit_cube(jax.random.uniform(key, (8,), minval=1e-12))
 
     def from_unit_cube(self, u: Any) -> Any:
         """Break the stick of weights at uniform places; normal quantiles for the rest."""
@@ -170,7 +159,7 @@ def eight_schools() -> KnownTarget:
         (
             Quantity("mean of mu", lambda x: x[..., 0], truth["mean"], 1e-8),
             Quantity("mean of log tau", lambda x: x[..., 1], truth["log_tau"], 1e-6),
-            Quantity("P(tau < 1)", lambda x: namespace_of(x).where(x[..., 1] < 0, 1.0, 0.0), truth["small"], 1e-5),
+            chance("tau < 1", lambda x: x[..., 1] < 0, truth["small"], 1e-5),
             Quantity("effects", lambda x: x[..., 2:], truth["effects"], 1e-8),
         ),
         None, Evidence(truth["log_evidence"], 1e-8, "quadrature over log tau"), _draw_schools, "Rubin (1981)",

@@ -18,7 +18,7 @@ from tempering.problems.label_switching import label_switching
 from tempering.problems.logistic import LogisticRegression
 from tempering.problems.mixture_toys import known_mixture
 from tempering.problems.normal_mixture import mixture
-from tempering.problems.posterior import NormalPrior
+from tempering.problems.priors import NormalPrior
 from tempering.problems.sensors import sensors
 from tempering.problems.skewed import skewed
 
@@ -80,7 +80,7 @@ def regression(dimension: int = 3) -> KnownTarget:
     problem = likelihood_gaussian(dimension)
     return KnownTarget(
         f"regression-{dimension}", f"linear regression, d = {dimension}", problem.log_likelihood,
-        NormalPrior(problem.prior_mean, problem.prior_sd), True, problem.initial,
+        problem.prior, True, problem.initial,
         (
             Quantity("mean", lambda x: x, problem.mean),
             Quantity("square", lambda x: x * x, np.diag(problem.covariance) + problem.mean**2),

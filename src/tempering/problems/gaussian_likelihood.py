@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from tempering.errors import TargetError
+from tempering.problems.priors import NormalPrior
 from tempering.problems.problem import FloatArray, frozen_array, namespace_of
 
 _LOG_2PI = np.log(2 * np.pi)
@@ -83,11 +84,14 @@ class GaussianLikelihood:
         """The exact log evidence: the log normaliser at k = 1."""
         return self.log_normaliser(1.0)
 
+    @cached_property
+    def prior(self) -> NormalPrior:
+        """The prior."""
+        return NormalPrior(self.prior_mean, self.prior_sd)
+
     def log_prior(self, x: Any) -> Any:
         """Return the log prior density for positions of shape (..., dimension), NumPy or JAX."""
-        xp = namespace_of(x)
-        z = (xp.asarray(x) - self.prior_mean) / self.prior_sd
-        return -0.5 * xp.sum(z * z, axis=-1) - np.sum(np.log(self.prior_sd)) - 0.5 * self.dimension * _LOG_2PI
+        return self.prior.log_density(x)
 
     def log_likelihood(self, x: Any) -> Any:
         """Return the log likelihood for positions of shape (..., dimension), NumPy or JAX."""
@@ -145,11 +149,7 @@ class GaussianLikelihood:
 
     def sample_prior(self, rng: Any) -> Any:
         """Draw one position from the prior, by a NumPy ``Generator`` or by a JAX key."""
-        if isinstance(rng, np.random.Generator):
-            return self.prior_mean + self.prior_sd * rng.standard_normal(self.dimension)
-        import jax
-
-        return self.prior_mean + self.prior_sd * jax.random.normal(rng, (self.dimension,))
+        return self.prior.sample(rng, 1)[0] if isinstance(rng, np.random.Generator) else self.prior.draw(rng)
 
     def posterior(self, k: float) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of prior x likelihood^k."""

@@ -107,7 +107,7 @@ class GaussianMixture:
     @cached_property
     def log_density_numba(self) -> Callable[[Any], float]:
         """The log density of one position of shape (dimension,), compiled."""
-        return _compile_log_density(self._log_heights, self.means, self.sds)
+        return _compile_log_density(self.log_heights, self.means, self.sds)
 
     def log_normaliser(self, k: float) -> float:
         """Return log of the integral of pi^k, by quasi-Monte Carlo under the envelope (exact at k = 1).
@@ -131,7 +131,8 @@ class GaussianMixture:
         return np.asarray(np.concatenate(kept)[:n])
 
     @cached_property
-    def _log_heights(self) -> FloatArray:
+    def log_heights(self) -> FloatArray:
+        """Log of weight times height of each mode."""
         return np.asarray(np.log(self.weights) - np.sum(np.log(self.sds) + _LOG_SQRT_2PI, axis=1))
 
     @cached_property
@@ -145,12 +146,12 @@ class GaussianMixture:
         """Return log of weight times density of each mode, shape (..., n_modes)."""
         xp = namespace_of(x)
         z = (xp.expand_dims(xp.asarray(x), -2) - self.means) / self.sds
-        return self._log_heights - 0.5 * xp.sum(z * z, axis=-1)
+        return self.log_heights - 0.5 * xp.sum(z * z, axis=-1)
 
     def _log_part_normalisers(self, k: float) -> FloatArray:
         """Return log of the integral of (w_j N_j)^k, one for each mode."""
         log_scales = np.log(self.sds) + _LOG_SQRT_2PI - 0.5 * np.log(k)
-        return np.asarray(k * self._log_heights + np.sum(log_scales, axis=1))
+        return np.asarray(k * self.log_heights + np.sum(log_scales, axis=1))
 
     def _log_acceptance(self, x: FloatArray, k: float) -> FloatArray:
         log_parts = self.log_parts(x)

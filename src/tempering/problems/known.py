@@ -8,37 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tempering.errors import TargetError
+from tempering.problems.priors import Prior
 from tempering.problems.problem import FloatArray, namespace_of
 
 if TYPE_CHECKING:
     from tempering.target import Target
 
 Function = Callable[[Any], Any]
-
-
-class Prior(Protocol):
-    """A normalised density that can be drawn from, and reached from the unit cube."""
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density for positions of shape (..., dimension), NumPy or JAX."""
-
-    def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Draw ``n`` positions."""
-
-    def draw(self, key: Any) -> Any:
-        """Draw one position with a JAX key."""
-
-    def from_unit_cube(self, u: Any) -> Any:
-        """Turn points that are uniform in the unit cube into draws of the prior."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +45,16 @@ class Quantity:
     value: Any
     accuracy: float = 0.0
     can_be_found: bool = True
+
+
+def squared_length(value: float, accuracy: float = 0.0) -> Quantity:
+    """Return the mean of the squared length."""
+    return Quantity("squared length", lambda x: namespace_of(x).sum(x * x, axis=-1), value, accuracy)
+
+
+def chance(name: str, is_so: Function, value: Any, accuracy: float = 0.0) -> Quantity:
+    """Return the chance of what a function says of a position."""
+    return Quantity(f"P({name})", lambda x: namespace_of(x).where(is_so(x), 1.0, 0.0), value, accuracy)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tempering.problems.posterior import NormalPrior, Truth
+from tempering.problems.posterior import Posterior, Truth
+from tempering.problems.priors import NormalPrior
 from tempering.problems.problem import FloatArray, frozen_array, log_sum_exp, namespace_of
 
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
@@ -14,7 +15,7 @@ _WEIGHTS, _MEANS, _SDS = (0.5, 0.3, 0.2), (-1.5, 1.2, 4.5), (0.9, 0.7, 1.1)  # w
 
 
 @dataclass(frozen=True, eq=False)
-class LabelSwitching:
+class LabelSwitching(Posterior):
     r"""Means, log deviations and logits of the weights of a mixture of three normals.
 
     .. math:: y_i \sim \sum_j p_j N(\mu_j, e^{2 s_j}), \quad p = \mathrm{softmax}(z), \quad
@@ -60,10 +61,6 @@ class LabelSwitching:
         """Evidence and summaries, computed once."""
         return Truth.stored("label_switching")
 
-    def log_prior(self, x: Any) -> Any:
-        """Return the log prior density, shape (..., 9)."""
-        return self.prior.log_density(x)
-
     def log_likelihood(self, x: Any) -> Any:
         """Return the log likelihood, shape (..., 9)."""
         xp = namespace_of(x)
@@ -71,10 +68,6 @@ class LabelSwitching:
         log_heights = logits - xp.expand_dims(log_sum_exp(logits), -1) - log_sds - _LOG_SQRT_2PI
         z = (self.data[:, None] - xp.expand_dims(means, -2)) * xp.expand_dims(xp.exp(-log_sds), -2)
         return xp.sum(log_sum_exp(xp.expand_dims(log_heights, -2) - 0.5 * z * z), axis=-1)
-
-    def log_density(self, x: Any) -> Any:
-        """Return log prior + log likelihood."""
-        return self.log_prior(x) + self.log_likelihood(x)
 
     def mode_of(self, x: Any) -> Any:
         """Return which order the means are in: the number of their permutation."""

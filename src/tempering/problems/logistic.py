@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tempering.problems.posterior import NormalPrior, Truth
+from tempering.problems.posterior import Posterior, Truth
+from tempering.problems.priors import NormalPrior
 from tempering.problems.problem import FloatArray, frozen_array, namespace_of
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticRegression:
+class LogisticRegression(Posterior):
     r"""Coefficients of a logistic regression under independent standard normal priors.
 
     .. math:: \log L(\beta) = \sum_i y_i x_i^\top \beta - \log(1 + e^{x_i^\top \beta})
@@ -59,19 +60,11 @@ class LogisticRegression:
     def _total(self) -> FloatArray:
         return np.asarray(self.outcomes @ self.design)
 
-    def log_prior(self, x: Any) -> Any:
-        """Return the log prior density, shape (..., dimension)."""
-        return self.prior.log_density(x)
-
     def log_likelihood(self, x: Any) -> Any:
         """Return the log likelihood, shape (..., dimension)."""
         xp = namespace_of(x)
         x = xp.asarray(x)
         return x @ self._total - xp.sum(xp.logaddexp(0.0, x @ self.design.T), axis=-1)
-
-    def log_density(self, x: Any) -> Any:
-        """Return log prior + log likelihood."""
-        return self.log_prior(x) + self.log_likelihood(x)
 
     def mode_of(self, x: Any) -> Any:
         """Return 0: there is one mode."""

@@ -9,9 +9,8 @@ from scipy import stats
 from scipy.special import gammaln
 
 from tempering.problems.gaussian_mixture import GaussianMixture
-from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity
-from tempering.problems.posterior import NormalPrior
-from tempering.problems.priors import CauchyPrior, UniformPrior
+from tempering.problems.known import Evidence, Function, KnownTarget, Modes, Quantity, chance, squared_length
+from tempering.problems.priors import CauchyPrior, NormalPrior, UniformPrior
 from tempering.problems.problem import FloatArray, log_sum_exp, namespace_of
 
 CLOSED_FORM = "closed form"
@@ -23,23 +22,19 @@ def component_shares(log_parts: Any) -> Any:
     return xp.exp(log_parts - xp.expand_dims(log_sum_exp(log_parts), -1))
 
 
-def mixture_modes(mixture: GaussianMixture, *, can_be_found: bool = True) -> Modes:
-    """Return the components as modes; their masses are exact also where they overlap."""
-    return Modes(
-        mixture.mode_of,
-        np.asarray(mixture.weights),
-        lambda x: component_shares(mixture.log_parts(x)),
-        can_be_found=can_be_found,
-    )
+def component_modes(log_parts: Function, weights: FloatArray, *, can_be_found: bool = True) -> Modes:
+    """Return the components of a mixture as modes; their masses are exact also where they overlap."""
+
+    def mode_of(x: Any) -> Any:
+        return namespace_of(x).argmax(log_parts(x), axis=-1)
+
+    return Modes(mode_of, weights, lambda x: component_shares(log_parts(x)), can_be_found=can_be_found)
 
 
 def mixture_quantities(mixture: GaussianMixture) -> tuple[Quantity, ...]:
     """Return the mean, and the mean of the squared length."""
     second = float(np.trace(mixture.covariance) + np.sum(np.square(mixture.mean)))
-    return (
-        Quantity("mean", lambda x: x, np.asarray(mixture.mean)),
-        Quantity("squared length", lambda x: namespace_of(x).sum(x * x, axis=-1), second),
-    )
+    return Quantity("mean", lambda x: x, np.asarray(mixture.mean)), squared_length(second)
 
 
 def known_mixture(
@@ -72,8 +67,9 @@ def known_mixture(
         density = lambda x: mixture.log_density(x) - prior.log_density(x)  # noqa: E731
     return KnownTarget(
         name, title, density, prior, has_prior, mixture.initial, mixture_quantities(mixture),
-        mixture_modes(mixture, can_be_found=can_be_found), Evidence(0.0, 0.0, CLOSED_FORM),
-        lambda rng, n: mixture.sample(rng, n), source, (-reach, reach, -reach, reach) if d == 2 else None,
+        component_modes(mixture.log_parts, np.asarray(mixture.weights), can_be_found=can_be_found),
+        Evidence(0.0, 0.0, CLOSED_FORM), lambda rng, n: mixture.sample(rng, n), source,
+        (-reach, reach, -reach, reach) if d == 2 else None,
     )  # fmt: skip
 
 
@@ -202,14 +198,8 @@ def challenging() -> KnownTarget:
     return KnownTarget(
         "challenging", "the challenging mixture of AFT, d = 2", lambda x: log_sum_exp(log_parts(x)),
         NormalPrior(np.zeros(2), np.full(2, 4.0)), False, np.zeros(2),
-        (
-            Quantity("mean", lambda x: x, means.mean(axis=0)),
-            Quantity("squared length", lambda x: namespace_of(x).sum(x * x, axis=-1), second),
-        ),
-        Modes(
-            lambda x: namespace_of(x).argmax(log_parts(x), axis=-1), np.full(6, 1 / 6),
-            lambda x: component_shares(log_parts(x)),
-        ),
+        (Quantity("mean", lambda x: x, means.mean(axis=0)), squared_length(second)),
+        component_modes(log_parts, np.full(6, 1 / 6)),
         Evidence(0.0, 0.0, CLOSED_FORM), exact, "Arbel, Matthews & Doucet (2021)", (-6.0, 7.0, -6.0, 7.0),
     )  # fmt: skip
 
@@ -240,14 +230,11 @@ def student_modes(dimension: int = 4, degrees: float = 5.0) -> KnownTarget:
         f"student-modes-{d}", f"two Student modes, {nu:g} degrees of freedom, d = {d}",
         lambda x: log_sum_exp(log_parts(x)), CauchyPrior(np.zeros(d), np.full(d, 5.0)), False, centres[0],
         (
-            Quantity("P(x_0 > 0)", lambda x: namespace_of(x).where(x[..., 0] > 0, 1.0, 0.0), beyond),
+            chance("x_0 > 0", lambda x: x[..., 0] > 0, beyond),
             Quantity("mean of x_0", lambda x: x[..., 0], float(weights @ first)),
             Quantity("square of x_0", lambda x: x[..., 0] ** 2, square),
         ),
-        Modes(
-            lambda x: namespace_of(x).argmax(log_parts(x), axis=-1), weights, lambda x: component_shares(log_parts(x))
-        ),
-        Evidence(0.0, 0.0, CLOSED_FORM), exact, "this package",
+        component_modes(log_parts, weights), Evidence(0.0, 0.0, CLOSED_FORM), exact, "this package",
     )  # fmt: skip
 
 
@@ -265,18 +252,15 @@ def cauchy_modes() -> KnownTarget:
         which = rng.choice(2, size=n, p=weights)
         return np.asarray((centres[which] + scales[which] * rng.standard_cauchy(n))[:, None])
 
-    def chance(above: float) -> float:
-        return float(weights @ stats.cauchy.sf((above - centres) / scales))
+    def above(x: float) -> float:
+        return float(weights @ stats.cauchy.sf((x - centres) / scales))
 
     return KnownTarget(
         "cauchy-modes", "two Cauchy modes, d = 1", lambda x: log_sum_exp(log_parts(x)),
         CauchyPrior(np.zeros(1), np.full(1, 8.0)), False, centres[:1],
         (
-            Quantity("P(x > 2)", lambda x: namespace_of(x).where(x[..., 0] > 2, 1.0, 0.0), chance(2.0)),
-            Quantity("P(x > 30)", lambda x: namespace_of(x).where(x[..., 0] > 30, 1.0, 0.0), chance(30.0)),
+            chance("x > 2", lambda x: x[..., 0] > 2, above(2.0)),
+            chance("x > 30", lambda x: x[..., 0] > 30, above(30.0)),
         ),
-        Modes(
-            lambda x: namespace_of(x).argmax(log_parts(x), axis=-1), weights, lambda x: component_shares(log_parts(x))
-        ),
-        Evidence(0.0, 0.0, CLOSED_FORM), exact, "this package",
+        component_modes(log_parts, weights), Evidence(0.0, 0.0, CLOSED_FORM), exact, "this package",
     )  # fmt: skip

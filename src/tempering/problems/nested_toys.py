@@ -10,7 +10,7 @@ import numpy as np
 from scipy import integrate
 from scipy.special import gammaln, ndtr, ndtri
 
-from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity
+from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity, chance, squared_length
 from tempering.problems.priors import UniformPrior
 from tempering.problems.problem import FloatArray, namespace_of
 
@@ -241,7 +241,7 @@ def spike_and_slab(dimension: int = 20) -> KnownTarget:
         np.full(d, 0.2),
         (
             Quantity("mass of the spike", form.share_of_spike, form.weight / form.total),
-            Quantity("squared length", lambda x: namespace_of(x).sum(x * x, axis=-1), form.squared_length),
+            squared_length(form.squared_length),
         ),
         None, Evidence(float(np.log(form.total)), 1e-9, "closed form"), form.exact, "Skilling (2006)",
         (-0.5, 0.5, -0.5, 0.5) if d == 2 else None,
@@ -298,9 +298,7 @@ def rosenbrock(pairs: int = 1, steepness: float = 100.0, half_width: float = 5.0
             Quantity("mean of x", lambda x: x[..., 0::2], np.full(pairs, mean_x), 1e-8),
             Quantity("square of x", lambda x: x[..., 0::2] ** 2, np.full(pairs, mean_square), 1e-8),
             Quantity("mean of y", lambda x: x[..., 1::2], np.full(pairs, mean_y), 1e-8),
-            Quantity(
-                "P(x < 0)", lambda x: namespace_of(x).where(x[..., 0::2] < 0, 1.0, 0.0), np.full(pairs, below), 1e-5
-            ),
+            chance("x < 0", lambda x: x[..., 0::2] < 0, np.full(pairs, below), 1e-5),
         ),
         None, Evidence(pairs * (log_z - 2 * float(np.log(2 * half_width))), 1e-8, "quadrature"), exact,
         "Rosenbrock (1960); Feroz et al. (2009); Karamanis et al. (2022)",

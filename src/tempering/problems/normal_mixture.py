@@ -11,10 +11,9 @@ from numba import njit
 from scipy.special import logsumexp, ndtr
 
 from tempering.problems.gaussian_mixture import GaussianMixture
-from tempering.problems.problem import FloatArray, check_power, frozen_array, log_sum_exp, namespace_of
+from tempering.problems.problem import FloatArray, check_power, frozen_array, namespace_of
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
-_SQRT_2PI = np.sqrt(2 * np.pi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +77,22 @@ class NormalMixture:
 
     def mode_of(self, x: Any) -> Any:
         """Return the mode that most probably made ``x``, any shape."""
-        return namespace_of(x).argmax(self._log_parts(x), axis=-1)
+        return self.as_vector.mode_of(_as_vectors(x))
 
     def log_density(self, x: Any) -> Any:
         """Return log pi(x) for numbers of any shape, NumPy or JAX."""
-        return log_sum_exp(self._log_parts(x))
+        return self.as_vector.log_density(_as_vectors(x))
 
     @cached_property
     def log_density_numba(self) -> Callable[[Any], float]:
         """The log density of one number, compiled."""
-        return _compile_log_density(self._log_heights, self.means, self.sds)
+        of_vector = self.as_vector.log_density_numba
+
+        def log_density(x: Any) -> float:
+            return of_vector(x + np.zeros(1))
+
+        compiled: Callable[[Any], float] = njit(log_density, nogil=True)
+        return compiled
 
     def cdf(self, x: Any) -> FloatArray:
         """Return the exact cumulative distribution function of the cold density."""
@@ -107,15 +112,6 @@ class NormalMixture:
         """Draw ``n`` exact independent numbers from pi^k, by rejection."""
         return np.asarray(self.as_vector.sample(rng, n, k)[:, 0])
 
-    @cached_property
-    def _log_heights(self) -> FloatArray:
-        return np.asarray(np.log(self.weights / (self.sds * _SQRT_2PI)))
-
-    def _log_parts(self, x: Any) -> Any:
-        xp = namespace_of(x)
-        z = (xp.expand_dims(xp.asarray(x), -1) - self.means) / self.sds
-        return self._log_heights - 0.5 * z * z
-
     def _panel_edges(self, k: float) -> FloatArray:
         """Return edges that crowd around every mean and every place where one mode hands over to another.
 
@@ -132,27 +128,15 @@ class NormalMixture:
         """Return the points where two modes are equally high: the roots of a quadratic for each pair."""
         precision = 1 / self.sds**2
         quadratic = np.column_stack(
-            [-precision / 2, precision * self.means, self._log_heights - precision * self.means**2 / 2]
+            [-precision / 2, precision * self.means, self.as_vector.log_heights - precision * self.means**2 / 2]
         )
         roots = [np.roots(quadratic[i] - quadratic[j]) for i, j in combinations(range(len(self.means)), 2)]
         return [float(root.real) for pair in roots for root in pair if root.imag == 0.0]
 
 
-def _compile_log_density(log_heights: FloatArray, means: FloatArray, sds: FloatArray) -> Callable[[Any], float]:
-    n_modes = len(means)
-
-    def log_density(x: float) -> float:
-        largest, total = -np.inf, 0.0
-        for j in range(n_modes):
-            part = log_heights[j] - 0.5 * ((x - means[j]) / sds[j]) ** 2
-            if part > largest:
-                largest, total = part, 1.0 + total * np.exp(largest - part)
-            elif part > -np.inf:
-                total += np.exp(part - largest)
-        return largest + np.log(total) if total > 0.0 else -np.inf
-
-    compiled: Callable[[Any], float] = njit(log_density, nogil=True)
-    return compiled
+def _as_vectors(x: Any) -> Any:
+    xp = namespace_of(x)
+    return xp.expand_dims(xp.asarray(x), -1)
 
 
 def mixture() -> NormalMixture:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import integrate
 
-from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity
-from tempering.problems.posterior import NormalPrior
+from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity, chance
+from tempering.problems.priors import NormalPrior
 from tempering.problems.problem import FloatArray, namespace_of
 
 _ROOT_3 = np.sqrt(3.0)
@@ -39,7 +39,7 @@ def many_well(dimension: int = 32) -> KnownTarget:
         f"many-well-{dimension}", f"many-well, d = {dimension}", density,
         NormalPrior(np.zeros(2 * pairs), np.full(2 * pairs, 2.0)), False, np.zeros(2 * pairs),
         (
-            Quantity("P(x > 0)", lambda x: namespace_of(x).where(x[..., 0::2] > 0, 1.0, 0.0), np.full(pairs, above)),
+            chance("x > 0", lambda x: x[..., 0::2] > 0, np.full(pairs, above)),
             Quantity("mean of x", lambda x: x[..., 0::2], np.full(pairs, mean)),
             Quantity("square of x", lambda x: x[..., 0::2] ** 2, np.full(pairs, square)),
         ),

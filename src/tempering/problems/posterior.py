@@ -6,17 +6,14 @@ No closed form is known for their moments or evidence. The truth is stored with 
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.resources import files
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import ndtri
 
 from tempering.errors import TargetError
-from tempering.problems.problem import FloatArray, namespace_of
-
-_LOG_2PI = np.log(2 * np.pi)
+from tempering.problems.priors import NormalPrior
+from tempering.problems.problem import FloatArray
 
 
 class Posterior(Protocol):
@@ -26,7 +23,7 @@ class Posterior(Protocol):
     """
 
     @property
-    def prior(self) -> "NormalPrior":
+    def prior(self) -> NormalPrior:
         """The prior, normalised."""
 
     @property
@@ -39,6 +36,14 @@ class Posterior(Protocol):
 
     def log_likelihood(self, x: Any) -> Any:
         """Return the log likelihood."""
+
+    def log_prior(self, x: Any) -> Any:
+        """Return the log prior density."""
+        return self.prior.log_density(x)
+
+    def log_density(self, x: Any) -> Any:
+        """Return log prior + log likelihood: the posterior, not normalised."""
+        return self.log_prior(x) + self.log_likelihood(x)
 
     def mode_of(self, x: Any) -> Any:
         """Return the number of the mode that ``x`` belongs to."""
@@ -83,56 +88,3 @@ class Truth:
             if key in cls.__dataclass_fields__
         }
         return cls(**values)
-
-
-def normal_quantile(u: Any) -> Any:
-    """Return quantiles of the standard normal, for NumPy and JAX arrays alike."""
-    if namespace_of(u) is np:
-        return ndtri(u)
-    import jax
-
-    return jax.scipy.special.ndtri(u)
-
-
-@dataclass(frozen=True, eq=False)
-class NormalPrior:
-    """Independent normal distributions.
-
-    Examples
-    --------
-    >>> prior = NormalPrior(np.zeros(2), np.array([1.0, 3.0]))
-    >>> prior.sample(np.random.default_rng(1), 4).shape
-    (4, 2)
-    """
-
-    mean: FloatArray
-    sd: FloatArray
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates."""
-        return len(self.mean)
-
-    @cached_property
-    def _log_height(self) -> float:
-        return float(-np.sum(np.log(self.sd)) - 0.5 * self.dimension * _LOG_2PI)
-
-    def log_density(self, x: Any) -> Any:
-        """Return the log density for positions of shape (..., dimension), NumPy or JAX."""
-        xp = namespace_of(x)
-        z = (xp.asarray(x) - self.mean) / self.sd
-        return self._log_height - 0.5 * xp.sum(z * z, axis=-1)
-
-    def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Draw ``n`` positions."""
-        return np.asarray(self.mean + self.sd * rng.standard_normal((n, self.dimension)))
-
-    def draw(self, key: Any) -> Any:
-        """Draw one position with a JAX key."""
-        import jax
-
-        return self.mean + self.sd * jax.random.normal(key, (self.dimension,))
-
-    def from_unit_cube(self, u: Any) -> Any:
-        """Return the quantiles at ``u``, NumPy or JAX."""
-        return self.mean + self.sd * normal_quantile(u)

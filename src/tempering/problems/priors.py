@@ -4,16 +4,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
 from tempering.errors import TargetError
 from tempering.problems.problem import FloatArray, frozen_array, namespace_of
 
+_LOG_2PI = np.log(2 * np.pi)
+
+
+class Prior(Protocol):
+    """A normalised density that is reached from the unit cube, and so can be drawn from."""
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+
+    def log_density(self, x: Any) -> Any:
+        """Return the log density for positions of shape (..., dimension), NumPy or JAX."""
+
+    def from_unit_cube(self, u: Any) -> Any:
+        """Turn points that are uniform in the unit cube into draws of the prior."""
+
+    def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw ``n`` positions."""
+        return np.asarray(self.from_unit_cube(rng.random((n, self.dimension))))
+
+    def draw(self, key: Any) -> Any:
+        """Draw one position with a JAX key."""
+        import jax
+
+        return self.from_unit_cube(jax.random.uniform(key, (self.dimension,), minval=1e-12))  # no quantile is infinite
+
+
+def normal_quantile(u: Any) -> Any:
+    """Return quantiles of the standard normal, for NumPy and JAX arrays alike."""
+    if namespace_of(u) is np:
+        return ndtri(u)
+    import jax
+
+    return jax.scipy.special.ndtri(u)
+
 
 @dataclass(frozen=True, eq=False)
-class UniformPrior:
+class UniformPrior(Prior):
     """Independent uniform distributions: a box.
 
     Examples
@@ -55,23 +91,13 @@ class UniformPrior:
         inside = xp.all((x >= self.lower) & (x <= self.upper), axis=-1)
         return xp.where(inside, self._log_height, -np.inf)
 
-    def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Draw ``n`` positions."""
-        return np.asarray(self.from_unit_cube(rng.random((n, self.dimension))))
-
-    def draw(self, key: Any) -> Any:
-        """Draw one position with a JAX key."""
-        import jax
-
-        return self.from_unit_cube(jax.random.uniform(key, (self.dimension,)))
-
     def from_unit_cube(self, u: Any) -> Any:
         """Stretch the unit cube to the box."""
         return self.lower + (self.upper - self.lower) * u
 
 
 @dataclass(frozen=True, eq=False)
-class CauchyPrior:
+class CauchyPrior(Prior):
     """Independent Cauchy distributions, wide enough for targets with heavy tails.
 
     Examples
@@ -99,17 +125,41 @@ class CauchyPrior:
         z = (xp.asarray(x) - self.location) / self.scale
         return -xp.sum(xp.log1p(z * z), axis=-1) - float(np.sum(np.log(np.pi * self.scale)))
 
-    def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Draw ``n`` positions."""
-        return np.asarray(self.location + self.scale * rng.standard_cauchy((n, self.dimension)))
-
-    def draw(self, key: Any) -> Any:
-        """Draw one position with a JAX key."""
-        import jax
-
-        return self.location + self.scale * jax.random.cauchy(key, (self.dimension,))
-
     def from_unit_cube(self, u: Any) -> Any:
         """Return the quantiles at ``u``."""
         xp = namespace_of(u)
         return self.location + self.scale * xp.tan(np.pi * (u - 0.5))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalPrior(Prior):
+    """Independent normal distributions.
+
+    Examples
+    --------
+    >>> prior = NormalPrior(np.zeros(2), np.array([1.0, 3.0]))
+    >>> prior.sample(np.random.default_rng(1), 4).shape
+    (4, 2)
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return len(self.mean)
+
+    @cached_property
+    def _log_height(self) -> float:
+        return float(-np.sum(np.log(self.sd)) - 0.5 * self.dimension * _LOG_2PI)
+
+    def log_density(self, x: Any) -> Any:
+        """Return the log density for positions of shape (..., dimension), NumPy or JAX."""
+        xp = namespace_of(x)
+        z = (xp.asarray(x) - self.mean) / self.sd
+        return self._log_height - 0.5 * xp.sum(z * z, axis=-1)
+
+    def from_unit_cube(self, u: Any) -> Any:
+        """Return the quantiles at ``u``, NumPy or JAX."""
+        return self.mean + self.sd * normal_quantile(u)

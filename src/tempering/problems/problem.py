@@ -50,6 +50,20 @@ class Problem(Protocol):
         """Draw ``n`` independent positions at inverse temperature ``k``."""
 
 
+class OneMode:
+    """The modes of a density that has one."""
+
+    @property
+    def mode_masses(self) -> FloatArray:
+        """One mode, which has it all."""
+        return np.ones(1)
+
+    def mode_of(self, x: Any) -> Any:
+        """Return 0, the only mode, for each position."""
+        xp = namespace_of(x)
+        return xp.zeros(xp.asarray(x).shape[:-1], dtype=int)
+
+
 def namespace_of(x: Any) -> Any:
     """Return the array module (``numpy`` or ``jax.numpy``) that ``x`` belongs to."""
     return x.__array_namespace__() if hasattr(x, "__array_namespace__") else np

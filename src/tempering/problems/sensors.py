@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tempering.problems.posterior import NormalPrior, Truth
+from tempering.problems.posterior import Posterior, Truth
+from tempering.problems.priors import NormalPrior
 from tempering.problems.problem import FloatArray, frozen_array, namespace_of
 
 KNOWN = np.array([[0.5, 0.3], [0.3, 0.7]])
@@ -20,7 +21,7 @@ _PAIRS = [(i, j) for i in range(4) for j in range(i + 1, 6)]  # 4 and 5 are the 
 
 
 @dataclass(frozen=True, eq=False)
-class Sensors:
+class Sensors(Posterior):
     r"""Positions of four sensors in the plane from distances among them and to two known ones.
 
     .. math:: P(\text{pair seen}) = e^{-d^2 / (2 \cdot 0.3^2)}, \quad y \mid \text{seen} \sim N(d, 0.02^2), \quad
@@ -63,10 +64,6 @@ class Sensors:
         """Evidence and summaries, computed once."""
         return Truth.stored("sensors")
 
-    def log_prior(self, x: Any) -> Any:
-        """Return the log prior density, shape (..., 8)."""
-        return self.prior.log_density(x)
-
     def log_likelihood(self, x: Any) -> Any:
         """Return the log likelihood, shape (..., 8)."""
         xp = namespace_of(x)
@@ -78,10 +75,6 @@ class Sensors:
         seen = -0.5 * squared / REACH**2 - 0.5 * z * z - np.log(NOISE * np.sqrt(2 * np.pi))
         unseen = xp.log(-xp.expm1(-0.5 * squared / REACH**2))
         return xp.sum(xp.where(self.distances >= 0, seen, unseen), axis=-1)
-
-    def log_density(self, x: Any) -> Any:
-        """Return log prior + log likelihood."""
-        return self.log_prior(x) + self.log_likelihood(x)
 
     def mode_of(self, x: Any) -> Any:
         """Return on which side of the line through the known sensors each sensor lies, as a number from 0 to 15."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity
-from tempering.problems.posterior import NormalPrior
-from tempering.problems.priors import CauchyPrior
+from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity, chance, squared_length
+from tempering.problems.priors import CauchyPrior, NormalPrior
 from tempering.problems.problem import FloatArray, log_sum_exp, namespace_of
 
 _LOG_2PI = np.log(2 * np.pi)
@@ -62,8 +61,8 @@ def funnel(dimension: int = 10, *, careless: bool = False) -> KnownTarget:
         (
             Quantity("mean of v", lambda x: x[..., 0], 0.0),
             Quantity("square of v", lambda x: x[..., 0] ** 2, 9.0),
-            Quantity("P(v < -3)", lambda x: namespace_of(x).where(x[..., 0] < -3, 1.0, 0.0), tail),
-            Quantity("P(v > 3)", lambda x: namespace_of(x).where(x[..., 0] > 3, 1.0, 0.0), tail),
+            chance("v < -3", lambda x: x[..., 0] < -3, tail),
+            chance("v > 3", lambda x: x[..., 0] > 3, tail),
         ),
         None, Evidence(0.0, 0.0, "closed form"), form.exact, "Neal (2003)",
         (-9.0, 9.0, -20.0, 20.0) if d == 2 else None,
@@ -122,10 +121,7 @@ def rings(n_rings: int = 4, width: float = 0.15) -> KnownTarget:
     return KnownTarget(
         f"rings-{n_rings}", f"{n_rings} rings in the plane", form.density,
         NormalPrior(np.zeros(2), np.full(2, 3.0)), False, np.array([1.0, 0.0]),
-        (
-            Quantity("mean", lambda x: x, np.zeros(2)),
-            Quantity("squared length", lambda x: namespace_of(x).sum(x * x, axis=-1), second, 1e-9),
-        ),
+        (Quantity("mean", lambda x: x, np.zeros(2)), squared_length(second, 1e-9)),
         Modes(form.ring_of, form.masses, accuracy=1e-9), Evidence(0.0, 1e-10, "closed form"), form.exact,
         "Grenioux et al. (2024), SLIPS", (-reach, reach, -reach, reach),
     )  # fmt: skip

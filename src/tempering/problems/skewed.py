@@ -14,11 +14,11 @@ from scipy.linalg import solve_triangular
 from scipy.special import digamma, gammaincc, gammaln, polygamma
 
 from tempering.errors import TargetError
-from tempering.problems.problem import FloatArray, check_power, frozen_array, namespace_of
+from tempering.problems.problem import FloatArray, OneMode, check_power, frozen_array, namespace_of
 
 
 @dataclass(frozen=True, eq=False)
-class Skewed:
+class Skewed(OneMode):
     r"""A linear image of independent logarithms of gamma variables: x = location + tril y.
 
     .. math:: \pi(y) = \prod_i \exp(a_i y_i - e^{y_i}) / \Gamma(a_i), \qquad
@@ -81,16 +81,6 @@ class Skewed:
     def covariance(self) -> FloatArray:
         """The exact covariance, from the trigamma function."""
         return np.asarray((self.tril * polygamma(1, self.shapes)) @ self.tril.T)
-
-    @property
-    def mode_masses(self) -> FloatArray:
-        """One mode, which has it all."""
-        return np.ones(1)
-
-    def mode_of(self, x: Any) -> Any:
-        """Return 0, the only mode, for each position."""
-        xp = namespace_of(x)
-        return xp.zeros(xp.asarray(x).shape[:-1], dtype=int)
 
     def log_density(self, x: Any) -> Any:
         """Return log pi(x) for positions of shape (..., dimension), NumPy or JAX."""
