@@ -29,6 +29,7 @@ from tempering.engines import scalar, scalar_pieces, vector
 from tempering.engines.trace import Schedule
 from tempering.kernels import RandomWalk
 from tempering.kernels.settings import starting_settings
+from tempering.path import Path as TemperingPath
 from tempering.target.layout import Layout
 
 MIXTURE = problems.mixture()
@@ -65,7 +66,7 @@ def best_of(repeats: int, *sides: Callable[[], Any]) -> list[float]:
 def mixture_schedule() -> Schedule:
     """Return the ladder with the exact pseudo-prior 1 / Z and random-walk steps that fit every rung."""
     log_p = -np.array([MIXTURE.log_normaliser(k) for k in LADDER])
-    return Schedule(LADDER, log_p, (starting_settings(LADDER, np.zeros(1), 1.0, dense=False),))
+    return Schedule(TemperingPath.powers(LADDER), log_p, (starting_settings(LADDER, np.zeros(1), 1.0, dense=False),))
 
 
 # --- the scalar engine ----------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def scalar_engine(n: int, repeats: int) -> Result:
     layout = Layout.of(-8.0)
     pieces = scalar_pieces.target_pieces(Target(log_mixture), RandomWalk(), layout, [-8.0])
     engine = scalar.ScalarEngine(pieces, "simulated", "lifted", 1, 1, len(LADDER))
-    states = engine.start(len(LADDER))
+    states = engine.start(schedule.path)
     rng = np.random.Generator(np.random.SFC64(1))
     scale = schedule.settings[0].scale
     k, log_p = LADDER.inverse_temperatures, schedule.log_pseudo_prior
@@ -167,7 +168,7 @@ def vector_engine(repeats: int) -> Result:
     layout = Layout.of(-8.0)
     pieces = vector.target_pieces(Target(MIXTURE.log_density), RandomWalk(), layout, [-8.0])
     engine = vector.VectorEngine(pieces, "simulated", "lifted", 1, N_CHAINS, len(LADDER))
-    states = engine.start(len(LADDER))
+    states = engine.start(schedule.path)
     with jax.enable_x64(True):
         compiled = jax.jit(partial(bare_scan, n=n))
         arguments = (
@@ -206,7 +207,7 @@ def python_callable(n: int, repeats: int) -> Result:
     x = np.array([-8.0])
     pieces = scalar_pieces.target_pieces(Target(plain_density), RandomWalk(), Layout.of(x), [x])
     engine = scalar.ScalarEngine(pieces, "simulated", "lifted", 1, 1, len(LADDER))
-    states = engine.start(len(LADDER))
+    states = engine.start(schedule.path)
 
     def calls() -> None:
         for _ in range(n):
