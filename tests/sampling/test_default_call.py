@@ -148,7 +148,7 @@ def test_a_prior_and_a_likelihood_give_the_posterior_and_its_evidence(method, wi
 def test_a_run_that_asks_for_more_draws_gets_as_many_again(monkeypatch):
     """Unless their number was given; what is mended by no draw is left alone."""
     few = Effort(chains=8, draws=32)  # too few for any verdict
-    monkeypatch.setattr("tempering.sampling.sample.usual_effort", lambda *known: few)
+    monkeypatch.setattr("tempering.sampling.planning.usual_effort", lambda *known: few)
     call = {"initial": START, "tuning": tp.Tuning(640), "chains": 8, "rng": 1, "progress": False}
     gone_on = tp.sample(TARGETS["vector"], **call)
     as_asked = tp.sample(TARGETS["vector"], draws=32, **call)

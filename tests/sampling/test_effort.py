@@ -6,6 +6,8 @@ import pytest
 
 import tempering as tp
 from statistical import seeded_rng
+from tempering.execution.context import carrying_out
+from tempering.sampling.call import Call
 from tempering.sampling.effort import CHEAP, effort_for, usual_effort
 from tempering.sampling.planning import make_plan
 
@@ -16,10 +18,12 @@ def regression(n_rows):
 
 
 def plan_for(target, chains=None, engine="auto", method="simulated"):
-    return make_plan(
-        target, initial=np.zeros(10), ladder=None, path=None, method=tp.Method(method), kernel=None, chains=chains,
-        rng=1, engine=engine, keeps_sums=False,
+    call = Call(
+        np.zeros(10), None, None, tp.Method(method), None, None, None, chains, 1, tp.Tuning(),
+        tp.Execution(engine=engine), "draws",
     )  # fmt: skip
+    with carrying_out(None, None) as context:
+        return make_plan(target, call, context)[0]
 
 
 def effort_of(plan):

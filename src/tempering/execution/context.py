@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -42,6 +43,7 @@ class Context:
     workers: Workers | None = None
     folder: Folder | None = None
     journal: Journal | None = None
+    started: float = field(default_factory=time.perf_counter)
 
     @property
     def run(self) -> str:

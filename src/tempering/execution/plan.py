@@ -26,13 +26,12 @@ class Plan:
     method: str
     rung_moves: str
     engine: str
-    n_chains: int
     seed: int
     starts: tuple[Any, ...]  # empty: drawn from the prior
-    example: Any = None  # a position, for its shape
+    example: Any  # a position, for its shape
+    context: Any  # by whom it is carried out: `tempering.execution.context.Context`
+    n_chains: int = 0  # that are tuned
     dearness: float = 0.0  # the share of an iteration's time that calls of the log density take
-    keep_rounds: bool = False  # whether the draws of the tuning rounds are kept
-    context: Any = None  # by whom it is carried out: `tempering.execution.context.Context`
 
     @property
     def leaves(self) -> tuple[Any, ...]:

@@ -23,17 +23,20 @@ from tempering.runs.draws import TemperedDraws
 from tempering.runs.store import draws_in_chunk
 from tempering.runs.stored import changed, first_draws, load_checkpoint
 from tempering.sampling import progress as progress_bars
-from tempering.sampling.preparing import info_of
+from tempering.sampling.call import Wanted
 from tempering.sampling.progress import Report
+from tempering.sampling.tuning import info_of
 from tempering.sampling.until import Until, UntilDraws
 
 Reopened = Callable[[int], AbstractContextManager[tuple[Context, int]]]
 
 
-def chains_of(plan: Plan, engine: JournalEngine, tuned: Tuned, started: float, every: int) -> Chains:
-    """Return tuned chains, with everything frozen, of which one draw of ``every`` so many is kept."""
-    as_draws, is_ragged = partial(package, plan, engine, tuned, started), getattr(plan.target, "is_ragged", False)
-    return Chains(engine, tuned.schedule, tuned.states, as_draws, plan.is_powered, every, is_ragged)
+def chains_of(plan: Plan, wanted: Wanted, engine: JournalEngine, tuned: Tuned) -> Chains:
+    """Return tuned chains, with everything frozen, on the devices that were named."""
+    if wanted.execution.devices is not None:
+        engine, tuned = _on_devices(engine, tuned, wanted.execution.devices, plan.context)
+    as_draws, is_ragged = partial(package, plan, engine, tuned), getattr(plan.target, "is_ragged", False)
+    return Chains(engine, tuned.schedule, tuned.states, as_draws, plan.is_powered, wanted.every, is_ragged)
 
 
 def draw(
@@ -70,11 +73,11 @@ def draw(
 
 
 @contextmanager
-def reopened(checkpoint: Any, plan: Plan, said: dict[str, Any], n: int) -> Iterator[tuple[Context, int]]:
+def reopened(plan: Plan, wanted: Wanted, n: int) -> Iterator[tuple[Context, int]]:
     """Open the checkpoint of a run again, if it has one, for ``n`` draws; return how many it has room for, too."""
-    with carrying_out(None, checkpoint) as context:
+    with carrying_out(None, wanted.execution.checkpoint) as context:
         room = n if context.folder is None else max(n, int(context.folder.identity["draws"]))
-        context.identified(plan, **(said | {"draws": room}))
+        context.identified(plan, **(wanted.identity | {"draws": room}))
         yield context, room
 
 
@@ -90,7 +93,7 @@ def _go_on(recorder: DrawRecorder, reopening: Reopened, n: int) -> TemperedDraws
         return changed(first_draws(load_checkpoint(context.folder.path), n), go_on=partial(_go_on, recorder, reopening))
 
 
-def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], context: Context) -> tuple[JournalEngine, Tuned]:
+def _on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], context: Context) -> tuple[JournalEngine, Tuned]:
     """Go on with the chains spread over devices."""
     whole, states = engine.engine.in_one_piece(tuned.states)
     n = whole.n_chains // whole.chains_per_ensemble
@@ -99,9 +102,9 @@ def on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], context: Conte
     return spread, replace(tuned, states=states)
 
 
-def package(plan: Plan, engine: Engine, tuned: Tuned, started: float, trace: Trace) -> TemperedDraws:
+def package(plan: Plan, engine: Engine, tuned: Tuned, trace: Trace) -> TemperedDraws:
     """Return a trace as the draws of a run."""
-    info = info_of(plan, engine, tuned, started, trace.rung.shape[1])
+    info = info_of(plan, engine, tuned, trace.rung.shape[1])
     return TemperedDraws(
         values=_named_values(plan, engine, trace),
         rung=trace.rung,
@@ -118,10 +121,10 @@ def package(plan: Plan, engine: Engine, tuned: Tuned, started: float, trace: Tra
     )
 
 
-def package_rounds(plan: Plan, engine: Engine, tuned: Tuned, started: float) -> tuple[TemperedDraws, ...]:
+def package_rounds(plan: Plan, engine: Engine, tuned: Tuned) -> tuple[TemperedDraws, ...]:
     """Return the draws of the tuning rounds, each with the ladder it was made with."""
     return tuple(
-        package(plan, engine, replace(tuned, schedule=schedule, rounds=(), n_iterations=0), started, trace)
+        package(plan, engine, replace(tuned, schedule=schedule, rounds=(), n_iterations=0), trace)
         for trace, schedule in tuned.kept
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import SamplerError, TargetError
+from tempering.execution.context import Context
 from tempering.execution.plan import ONE_LEG, PATHS, Plan
 from tempering.execution.recipe import EXAMPLE_STREAM
 from tempering.kernels.composite import checked, leaves
@@ -17,9 +18,9 @@ from tempering.kernels.kernel import trait
 from tempering.kernels.random_walk import RandomWalk
 from tempering.path import Ladder
 from tempering.randomness import seed_of, stream
+from tempering.sampling.call import Call, Wanted, check_together
 from tempering.sampling.effort import usual_effort
-from tempering.sampling.options import Method
-from tempering.sampling.starts import draw_from_base, inside_or_prior, with_reference
+from tempering.sampling.starts import draw_from_base, inside_or_prior, side_by_side, with_reference
 from tempering.target import Target
 from tempering.target.checks import check_target
 from tempering.target.gradients import gradient_of
@@ -28,60 +29,65 @@ from tempering.target.starting import starting_points
 
 GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
 LEAPFROG_STEPS = 4
+TUNING_CHAINS = 1024  # more would fill memory with traces and teach nothing new; the others start from copies
 
 
-def make_plan(
-    target: Any,
-    *,
-    initial: Any,
-    ladder: Ladder | Sequence[float] | None,
-    path: Any,
-    method: Method,
-    kernel: Any,
-    chains: int | None,
-    rng: np.random.Generator | int | None,
-    engine: str,
-    keeps_sums: bool,
-) -> Plan:
-    """Check the arguments of `tempering.sample` and fill in the defaults."""
-    steps = ladder if isinstance(ladder, Ladder) or ladder is None else Ladder(ladder)
-    seed = seed_of(rng)
-    if not isinstance(target, Target):
-        _check_model(target)
-        name = _engine_of_model(target, engine)
-        if name == "scalar":
-            _check_record(target, seed)
-        n_chains = chains if chains is not None else usual_effort(name, method.name).chains
-        return Plan(target, None, None, steps, "powers", method.name, method.rung_moves, name, n_chains, seed, ())
-    starts = starting_points(initial, target)
+def make_plan(target: Any, call: Call, context: Context) -> tuple[Plan, Wanted]:
+    """Fill in whatever a call has left open, and check that all of it goes together."""
+    seed = seed_of(context.seed(call.rng))
+    plan = (_of_target if isinstance(target, Target) else _of_model)(target, call, context, seed)
+    usual = usual_effort(plan.engine, plan.method, plan.target, plan.layout)
+    wanted = call.filled(plan.engine, usual)
+    n_chains, starts, path = wanted.chains, plan.starts, plan.path
+    if call.keeps_sums and plan.engine == "vector":
+        n_chains = min(n_chains, TUNING_CHAINS)
+    if call.keeps_sums and plan.method == "simulated":
+        starts = side_by_side(starts, n_chains)
+    if path == "two_legs" and wanted.tune == 0:  # nothing may be learnt
+        path = _own_path(plan.target)
+    plan = replace(plan, n_chains=n_chains, starts=starts, path=path, dearness=usual.dearness)
+    check_together(plan, wanted)
+    return plan, wanted
+
+
+def _of_model(model: Any, call: Call, context: Context, seed: int) -> Plan:
+    _check_model(model)
+    engine = _engine_of_model(model, call.execution.engine)
+    if engine == "scalar":
+        _check_record(model, seed)
+    how = call.method
+    return Plan(model, None, None, call.ladder, "powers", how.name, how.rung_moves, engine, seed, (), None, context)
+
+
+def _of_target(target: Target, call: Call, context: Context, seed: int) -> Plan:
+    ladder, kernel, how = call.ladder, call.kernel, call.method
+    starts = starting_points(call.initial, target)
     check_target(target, starts)
     example = starts[0] if starts else draw_from_base(target, seed)
     layout = Layout.of(example)
     starts = inside_or_prior(target, layout, starts)
-    given = path
-    has_ladder = steps is not None or (keeps_sums and method.name == "parallel")
-    path = _path_named(path, target, has_ladder=has_ladder)
+    has_ladder = ladder is not None or (call.keeps_sums and how.name == "parallel")
+    path = _path_named(call.path, target, has_ladder=has_ladder)
     if path == "reference":
-        target, path = with_reference(target, given, layout, starts or (example,), seed)
-    if steps is not None:
-        target.check_ladder(steps)
-    name = _engine_of_target(target, layout, example, engine)
-    kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, name)
+        target, path = with_reference(target, call.path, layout, starts or (example,), seed)
+    if ladder is not None:
+        target.check_ladder(ladder)
+    engine = _engine_of_target(target, layout, example, call.execution.engine)
+    kernel = checked(kernel) if kernel is not None else default_kernel(target, layout, example, engine)
     if path == "two_legs" and any(trait(leaf, "checks_base") for leaf in leaves(kernel)):
         path = "prior"  # a kernel made for one prior can only be run along it
-    usual = usual_effort(name, method.name, target, layout)
-    n_chains = chains if chains is not None else usual.chains
-    return Plan(
-        target, layout, kernel, steps, path, method.name, method.rung_moves, name, n_chains, seed, starts, example,
-        dearness=usual.dearness,
-    )  # fmt: skip
+    return Plan(target, layout, kernel, ladder, path, how.name, how.rung_moves, engine, seed, starts, example, context)
+
+
+def _own_path(target: Target) -> str:
+    """Return the path of one leg that a target has of itself."""
+    return "powers" if target.base is None else "prior"
 
 
 def _path_named(path: Any, target: Target, *, has_ladder: bool) -> str:
     """Return which path is meant; by default two legs where the ladder is ours to choose, else the target's own."""
-    own = "powers" if target.base is None else "prior"
     if path is None:
-        return own if has_ladder else "two_legs"
+        return _own_path(target) if has_ladder else "two_legs"
     if not isinstance(path, str):
         return "reference"
     if path not in PATHS:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -17,14 +15,12 @@ from tempering.runs.draws import TemperedDraws
 from tempering.runs.stored import changed
 from tempering.runs.sums import TemperedSums
 from tempering.sampling import progress as progress_bars
-from tempering.sampling.draw_sampling import chains_of, draw, on_devices, package_rounds, reopened
-from tempering.sampling.effort import usual_effort
-from tempering.sampling.option_checks import check_devices, check_options, check_plan, check_room, wanted_sums
+from tempering.sampling.call import Call
+from tempering.sampling.draw_sampling import chains_of, draw, package_rounds, reopened
 from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning, refuse_moved
 from tempering.sampling.planning import make_plan
-from tempering.sampling.preparing import prepare
-from tempering.sampling.starts import side_by_side
 from tempering.sampling.sum_sampling import sample_sums
+from tempering.sampling.tuning import tune
 from tempering.sampling.until import Until
 
 Kept = Literal["draws", "rounds"] | Draws
@@ -128,53 +124,33 @@ def sample(
     True
     """
     refuse_moved(moved)
+    steps = ladder if isinstance(ladder, Ladder) or ladder is None else Ladder(ladder)
     how = method if isinstance(method, Method) else Method(method)
-    may_go_on = draws is None and until is None and execution.checkpoint is None and execution.devices is None
-    check_options(how, ladder, draws, until, chains, tuning, execution, keep)
-    started = time.perf_counter()
+    call = Call(initial, steps, path, how, kernel, draws, until, chains, rng, tuning, execution, keep)
     with carrying_out(execution.executor, execution.checkpoint) as context:
-        plan = make_plan(
-            target, initial=initial, ladder=ladder, path=path, method=how, kernel=kernel, chains=chains,
-            rng=context.seed(rng), engine=execution.engine, keeps_sums=isinstance(keep, Sums),
-        )  # fmt: skip
-        usual = usual_effort(plan.engine, plan.method, plan.target, plan.layout)
-        if draws is None:
-            draws = usual.draws
-            until = until if until is not None or usual.effective_draws is None else Until(usual.effective_draws)
-        tune = usual.iterations if tuning.iterations is None else tuning.iterations
-        tuning = replace(tuning, iterations=tune)
-        check_plan(plan, tuning)
-        plan = replace(plan, context=context, keep_rounds=keep == "rounds")
-        wanted = wanted_sums(plan, keep, draws, execution.devices) if isinstance(keep, Sums) else None
-        plan = check_devices(plan, execution.devices, keeps_sums=wanted is not None)
-        if wanted is not None and plan.method == "simulated":
-            plan = replace(plan, starts=side_by_side(plan.starts, plan.n_chains))
-        every = keep.every if isinstance(keep, Draws) else 1
-        draws = max(1, draws // every)
-        if until is None and execution.checkpoint is None and not isinstance(keep, Sums):
-            check_room(plan, draws)
-        said = {"draws": draws, "tune": tune, "path": path} | tuning.learnt | ({} if every == 1 else {"every": every})
-        if wanted is None:
-            done = context.identified(plan, **said)
-        else:
-            done = context.identified(plan, wanted.functions, **said, **wanted.identity)
+        plan, wanted = make_plan(target, call, context)
+        done = context.identified(plan, wanted.quantities, **wanted.identity)
         if done is not None:
             return done
-        with progress_bars.bar(tune + draws, show=progress) as report:
+        with progress_bars.bar(wanted.tune + wanted.draws, show=progress) as report:
             report(0, plan.in_words)
             if plan.method == "sequential":
                 from tempering.sampling.sequential_sampling import sample_sequentially
 
-                return context.finished(sample_sequentially(plan, draws, report, started))
-            plan, running, tuned = prepare(plan, tuning, report)
-            if wanted is not None:
-                return sample_sums(plan, running, tuned, wanted, report, started)
-            if execution.devices is not None:
-                running, tuned = on_devices(running, tuned, execution.devices, context)
-            recorder = context.recorder(chains_of(plan, running, tuned, started, every), draws)
-            run = draw(context, recorder, report, until, partial(reopened, execution.checkpoint, plan, said))
-            may_help = usual.effective_draws is None or 2 * run.n_round_trips >= FEW_ROUND_TRIPS  # of a dear density
-            if may_go_on and run.go_on is not None and may_help and run.diagnose().asks_for_draws:
+                return context.finished(sample_sequentially(plan, wanted.draws, report))
+            engine, tuned = tune(plan, wanted, report)
+            if wanted.quantities is not None:
+                return sample_sums(plan, wanted, engine, tuned, report)
+            recorder = context.recorder(chains_of(plan, wanted, engine, tuned), wanted.draws)
+            run = draw(context, recorder, report, wanted.until, partial(reopened, plan, wanted))
+            if call.leaves_draws_open and more_would_help(run, is_dear=wanted.until is not None):
                 report(0, "The verdict asks for more draws: drawing as many again.")
                 run = run.more(run.n_draws)
-            return run if keep != "rounds" else changed(run, rounds=package_rounds(plan, running, tuned, started))
+            return changed(run, rounds=package_rounds(plan, engine, tuned)) if wanted.keeps_rounds else run
+
+
+def more_would_help(run: TemperedDraws, *, is_dear: bool) -> bool:
+    """Whether the verdict on a run asks for as many draws again; of a dear density, only if they could satisfy it."""
+    if run.go_on is None or (is_dear and 2 * run.n_round_trips < FEW_ROUND_TRIPS):
+        return False
+    return run.diagnose().asks_for_draws

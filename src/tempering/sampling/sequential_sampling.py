@@ -17,7 +17,7 @@ from tempering.runs.draws import RunInfo, TemperedDraws
 from tempering.sampling.progress import Report
 
 
-def sample_sequentially(plan: Plan, draws: int, report: Report, started: float) -> TemperedDraws:
+def sample_sequentially(plan: Plan, draws: int, report: Report) -> TemperedDraws:
     """Carry populations from hot to cold, and keep them all."""
     if plan.layout is None or plan.ladder is not None:
         raise SamplerError(
@@ -37,7 +37,7 @@ def sample_sequentially(plan: Plan, draws: int, report: Report, started: float) 
         kernel=repr(plan.kernel),
         rung_moves="none",
         seed=plan.seed,
-        seconds=time.perf_counter() - started,
+        seconds=time.perf_counter() - plan.context.started,
         n_iterations=result.rung.shape[1],
     )
     return TemperedDraws(

@@ -6,8 +6,7 @@ block by block, some stretches of every part each, or a fraction of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tempering.engines.scalar import COMPILED
@@ -16,7 +15,6 @@ from tempering.estimators.running.batches import batches_in_time
 from tempering.estimators.running.rungs import groups_of
 from tempering.execution.blocks import cut
 from tempering.execution.context import Context
-from tempering.execution.digest import contents, digest
 from tempering.execution.journal import JournalEngine
 from tempering.execution.plan import Plan
 from tempering.execution.probes import write_probes
@@ -29,38 +27,20 @@ from tempering.path import Path
 from tempering.recorders.quantities import Summands
 from tempering.recorders.sum_runs import PILOT, SumPlan, first_part, length_on_host, units_seen
 from tempering.runs.sums import TemperedSums
-from tempering.sampling.preparing import info_of
+from tempering.sampling.call import Wanted
 from tempering.sampling.progress import Report
+from tempering.sampling.tuning import info_of
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be summed, over how much."""
-
-    functions: dict[str, Callable[..., Any]]
-    draws: int
-    n_chains: int  # or ensembles: more than were tuned, perhaps
-    sum_every: int
-    devices: Sequence[Any] | None
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What a checkpoint must have been begun with to be gone on with."""
-        n_devices = None if self.devices is None else len(self.devices)
-        quantities = ", ".join(
-            f"{name} ({digest(function, contents(function))})" for name, function in self.functions.items()
-        )
-        known = {"keep": "sums", "quantities": quantities, "sum_every": self.sum_every}
-        return known | {"chains": self.n_chains, "devices": n_devices}
-
-
-def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: Report, started: float) -> TemperedSums:
+def sample_sums(plan: Plan, wanted: Wanted, engine: Any, tuned: Tuned, report: Report) -> TemperedSums:
     """Run from tuned states with everything frozen, and keep sums."""
+    assert wanted.quantities is not None
     execution: Context = plan.context
+    n_chains, devices = wanted.chains, wanted.execution.devices
     tuned = replace(tuned, states=engine.kept(tuned.states))
     whole, states = engine.engine.in_one_piece(tuned.states)
-    if plan.engine == "vector" and (wanted.n_chains != plan.n_chains or wanted.devices is not None):
-        whole, states = whole.widened(states, wanted.n_chains, wanted.devices)
+    if plan.engine == "vector" and (n_chains != plan.n_chains or devices is not None):
+        whole, states = whole.widened(states, n_chains, devices)
     path = tuned.schedule.path
     about = {
         "ladder": tuned.schedule.ladder,
@@ -68,41 +48,42 @@ def sample_sums(plan: Plan, engine: Any, tuned: Tuned, wanted: Wanted, report: R
         "log_pseudo_prior": tuned.schedule.log_pseudo_prior,
         "n_chains": whole.n_chains,
         "is_powered": plan.is_powered,
-        "info": info_of(plan, whole, tuned, started, 0),
+        "info": info_of(plan, whole, tuned, 0),
     }
     execution.end_tuning()
     recipe = Recipe.of(plan, path)
-    at = read_parts(execution.folder) or _begin(plan, engine, tuned, wanted, recipe, whole, states)
+    at = read_parts(execution.folder) or _begin(plan, wanted, engine, tuned, recipe, whole, states)
     sizes = at.plan.sizes
-    summing = SumRecipe(recipe, tuple(wanted.functions.items()), tuned.schedule, at.plan, plan.is_powered)
-    if plan.engine == "vector" and len(sizes) == 1 and (execution.workers is None or wanted.devices is not None):
+    summing = SumRecipe(recipe, tuple(wanted.quantities.items()), tuned.schedule, at.plan, plan.is_powered)
+    if plan.engine == "vector" and len(sizes) == 1 and (execution.workers is None or devices is not None):
         blocks: SumBlocks = WholeSums(summing, whole)
     else:
         blocks = SumBlocks(summing, sizes, execution.workers, execution.interruption.is_requested)
     report(at.n_done, "")
-    recorder = SumRecorder(execution.folder, blocks, at, about, started)
+    recorder = SumRecorder(execution.folder, blocks, at, about, execution.started)
     return record(execution, recorder, lambda _, n: report(n, ""))[0]
 
 
 def _begin(
-    plan: Plan, engine: JournalEngine, tuned: Tuned, wanted: Wanted, recipe: Recipe, whole: Engine, states: Any
+    plan: Plan, wanted: Wanted, engine: JournalEngine, tuned: Tuned, recipe: Recipe, whole: Engine, states: Any
 ) -> Parts:
     """Run a little, to see where energies and quantities lie; cut the run into parts."""
+    assert wanted.quantities is not None
     blocks, schedule = engine.engine, tuned.schedule
     _, trace = engine.run(blocks.unpacked(blocks.packed(tuned.states)), schedule, PILOT)
     if plan.is_powered:
         check_spread(trace, schedule)
     if plan.context.folder is not None:
         write_probes(plan.context.folder, trace)
-    summands = Summands(tuple(wanted.functions.items()), plan.layout, getattr(plan.target, "constrain", None))
+    summands = Summands(tuple(wanted.quantities.items()), plan.layout, getattr(plan.target, "constrain", None))
     values = summands.on_host(lambda _: blocks.positions(trace), trace.values)
     bins, quantities = units_seen(trace, values, schedule.path.inverse_temperatures[trace.rung])
-    n = wanted.n_chains
-    size = plan.context.part_size(recipe, whole, n, on_devices=wanted.devices is not None)
+    n = wanted.chains
+    size = plan.context.part_size(recipe, whole, n, on_devices=wanted.execution.devices is not None)
     parts = [first_part(part, bins) for part in cut(states, n, size, is_padded=False)]
     sizes = tuple(min(size, n - first) for first in range(0, n, size))
     length, n_times = _stretches(plan, wanted, whole, sizes, schedule.path)
-    return Parts(SumPlan(wanted.draws, length, n_times, sizes, quantities, wanted.sum_every), parts)
+    return Parts(SumPlan(wanted.draws, length, n_times, sizes, quantities, wanted.every), parts)
 
 
 def _stretches(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], path: Path) -> tuple[int, int]:
@@ -111,10 +92,10 @@ def _stretches(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...]
     if plan.engine == "vector" and not path.has_two_legs:
         from tempering.recorders.summing import groups_on_device, length_on_device
 
-        length = min(length_on_device(size, n_rungs, size * each, n, wanted.sum_every, n_parts) for size in set(sizes))
+        length = min(length_on_device(size, n_rungs, size * each, n, wanted.every, n_parts) for size in set(sizes))
         n_groups = sum(groups_on_device(size, n_rungs, n_parts) for size in sizes)
     else:
         is_compiled = plan.engine == "vector" or whole.name == COMPILED
-        length = length_on_host(n, wanted.n_chains, max(sizes) * each, is_compiled=is_compiled)
+        length = length_on_host(n, wanted.chains, max(sizes) * each, is_compiled=is_compiled)
         n_groups = sum(groups_of(size, n_parts) for size in sizes)
     return length, batches_in_time(n_groups)

@@ -1,57 +1,129 @@
-"""Which options of `tempering.sample` go together; quantities and devices are tried before a long run."""
+"""Everything that one call of `tempering.sample` was told, and which of it goes together."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tempering.errors import SamplerError
+from tempering.execution.digest import contents, digest
 from tempering.execution.plan import Plan
 from tempering.execution.recipe import EXAMPLE_STREAM
+from tempering.path import Ladder
 from tempering.randomness import stream
 from tempering.recorders.quantities import Summands, check_value, failed
+from tempering.sampling.effort import Effort
 from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning, check_count
-from tempering.sampling.sum_sampling import Wanted
 from tempering.sampling.until import Until
 
-TUNING_CHAINS = 1024  # more would fill memory with traces and teach nothing new; the others start from copies
+
+@dataclass(frozen=True)
+class Call:
+    """Everything that `tempering.sample` was told beside its target; what does not go together is refused."""
+
+    initial: Any
+    ladder: Ladder | None
+    path: Any
+    method: Method
+    kernel: Any
+    draws: int | None
+    until: Until | None
+    chains: int | None
+    rng: np.random.Generator | int | None
+    tuning: Tuning
+    execution: Execution
+    keep: Any  # "draws", "rounds", Draws or Sums
+
+    def __post_init__(self) -> None:
+        for name in ("draws", "chains"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        _check_kind("tuning", self.tuning, Tuning, "tp.Tuning(iterations=2_000)")
+        _check_kind("execution", self.execution, Execution, "tp.Execution(engine='scalar')")
+        if self.until is not None:
+            _check_kind("until", self.until, Until, "tp.Until(effective_draws=1_000)")
+        _check_keep(self.keep, self.method.name, self.until, self.execution)
+        if self.method.name == "sequential" and (self.tuning != Tuning() or self.until is not None):
+            given = "until" if self.until is not None else "tuning"
+            raise SamplerError(
+                f"method='sequential' chooses its temperatures and moves on the way and ends at draws, but {given} was "
+                "given. Leave it out, or use method='simulated'."
+            )
+        if self.ladder is not None and self.tuning.objective is not None:
+            raise SamplerError(
+                f"objective={self.tuning.objective!r} is for ladders that are tuned, but a ladder was given. Leave one "
+                "of the two out."
+            )
+
+    @property
+    def leaves_draws_open(self) -> bool:
+        """Whether it is ours to say how long a run is, and it can be gone on with at once."""
+        is_here = self.execution.checkpoint is None and self.execution.devices is None
+        return self.draws is None and self.until is None and is_here
+
+    @property
+    def keeps_sums(self) -> bool:
+        """Whether sums are kept, and no draws."""
+        return isinstance(self.keep, Sums)
+
+    def filled(self, engine: str, usual: Effort) -> Wanted:
+        """Say how much is wanted, by what is usual on an engine where that was left open."""
+        until, draws, every, quantities = self.until, self.draws, 1, None
+        if draws is None:
+            draws = usual.draws
+            until = until if until is not None or usual.effective_draws is None else Until(usual.effective_draws)
+        if isinstance(self.keep, Draws):
+            every = self.keep.every
+            draws = max(1, draws // every)
+        elif isinstance(self.keep, Sums):
+            quantities, every = dict(self.keep.quantities), _stride(self.keep.every, engine, draws)
+        tune = usual.iterations if self.tuning.iterations is None else self.tuning.iterations
+        return Wanted(
+            draws, until, usual.chains if self.chains is None else self.chains, replace(self.tuning, iterations=tune),
+            self.path, every, quantities, not self.keeps_sums and self.keep == "rounds", self.execution,
+        )  # fmt: skip
 
 
-def check_options(
-    method: Method,
-    ladder: Any,
-    draws: int | None,
-    until: Until | None,
-    chains: int | None,
-    tuning: Tuning,
-    execution: Execution,
-    keep: Any,
-) -> None:
-    """Refuse options of `tempering.sample` that do not go together, before anything runs."""
-    if draws is not None:
-        check_count("draws", draws)
-    if chains is not None:
-        check_count("chains", chains)
-    _check_kind("tuning", tuning, Tuning, "tp.Tuning(iterations=2_000)")
-    _check_kind("execution", execution, Execution, "tp.Execution(engine='scalar')")
-    if until is not None:
-        _check_kind("until", until, Until, "tp.Until(effective_draws=1_000)")
-    _check_keep(keep, method.name, until, execution)
-    if method.name == "sequential" and (tuning != Tuning() or until is not None):
-        given = "until" if until is not None else "tuning"
-        raise SamplerError(
-            f"method='sequential' chooses its temperatures and moves on the way and ends at draws, but {given} was "
-            "given. Leave it out, or use method='simulated'."
+@dataclass(frozen=True)
+class Wanted:
+    """How much is wanted of a run, and what is kept of it, once every default has been filled in."""
+
+    draws: int  # of each chain that are kept, or summed
+    until: Until | None
+    chains: int  # or ensembles: more than are tuned, perhaps
+    tuning: Tuning
+    path: Any  # as it was asked for
+    every: int  # iterations from one draw that is kept, or summed, to the next
+    quantities: dict[str, Callable[..., Any]] | None  # that are summed; None: draws are kept
+    keeps_rounds: bool  # the draws of the tuning rounds, too
+    execution: Execution
+
+    @property
+    def tune(self) -> int:
+        """Iterations of tuning."""
+        return self.tuning.iterations or 0
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must have been begun with to be gone on with, beside what is in the plan."""
+        known = {"draws": self.draws, "tune": self.tune, "path": self.path} | self.tuning.learnt
+        if self.quantities is None:
+            return known | ({} if self.every == 1 else {"every": self.every})
+        quantities = ", ".join(
+            f"{name} ({digest(function, contents(function))})" for name, function in self.quantities.items()
         )
-    if ladder is not None and tuning.objective is not None:
-        raise SamplerError(
-            f"objective={tuning.objective!r} is for ladders that are tuned, but a ladder was given. Leave one of the "
-            "two out."
-        )
+        devices = self.execution.devices
+        return known | {
+            "keep": "sums",
+            "quantities": quantities,
+            "sum_every": self.every,
+            "chains": self.chains,
+            "devices": None if devices is None else len(devices),
+        }
 
 
 def _check_kind(name: str, value: Any, kind: type, example: str) -> None:
@@ -81,7 +153,17 @@ def _check_keep(keep: Any, method: str, until: Until | None, execution: Executio
         )
 
 
-def check_plan(plan: Plan, tuning: Tuning) -> None:
+def check_together(plan: Plan, wanted: Wanted) -> None:
+    """Refuse what does not go with the plan, and try the quantities and devices, before a long run."""
+    _check_tuning(plan, wanted.tuning)
+    _check_devices(plan, wanted)
+    if wanted.quantities is not None:
+        check_quantities(plan, wanted.quantities)
+    elif wanted.until is None and wanted.execution.checkpoint is None:
+        check_room(plan, wanted.draws)
+
+
+def _check_tuning(plan: Plan, tuning: Tuning) -> None:
     """Refuse a pseudo-prior for a run that has none or whose rungs are not known, and the end of a given ladder."""
     if tuning.hottest is not None and (plan.ladder is not None or plan.path == "two_legs" or tuning.iterations == 0):
         raise SamplerError(
@@ -127,13 +209,6 @@ def check_room(plan: Plan, draws: int, memory: int | None = None) -> None:
         )
 
 
-def wanted_sums(plan: Plan, sums: Sums, draws: int, devices: Sequence[Any] | None) -> Wanted:
-    """Try the quantities on an example; return what is to be summed, over how much."""
-    functions = dict(sums.quantities)
-    check_quantities(plan, functions)
-    return Wanted(functions, draws, plan.n_chains, _stride(sums.every, plan.engine, draws), devices)
-
-
 def _stride(every: int | None, engine: str, draws: int) -> int:
     """Return which iterations are summed, every one or every so many."""
     if every is None:
@@ -151,9 +226,8 @@ def _stride(every: int | None, engine: str, draws: int) -> int:
     return int(every)
 
 
-def check_devices(plan: Plan, devices: Any, *, keeps_sums: bool) -> Plan:
-    """Check devices before the run; return the plan with as many chains as tuning needs."""
-    if devices is not None:
+def _check_devices(plan: Plan, wanted: Wanted) -> None:
+    if wanted.execution.devices is not None:
         if plan.engine != "vector" or plan.method == "sequential":
             raise SamplerError(
                 f"devices are for chains of the vector engine, but this is the {plan.engine} engine, method "
@@ -161,13 +235,10 @@ def check_devices(plan: Plan, devices: Any, *, keeps_sums: bool) -> Plan:
             )
         from tempering.engines.vector import sharding_of
 
-        sharding_of(devices, plan.n_chains)
-    if keeps_sums and plan.engine == "vector":
-        return replace(plan, n_chains=min(plan.n_chains, TUNING_CHAINS))
-    return plan
+        sharding_of(wanted.execution.devices, wanted.chains)
 
 
-def check_quantities(plan: Plan, functions: dict[str, Callable[..., Any]]) -> None:
+def check_quantities(plan: Plan, functions: Mapping[str, Callable[..., Any]]) -> None:
     """Try every quantity on an example, before a long run."""
     for name, function in functions.items():
         summands = Summands(((name, function),), plan.layout, getattr(plan.target, "constrain", None))

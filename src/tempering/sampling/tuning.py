@@ -1,4 +1,4 @@
-"""Prepare a run: tune whatever the user left open, along whichever path."""
+"""Tune whatever the user left open, along whichever path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.context import Context
@@ -25,7 +24,7 @@ from tempering.learning.two_legs import Frame
 from tempering.path import Ladder, Path
 from tempering.randomness import stream
 from tempering.runs.draws import RunInfo
-from tempering.sampling.options import Tuning
+from tempering.sampling.call import Wanted
 from tempering.sampling.planning import first_log_pseudo_prior
 from tempering.sampling.progress import Report
 from tempering.target.target import cold_density
@@ -35,20 +34,16 @@ LEARNING_STREAM = 6
 BURN_IN = 256  # iterations of coupled chains that start from draws of single ones
 
 
-def prepare(plan: Plan, tuning: Tuning, report: Report) -> tuple[Plan, JournalEngine, Tuned]:
-    """Tune what is open."""
-    assert tuning.iterations is not None
-    tune, objective, pseudo_prior = tuning.iterations, tuning.learnt["objective"], tuning.learnt["pseudo_prior"]
-    if plan.path == "two_legs" and tune > 0:
-        return _tune_two_legs(plan, objective, tune, report)
-    if plan.path == "two_legs":  # nothing may be learnt: the paper's ladder
-        plan = replace(plan, path="powers" if plan.target.base is None else "prior")
-    if plan.ladder is not None or tune == 0:
-        return plan, *_tune(plan, pseudo_prior, tune, report)
-    return _tune_ladder_too(plan, pseudo_prior, objective, tune, report, tuning.hottest)
+def tune(plan: Plan, wanted: Wanted, report: Report) -> tuple[JournalEngine, Tuned]:
+    """Tune what is open; return the engine, and what it runs by."""
+    if plan.path == "two_legs":
+        return _tune_two_legs(plan, wanted, report)
+    if plan.ladder is not None or wanted.tune == 0:
+        return _tune(plan, wanted, report)
+    return _tune_ladder_too(plan, wanted, report)
 
 
-def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Report) -> tuple[Plan, JournalEngine, Tuned]:
+def _tune_two_legs(plan: Plan, wanted: Wanted, report: Report) -> tuple[JournalEngine, Tuned]:
     """Tune two legs by simulated tempering, whichever method then runs along them."""
     assert plan.layout is not None
     target = plan.target
@@ -57,28 +52,26 @@ def _tune_two_legs(plan: Plan, objective: str, tune: int, report: Report) -> tup
     single = replace(plan, method="simulated", rung_moves="lifted" if plan.method == "parallel" else plan.rung_moves)
     engine = build_engine(single, frame.example_path(start))
     learner = Learner(
-        engine, plan.leaves, frame, cold_density(target, plan.layout), objective,
-        stream(plan.seed, LEARNING_STREAM), report, keeps=plan.keep_rounds or plan.method == "parallel",
+        engine, plan.leaves, frame, cold_density(target, plan.layout), wanted.tuning.learnt["objective"],
+        stream(plan.seed, LEARNING_STREAM), report, keeps=wanted.keeps_rounds or plan.method == "parallel",
         calls_of_a_move=calls_of(plan.kernel), dearness=plan.dearness,
     )  # fmt: skip
-    tuned = learner.run(start, first_settings(plan, Ladder([1.0])), tune)
+    tuned = learner.run(start, first_settings(plan, Ladder([1.0])), wanted.tune)
     if plan.method == "parallel":
-        return _coupled(plan, tuned, report)
-    return plan, engine, tuned
+        return _coupled(plan, wanted, tuned, report)
+    return engine, tuned
 
 
-def _coupled(plan: Plan, tuned: Tuned, report: Report) -> tuple[Plan, JournalEngine, Tuned]:
+def _coupled(plan: Plan, wanted: Wanted, tuned: Tuned, report: Report) -> tuple[JournalEngine, Tuned]:
     """Go on with coupled chains, one a rung, each started from a draw of its own rung."""
     assert plan.layout is not None
     path, (trace, last) = tuned.schedule.path, tuned.kept[-1]
     starts = tuple(plan.layout.unflatten(x) for x in _draws_by_rung(trace, last.path, path, plan.n_chains))
-    plan = replace(plan, starts=starts)
-    engine = build_engine(plan, path)
+    engine = build_engine(replace(plan, starts=starts), path)
     schedule = replace(tuned.schedule, log_pseudo_prior=np.zeros(len(path)))
     states, _ = engine.run(engine.start(path), schedule, BURN_IN)
     report(BURN_IN, "")
-    kept = tuned.kept if plan.keep_rounds else ()
-    return plan, engine, replace(tuned, states=states, schedule=schedule, kept=kept)
+    return engine, replace(tuned, states=states, schedule=schedule, kept=tuned.kept if wanted.keeps_rounds else ())
 
 
 def _draws_by_rung(trace: Trace, old: Path, path: Path, n_ensembles: int) -> Any:
@@ -95,26 +88,23 @@ def _draws_by_rung(trace: Trace, old: Path, path: Path, n_ensembles: int) -> Any
             yield values[rows[int((ensemble + 0.5) / n_ensembles * rows.size)]]
 
 
-def _tune(
-    plan: Plan, pseudo_prior: str | NDArray[np.float64], tune: int, report: Report
-) -> tuple[JournalEngine, Tuned]:
+def _tune(plan: Plan, wanted: Wanted, report: Report) -> tuple[JournalEngine, Tuned]:
     """Tune the pseudo-prior and the kernels for a given ladder."""
     ladder = plan.ladder if plan.ladder is not None else Ladder.geometric(*PAPER_LADDER)
-    path = plan.path_of(ladder)
+    path, pseudo_prior = plan.path_of(ladder), wanted.tuning.learnt["pseudo_prior"]
     engine = build_engine(plan, path)
     learnt = pseudo_prior if isinstance(pseudo_prior, str) and plan.method == "simulated" and len(ladder) > 1 else None
     tuner = Tuner(
-        engine, plan.leaves, learnt, report, plan.path_of, is_powered=plan.is_powered, keeps=plan.keep_rounds,
+        engine, plan.leaves, learnt, report, plan.path_of, is_powered=plan.is_powered, keeps=wanted.keeps_rounds,
         anneals=_anneals(plan),
     )  # fmt: skip
     schedule = Schedule(path, first_log_pseudo_prior(pseudo_prior, ladder), first_settings(plan, ladder))
-    return engine, tuner.run(engine.start(path), schedule, tune)
+    return engine, tuner.run(engine.start(path), schedule, wanted.tune)
 
 
-def _tune_ladder_too(
-    plan: Plan, pseudo_prior: str | NDArray[np.float64], objective: str, tune: int, report: Report, end: float | None
-) -> tuple[Plan, JournalEngine, Tuned]:
-    """Tune the ladder of one leg too: from what a pilot has seen, in rounds. It ends at k = ``end``, if given."""
+def _tune_ladder_too(plan: Plan, wanted: Wanted, report: Report) -> tuple[JournalEngine, Tuned]:
+    """Tune the ladder of one leg too: from what a pilot has seen, in rounds."""
+    objective, pseudo_prior, end = wanted.tuning.learnt["objective"], wanted.tuning.pseudo_prior, wanted.tuning.hottest
     single = replace(plan, method="simulated", rung_moves="lifted" if plan.method == "parallel" else plan.rung_moves)
     cold = plan.path_of(Ladder([1.0]))
     explorer = build_engine(single, cold)
@@ -128,8 +118,8 @@ def _tune_ladder_too(
     path = plan.path_of(ladder)
     settings = with_fresh(pilot.settings_for(ladder), known, ladder)
     schedule = Schedule(path, known.log_pseudo_prior(ladder), settings)
-    left = max(tune - pilot.n_iterations, tune // 3)
-    how: Any = {"is_powered": plan.is_powered, "keeps": plan.keep_rounds}
+    left = max(wanted.tune - pilot.n_iterations, wanted.tune // 3)
+    how: Any = {"is_powered": plan.is_powered, "keeps": wanted.keeps_rounds}
     if plan.method == "parallel":
         engine = build_engine(plan, path)
         tuner = Tuner(engine, plan.leaves, None, report, plan.path_of, **how)
@@ -140,7 +130,7 @@ def _tune_ladder_too(
         tuner = Tuner(explorer, plan.leaves, learnt, report, plan.path_of, objective=objective, **how)
         states = explorer.on_rung(pilot.states, len(ladder) - 1)  # where the pilot left them
         tuned = tuner.run(states, schedule, left, pilot.energies)
-    return plan, engine, replace(tuned, n_iterations=tuned.n_iterations + pilot.n_iterations)
+    return engine, replace(tuned, n_iterations=tuned.n_iterations + pilot.n_iterations)
 
 
 def _anneals(plan: Plan) -> bool:
@@ -161,15 +151,15 @@ def build_engine(plan: Plan, path: Path) -> JournalEngine:
     return run_by.engine(Recipe.of(plan, path), plan.n_chains)
 
 
-def info_of(plan: Plan, engine: Engine, tuned: Tuned, started: float, n_draws: int) -> RunInfo:
-    """Return how a run came about; ``started`` is when, by `time.perf_counter`."""
+def info_of(plan: Plan, engine: Engine, tuned: Tuned, n_draws: int) -> RunInfo:
+    """Return how a run came about."""
     return RunInfo(
         method=plan.method,
         engine=engine.name,
         kernel=repr(plan.kernel) if plan.kernel is not None else type(plan.target).__name__,
         rung_moves=plan.rung_moves,
         seed=plan.seed,
-        seconds=time.perf_counter() - started,
+        seconds=time.perf_counter() - plan.context.started,
         rounds=tuned.rounds,
         n_iterations=tuned.n_iterations + n_draws,
         n_invalid=tuned.n_invalid,
