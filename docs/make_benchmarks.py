@@ -16,11 +16,12 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 MEASURED = ROOT / "docs" / "measured"
-FIRST = ("calibration", "limits", "peers", "suite", "tuning", "estimators", "engines", "gpu")  # others by the alphabet
+FIRST = ("calibration", "sweep", "limits", "peers", "suite", "tuning", "estimators", "engines", "gpu")  # others by the alphabet
 TITLES = {
     "calibration": "Does the default call keep its word?",
     "suite": "The suite of hard targets",
     "limits": "Where the default call does not work",
+    "sweep": "What the numbers that steer it are worth",
     "posteriordb": "Reference draws for posteriordb",
     "peers": "Against other samplers",
     "tuning": "Tuned against given ladders",
