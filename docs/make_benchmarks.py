@@ -16,7 +16,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 MEASURED = ROOT / "docs" / "measured"
-FIRST = ("calibration", "sweep", "limits", "peers", "suite", "tuning", "estimators", "engines", "gpu")  # others by the alphabet
+# Others by the alphabet.
+FIRST = ("calibration", "sweep", "limits", "peers", "suite", "tuning", "estimators", "engines", "gpu")
 TITLES = {
     "calibration": "Does the default call keep its word?",
     "suite": "The suite of hard targets",
