@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,24 +46,28 @@ def learnt_reference(
         Log of the integral of the density that the modes' heights are of.
     rng : Generator
     """
-    fitted = _fitted(values, log_weights, old, modes, log_normaliser, rng)
+
+    def complete(reference: Reference) -> Reference:
+        return with_missed(reference, modes, log_normaliser)
+
+    d = values.shape[1]
+    if d > DENSE_UP_TO:
+        fitted = complete(in_a_subspace(values, log_weights, modes, rng) or old)
+    else:
+        split = Split.thinned(values, log_weights, max(DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE * d), rng)
+        fitted = _likeliest(split, complete(old), modes, complete, rng)
     return replace(fitted, summits=np.array([mode.position for mode in modes]))
 
 
-def _fitted(
-    values: Floats,
-    log_weights: Floats,
-    old: Reference,
+def _likeliest(
+    split: Split,
+    begun: Reference,
     modes: Sequence[Mode],
-    log_normaliser: float,
+    complete: Callable[[Reference], Reference],
     rng: np.random.Generator,
 ) -> Reference:
-    d = values.shape[1]
-    if d > DENSE_UP_TO:
-        return with_missed(in_a_subspace(values, log_weights, modes, rng) or old, modes, log_normaliser)
-    begun = with_missed(old, modes, log_normaliser)
-    split = Split.thinned(values, log_weights, max(DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE * d), rng)
-    if len(split.values) < 2 * d + 2:
+    """Return the likeliest of some mixtures: the last one, that one refitted, a new one, and the modes alone."""
+    if len(split.values) < 2 * split.values.shape[1] + 2:
         return begun
     climbed = [assembled(modes[: SIZES[-1]])] if modes else []  # few draws may know less of a mode than its curvature
     try:
@@ -74,8 +78,7 @@ def _fitted(
     if best in climbed:
         return best
     rank = best_rank(best, split)
-    refitted = refit_reference(best, split.values, split.log_weights)
-    return with_missed(with_rank(refitted, rank), modes, log_normaliser)
+    return complete(with_rank(refit_reference(best, split.values, split.log_weights), rank))
 
 
 def with_missed(reference: Reference, modes: Sequence[Mode], log_normaliser: float) -> Reference:
