@@ -63,3 +63,12 @@ def test_blocks_stay_short_where_iterations_grow_longer():
         pace.took(n, n * each)
         longest = max(longest, n * each) if left < 49_000 else longest
     assert longest < 1.2 * BLOCK
+
+
+def test_a_short_run_is_cut_for_the_bar_where_blocks_take_long_enough_to_be_seen():
+    for each, longest, most in ((1e-6, 0.01, 0.03), (1e-3, 0.09, 0.11)):
+        pace, n = Pace(), 1
+        for _ in range(40):
+            n = pace.next(10**9, 100)
+            pace.took(n, n * each)
+        assert longest < n * each < most

@@ -1,6 +1,8 @@
 """`sample`: which engine runs, what positions may be, and what is refused before or during a run."""
 
+import gc
 import math
+import tracemalloc
 from dataclasses import replace
 
 import jax
@@ -230,3 +232,17 @@ def test_one_rung_is_plain_sampling():
     run = tp.sample(PLAIN, initial=0.5, **SMALL | {"ladder": [1.0]})
     assert np.all(run.rung == 0)
     np.testing.assert_allclose(run.weights(), 1 / 80)
+
+
+def test_a_run_that_can_be_gone_on_with_holds_its_draws_once():
+    options = SMALL | {"draws": 20_000}
+    tp.sample(COMPILED, initial=0.5, **options)  # compiled from here on
+    gc.collect()
+    tracemalloc.start()
+    run = tp.sample(COMPILED, initial=0.5, **options)
+    gc.collect()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    arrays = (*run.values.values(), run.rung, run.proposed, run.terms, run.acceptance)
+    assert run.go_on is not None
+    assert held < 1.4 * sum(array.nbytes for array in arrays)

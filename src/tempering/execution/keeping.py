@@ -116,8 +116,9 @@ class DrawsInMemory(DrawRecorder):
         return recorder
 
     def so_far(self) -> TemperedDraws:
-        """Return the draws there are."""
-        return self._as_draws(joined(self._new), self.n)
+        """Return the draws there are; what is kept here, to be gone on with, is these same arrays."""
+        self._new = [joined(self._new)]
+        return self._as_draws(self._new[0], self.n)
 
     def finish(self) -> TemperedDraws:
         """Return all draws."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from tempering.engines.trace import QUANTUM
 
 BLOCK = 1.0  # seconds, about: half of what a user should wait for an answer to Ctrl-C
-LEAST = 0.02  # seconds, where a checkpoint is to be written all the time
+LEAST = 0.02  # seconds, where a checkpoint is to be written all the time, or a bar moved
 KEPT = 0.8  # of what earlier blocks say, at each block
 DIFFERENT = 1e-3  # variance of lengths over the square of their mean, from where on they tell
 MOST_ASIDE = 0.25  # seconds that a block is believed to take whatever its length
@@ -51,6 +51,8 @@ class Pace:
     def next(self, left: int, most: int | None = None) -> int:
         """Return the iterations of the next block, of so many that are left: one at first, then by the clock.
 
+        ``most`` is meant for blocks that take long enough to be told apart.
+
         Examples
         --------
         >>> pace = Pace()
@@ -61,6 +63,8 @@ class Pace:
         >>> pace.took(2, 8.0), pace.next(100)
         (None, 1)
         """
+        if most is not None and self._per_iteration:  # nobody needs to see blocks that take less
+            most = max(most, int(LEAST / self._per_iteration))
         most = self.longest if most is None else min(most, self.longest)
         is_first = self._is_packed and self._sums[0] < FEW  # a short block tells little of how long an iteration takes
         growth = max(2.0, min(MOST_GROWTH, BLOCK / max(self._seconds, LEAST))) if is_first else 2.0
