@@ -22,6 +22,7 @@ from tempering.sampling.planning import make_plan
 from tempering.sampling.sum_sampling import sample_sums
 from tempering.sampling.tuning import tune
 from tempering.sampling.until import Until
+from tempering.sampling.whitening import whitened
 
 Kept = Literal["draws", "rounds"] | Draws
 
@@ -138,11 +139,12 @@ def sample(
                 from tempering.sampling.sequential_sampling import sample_sequentially
 
                 return context.finished(sample_sequentially(plan, wanted.draws, report))
+            asked, plan = plan, whitened(plan)
             engine, tuned = tune(plan, wanted, report)
             if wanted.quantities is not None:
                 return sample_sums(plan, wanted, engine, tuned, report)
             recorder = context.recorder(chains_of(plan, wanted, engine, tuned), wanted.draws)
-            run = draw(context, recorder, report, wanted.until, partial(reopened, plan, wanted))
+            run = draw(context, recorder, report, wanted.until, partial(reopened, asked, wanted))
             if call.leaves_draws_open and more_would_help(run, is_dear=wanted.until is not None):
                 report(0, "The verdict asks for more draws: drawing as many again.")
                 run = run.more(run.n_draws)

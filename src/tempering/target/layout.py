@@ -81,11 +81,27 @@ class Layout:
 
         return jax.tree_util.tree_unflatten(self.treedef, leaves)
 
-    def named(self, flat: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-        """Return the arrays by name, leading axes kept."""
+    def flat(self, positions: Any) -> Any:
+        """Return positions with leading axes as vectors in the last axis: the way back from `unflatten`."""
+        if self.is_vector:
+            return positions
         import jax
 
-        return dict(zip(self.names, jax.tree_util.tree_leaves(self.unflatten(flat)), strict=True))
+        leaves = [
+            leaf.reshape((*leaf.shape[: leaf.ndim - len(shape)], -1))
+            for leaf, shape in zip(jax.tree_util.tree_leaves(positions), self.shapes, strict=True)
+        ]
+        return leaves[0].__array_namespace__().concatenate(leaves, axis=-1)
+
+    def named(self, flat: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """Return the arrays by name, leading axes kept."""
+        return self.by_name(self.unflatten(flat))
+
+    def by_name(self, positions: Any) -> dict[str, Any]:
+        """Return the arrays of positions by name."""
+        import jax
+
+        return dict(zip(self.names, jax.tree_util.tree_leaves(positions), strict=True))
 
     def on_flat(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Turn a function of a position into one of its flat vector."""
