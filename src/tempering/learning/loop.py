@@ -15,13 +15,9 @@ from tempering.errors import EstimatorError
 from tempering.kernels.settings import Settings
 from tempering.learning import kernel_settings
 from tempering.learning.limits import (
-    BLOCKS,
-    CALLS_OF_A_SEARCH,
     COLD_SHARE,
     DRAWS_OF_A_ROUND,
     DRAWS_OF_A_STAY,
-    ENOUGH_TRIPS,
-    ENOUGH_TRIPS_IN,
     FIRST_ROUND,
     GAIN,
     LEAST_BLOCK,
@@ -29,13 +25,13 @@ from tempering.learning.limits import (
     SAFE_FREEDOM,
     SAFE_REACH_OF_A_MODE,
     SETTLING,
-    SHARE_OF_A_SEARCH,
     STAYING,
     WARM_SHARE,
     WARMER,
 )
 from tempering.learning.pilot import Heating, Pilot, heated, settled
 from tempering.learning.pool import Known, Pool, Stage
+from tempering.learning.price import Price
 from tempering.learning.reference.learnt import learnt_reference
 from tempering.learning.reference.modes import Mode, find_modes
 from tempering.learning.reference.search import FAR_DRAWS, FIRST_FREEDOM, LOOKING, SEARCH_FREEDOM, scouted
@@ -91,15 +87,13 @@ class Learner:
     objective: str
     rng: np.random.Generator
     report: Report
+    price: Price
     keeps: bool = False  # the draws of the rounds
-    calls_of_a_move: float = 1.0  # evaluations that a local move is worth
-    dearness: float = 0.0  # the share of an iteration's time that these evaluations take
 
     def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while chains are stuck."""
-        length = min(QUANTUM, max(LEAST_BLOCK, n_iterations // BLOCKS)) if self._is_dear else QUANTUM
-        pilot, schedule, belief = self._pilot(start, settings, length)
-        calls = total = self._calls(schedule, pilot.n_iterations)
+        pilot, schedule, belief = self._pilot(start, settings, self.price.block(n_iterations))
+        calls = total = self.price.calls(pilot.n_iterations, schedule.local_every)
         now = self._learn(Pool(_stage_of(pilot, schedule.path)), belief, schedule, pilot.states, calls)
         spent, length = pilot.n_iterations, _rounded(FIRST_ROUND * n_iterations)
         rounds: list[Round] = []
@@ -111,7 +105,7 @@ class Learner:
             spent += length
             if self.keeps:
                 kept.append((trace, now.schedule))
-            calls = self._calls(now.schedule, length)
+            calls = self.price.calls(length, now.schedule.local_every)
             total += (1.0 + STAYING) * calls
             states, stay = self._stay(replace(now, states=states), STAYING * calls)
             pool = now.pool.with_round(Stage.of(trace, now.schedule), stay)
@@ -126,19 +120,9 @@ class Learner:
         self.report(0, f"looking for modes took {share:.0%} of the evaluations")
         return Tuned(states, now.schedule, tuple(rounds), spent + SETTLING, tuple(kept), share_of_search=share)
 
-    @property
-    def _is_dear(self) -> bool:
-        """Whether most of the time is spent in the log density."""
-        return self.dearness > 0.5
-
     def _is_stuck(self, last: Round, spent: int, n_iterations: int) -> bool:
         """Whether chains came round too seldom, and there is something left of as much time again."""
-        enough = ENOUGH_TRIPS * (n_iterations / ENOUGH_TRIPS_IN if self._is_dear else 1.0)
-        return last.n_round_trips < enough and spent < 2 * n_iterations
-
-    def _calls(self, schedule: Schedule, n: int) -> float:
-        """Return how many evaluations so many iterations of a chain are worth."""
-        return n * (1.0 + self.calls_of_a_move / schedule.local_every)
+        return last.n_round_trips < self.price.enough_trips(n_iterations) and spent < 2 * n_iterations
 
     def _spread(self, now: Learnt) -> Any:
         """Spread the chains over all rungs, each at a place drawn by its weight there: every round sees every rung."""
@@ -165,7 +149,7 @@ class Learner:
         begun = Places(*(np.concatenate([a, b[: n // 2]]) for a, b in zip(edge, begun, strict=True)))
         still = replace(schedule, path=path.without_draws(), local_every=1)
         states = self.engine.on_rung(now.states, rung, begun.along(path))
-        length = max(LEAST_BLOCK, round(calls / self._calls(still, 1)))
+        length = max(LEAST_BLOCK, round(calls / self.price.calls(1)))
         states, trace = self.engine.run(states, still, length, moving=False)
         return states, Stage.of(trace, schedule, DRAWS_OF_A_STAY)
 
@@ -209,8 +193,7 @@ class Learner:
             states, stage = self._draws_of_the_mixture(pool.along(ends), before, states)
             pool = pool.with_end(stage)
             known = pool.along(ends)
-            worth = self.dearness**4 * self.calls_of_a_move
-            schedule = next_schedule(known, self.frame, before, self.objective, "simulated", worth)
+            schedule = next_schedule(known, self.frame, before, self.objective, "simulated", self.price.of_a_move)
             return Learnt(pool, belief, reshaped(schedule, self.leaves, known), known, states)
         except EstimatorError:  # rounds that do not overlap: keep what there is, the next one knows more
             return Learnt(pool, belief, before, pool.along(before.path), states)
@@ -230,7 +213,8 @@ class Learner:
         known = pool.along(self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references))
         path = known.path
         log_target = path.log_target(known.terms)
-        surface = Surface(self.log_density, known.values.shape[1], most_calls=self._most_searched(calls))
+        most = self.price.most_searched(calls * self.engine.n_chains)
+        surface = Surface(self.log_density, known.values.shape[1], most_calls=most)
         modes = self._modes(surface, known.values, log_target, belief)
         log_z = known.log_normalisers(path)  # quick end, target, safe end
         log_normaliser = log_z[path.target] - log_z[0 if pool.ends else -1]
@@ -244,11 +228,6 @@ class Learner:
             known.values[order], log_w[order], belief.quick_end, modes, float(log_normaliser), self.rng
         )
         return Belief(quick, safe_end_around(quick), modes, belief.n_searched + surface.n_calls)
-
-    def _most_searched(self, calls: float) -> int:
-        """Return how many calls a search may take: of a dear density a share of what the last round made."""
-        dear = SHARE_OF_A_SEARCH * calls * self.engine.n_chains
-        return int(min(CALLS_OF_A_SEARCH, (1.0 - self.dearness) * CALLS_OF_A_SEARCH + self.dearness * dear))
 
     def _modes(self, surface: Surface, values: Floats, heights: Floats, belief: Belief) -> tuple[Mode, ...]:
         """Climb from draws that no known mode explains, as long as there are calls to spend on it.

@@ -19,6 +19,7 @@ from tempering.learning.kernel_settings import with_fresh
 from tempering.learning.ladder_choice import choose_ladder
 from tempering.learning.loop import Learner
 from tempering.learning.pilot import Heating, coldest_that_mixes, heated, settled
+from tempering.learning.price import Price
 from tempering.learning.rounds import Tuned, Tuner
 from tempering.learning.two_legs import Frame
 from tempering.path import Ladder, Path
@@ -54,7 +55,7 @@ def _tune_two_legs(plan: Plan, wanted: Wanted, report: Report) -> tuple[JournalE
     learner = Learner(
         engine, plan.leaves, frame, cold_density(target, plan.layout), wanted.tuning.learnt["objective"],
         stream(plan.seed, LEARNING_STREAM), report, keeps=wanted.keeps_rounds or plan.method == "parallel",
-        calls_of_a_move=calls_of(plan.kernel), dearness=plan.dearness,
+        price=Price(calls_of(plan.kernel), plan.dearness),
     )  # fmt: skip
     tuned = learner.run(start, first_settings(plan, Ladder([1.0])), wanted.tune)
     if plan.method == "parallel":
