@@ -21,11 +21,11 @@ class Price:
 
     Examples
     --------
-    >>> dear, cheap = Price(16.0, 0.9), Price(16.0, 0.1)
-    >>> [price.block(400) for price in (dear, cheap)], [price.enough_trips(500) for price in (dear, cheap)]
-    ([8, 32], [2.4, 24.0])
+    >>> dear, cheap = Price(16.0, 0.75), Price(16.0, 0.25)
+    >>> [price.block(400) for price in (dear, cheap)], [price.enough_trips(625) for price in (dear, cheap)]
+    ([8, 32], [3.0, 24.0])
     >>> [price.most_searched(32_000.0) for price in (dear, cheap)], [price.calls(2) for price in (dear, cheap)]
-    ([3900, 27100], [34.0, 34.0])
+    ([8250, 22750], [34.0, 34.0])
     """
 
     calls_of_a_move: float = 1.0  # evaluations that a local move is worth
