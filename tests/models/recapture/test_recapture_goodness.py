@@ -1,4 +1,4 @@
-"""TEST 2 and 3 on the European dipper: the figures that R2ucare's own tests hold, and tables counted by hand."""
+"""TEST 2 and 3 on the European dipper: the figures that R2ucare prints and tests, and tables counted by hand."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,18 @@ from statistical import seeded_rng
 from tempering.models.recapture import Histories, goodness_of_fit
 from tempering.models.recapture.goodness import chi_square_of
 
-PUBLISHED = {  # package R2ucare (Gimenez et al. 2018), tests/testthat: test3sr, test3sm, test2ct, test2cl
-    "females": (FEMALES, {"TEST 3.SM": (2.041, 3), "TEST 2.CT": (3.250, 4)}),
+PUBLISHED = {  # package R2ucare (Gimenez et al. 2018): females, its vignette; males, its tests (test3sr, test2cl)
+    "females": (
+        FEMALES,
+        {"TEST 3.SR": (4.985, 5), "TEST 3.SM": (2.041, 3), "TEST 2.CT": (3.250, 4), "TEST 2.CL": (0.0, 0),
+         "all": (10.276, 12)},
+    ),
     "males": (MALES, {"TEST 3.SR": (6.778, 5), "TEST 2.CL": (0.0, 0)}),
+}  # fmt: skip
+BY_OCCASION = {  # of females, in the same vignette
+    "TEST 3.SR": (0.858, 3.586, 0.437, 0.103, 0.001),
+    "TEST 3.SM": (1.542, 0.0, 0.499),
+    "TEST 2.CT": (0.0, 0.0, 0.0, 3.25),
 }
 
 
@@ -22,6 +31,17 @@ def test_the_dipper_has_its_published_components(sex):
     for component, (chi2, df) in published.items():
         assert table.loc[component, "chi2"] == pytest.approx(chi2, abs=1.1e-3)
         assert table.loc[component, "df"] == df
+
+
+@pytest.mark.parametrize("component", BY_OCCASION)
+def test_every_occasion_has_its_published_chi_square(component):
+    parts = goodness_of_fit(dipper(FEMALES)).parts
+    mine = parts[(parts["component"] == component) & (parts["df"] > 0)]
+    np.testing.assert_allclose(mine["chi2"], BY_OCCASION[component], atol=6e-4)
+
+
+def test_c_hat_is_that_of_the_published_figures():
+    assert goodness_of_fit(dipper(FEMALES)).c_hat == pytest.approx(10.276 / 12, abs=1e-4)
 
 
 def counted(histories, is_row, is_column, t):

@@ -132,7 +132,7 @@ def test_stages_after_a_capture_are_told_apart_only_where_a_formula_says_so():
     assert constant_texts(sexes, "phi") == {"{1+}", "{1+ f} {1+ m}"}
     assert constant_texts(sexes, "p") == {"{1+}", "{1+ seen} {1+ missed}"}
     for text in ("{1+ f} {1+ m}", "{1+ seen} {1+ missed}"):
-        assert str(Structure.parse(text, 1, sexes.groups)) == text
+        assert str(Structure.parse(text, 1, sexes.groups, sexes.stages)) == text
 
 
 def test_columns_that_no_bird_is_in_make_no_models_of_their_own():

@@ -5,8 +5,9 @@ from tempering.models.recapture.spaces import ModelSpace
 
 NO_FIDELITY = (
     "Nobody leaves the study area for good (fidelity F = 1). A bird that does looks dead here, which pulls survival "
-    "down and is not seen in the intervals; fidelity='~ 1' (--fidelity) estimates F."
+    "down and is not seen in the intervals"
 )
+OFFER_OF_FIDELITY = "; fidelity='~ 1' (--fidelity) estimates F"
 
 
 def assumptions_of(counts: Counts, space: ModelSpace) -> list[str]:
@@ -18,7 +19,7 @@ def assumptions_of(counts: Counts, space: ModelSpace) -> list[str]:
             "recoveries nothing in these data can tell the two apart."
         )
     elif counts.live and "F" not in space.present:
-        said.append(NO_FIDELITY)
+        said.append(NO_FIDELITY + (OFFER_OF_FIDELITY if counts.moves is None else "") + ".")
     if "F" in space.present:
         said.append("A bird that has left the study area for good may be found dead wherever it is, as the others are.")
     said += [

@@ -36,7 +36,7 @@ def describe(file: File, reading: Reading) -> None:
 
     data = reading.read(file)
     typer.echo(files.describe(data))
-    if isinstance(data, Histories):
+    if isinstance(data, Histories) and not data.states:
         typer.echo(str(goodness_of_fit(data)))
 
 
@@ -109,12 +109,19 @@ def _introduce(data: Any, study: "MarkRecapture", ages: str | None) -> None:
     for note in used.notes:
         if note not in data.notes:
             typer.echo(f"Note: {note}.")
-    n_groups = len(counts.groups) // (len(counts.stages) or 1)
+    n_groups, states = len(counts.groups) // (len(counts.stages) or 1), ", ".join(counts.stages)
+    stages = (
+        ""
+        if not states
+        else f", birds told apart after a capture: {states}"
+        if counts.moves is None
+        else f", states {states}"
+    )
     typer.echo(
         f"{counts.n_intervals - (counts.entered is not None)} intervals, {counts.n_age_classes} age class"
         + ("es" if counts.n_age_classes > 1 else "")
         + (f", {n_groups} groups" if n_groups > 1 else "")
-        + (f", birds told apart after a capture: {', '.join(counts.stages)}" if counts.stages else "")
+        + stages
         + (f", individual covariates {', '.join(space.individual)}" if space.individual else "")
         + f", {space.count:,} models of {', '.join(space.present)}."
     )

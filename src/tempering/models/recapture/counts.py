@@ -50,13 +50,14 @@ class Counts:
     found : (K, C, K) integers, optional
         Birds released at the start of interval t in column c and next met dead in interval d; fidelity needs them.
     stages : tuple of str
-        Stages after a capture (`stages`), if told apart: ``groups`` are then those of each group in turn.
+        Stages after a capture, or states (`stages`), if told apart: ``groups`` are then those of each group in turn.
     entered : (C, K) integers, optional
         Birds first caught at the end of interval t, where growth and abundance are asked for; the first interval is
         then one before the first occasion, in which nothing lives (`with_entry`).
-    moves : (K, S, K S + 1) integers, optional
-        Birds released at the start of interval t in state r, by interval and state in which they are next seen, and
-        never: the groups are then states (`states`), and the four matrices are empty.
+    moves : (K, C, K (S + 1) + 1) integers, optional
+        Birds released at the start of interval t in column c, by interval and state in which they are next seen, by
+        interval in which they are next found dead, and never: the stages are then states (`states`), and the four
+        matrices are empty.
 
     Examples
     --------
@@ -127,8 +128,9 @@ class Counts:
     def active(self) -> NDArray[np.bool_]:
         """Cells (c, t) which a marked bird can be in: those with birds, and whatever follows from them."""
         entered = (self.seen + self.missed + self.recovered + self.vanished) > 0
-        if self.moves is not None:
-            return np.ones_like(entered)
+        if self.moves is not None:  # in a state, or wherever it may have moved
+            released = self.moves.sum(axis=2).T.reshape(-1, len(self.stages), self.n_age_classes, self.n_intervals) > 0
+            entered = np.broadcast_to(released.any(axis=1, keepdims=True), released.shape).reshape(self.shape).copy()
         for t in range(1, self.n_intervals):
             for c, on in enumerate(self.following):
                 entered[on, t] |= entered[c, t - 1]
@@ -137,14 +139,14 @@ class Counts:
     @property
     def following(self) -> list[int]:
         """The column that a bird of each column is in an interval later."""
-        a, s = self.n_age_classes, len(self.stages) or 1
+        a, s = self.n_age_classes, 1 if self.moves is not None else len(self.stages) or 1
         places = (divmod(c, a) for c in range(self.n_columns))
         return [(group - group % s + s - 1) * a + min(age + 1, a - 1) for group, age in places]
 
     @property
     def idle(self) -> tuple[int, ...]:
         """Columns that no bird is ever in because of the stages: a chick cannot have been missed before."""
-        return tuple(np.flatnonzero(~self.active.any(axis=1)).tolist()) if self.stages else ()
+        return tuple(np.flatnonzero(~self.active.any(axis=1)).tolist()) if self.stages and self.moves is None else ()
 
     def with_entry(self, entered: Any) -> "Counts":
         """Add first captures at each occasion (C, K + 1), and an interval before the first occasion."""
@@ -170,7 +172,7 @@ class Counts:
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters that the study can speak of."""
         entry = ("gamma",) if self.entered is not None else ()
-        states = ("psi", "to")[: len(self.groups) - 1] if self.moves is not None else ()
+        states = ("psi", "to")[: len(self.stages) - 1] if self.moves is not None else ()
         return ("phi", *(("p",) if self.live else ()), *(("lambda",) if self.dead else ()), *entry, *states)
 
     def class_names(self) -> list[str]:

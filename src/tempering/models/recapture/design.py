@@ -10,7 +10,19 @@ from tempering.models.recapture import layout as at
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.individuals import Individuals
 from tempering.models.recapture.laws import logistic_of
-from tempering.models.recapture.layout import FIDELITY, LAMBDA, PARAMETERS, PHI, SENIORITY, Floats, Ints, P, pack
+from tempering.models.recapture.layout import (
+    DESTINATION,
+    FIDELITY,
+    LAMBDA,
+    MOVEMENT,
+    PARAMETERS,
+    PHI,
+    SENIORITY,
+    Floats,
+    Ints,
+    P,
+    pack,
+)
 from tempering.models.recapture.partitions import sets_of
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import CONSTANT
@@ -32,6 +44,8 @@ def free_cells(counts: Counts, present: tuple[str, ...] = ()) -> NDArray[np.bool
     for t in unseen_intervals(counts):
         cells[P, t] = False
         cells[FIDELITY, t] &= t != counts.n_intervals - 1 or not counts.tail
+    if counts.tail:
+        cells[[MOVEMENT, DESTINATION], -1] = False
     return cells
 
 
@@ -43,15 +57,15 @@ def unseen_intervals(counts: Counts) -> list[int]:
 def held_cells(counts: Counts, present: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return which values ``(Q, K, C)`` are not free: absent parameters, and p where nobody looked.
 
-    Fidelity after the last occasion cannot be told from survival and is 1; nobody enters then. Before the first one
-    nothing lives.
+    Fidelity after the last occasion cannot be told from survival and is 1; nobody enters or moves then. Before the
+    first one nothing lives.
     """
     held = np.zeros((Q, counts.n_intervals, counts.n_columns), bool)
     for q, name in enumerate(PARAMETERS):
         held[q] = name not in present
     held[P, unseen_intervals(counts)] = True
     if counts.tail:
-        held[[FIDELITY, SENIORITY], -1] = True
+        held[[FIDELITY, SENIORITY, MOVEMENT, DESTINATION], -1] = True
     if counts.entered is not None:
         held[np.arange(Q) != P, 0] = True
     return held
@@ -129,7 +143,8 @@ def lay_out(
         at.N_SETS: pseudo.shape[1], at.N_LAWS: pseudo.shape[2], at.N_DEAD: len(dead), at.MOST_OPTIONS: options.shape[2],
         at.HAS_FIDELITY: int(with_fidelity), at.HAS_LENGTHS: int(counts.has_unequal_lengths),
         at.IS_FLAT: int((shapes == 1.0).all()), at.HAS_ENTRY: int(counts.entered is not None),
-        at.HAS_STATES: int(counts.moves is not None), at.N_JUMPS: jumps,
+        at.N_STATES: 0 if counts.moves is None else len(counts.stages), at.N_CLASSES: counts.n_age_classes,
+        at.N_JUMPS: jumps,
         at.N_STRATA: 0 if individuals is None else len(individuals.x), at.N_INDIVIDUAL: n_individual,
     }  # fmt: skip
     ints = {
@@ -167,7 +182,7 @@ def lay_out(
         at.COUNTS: event_counts(counts, with_fidelity),
         at.SUMS: sums,
         at.LENGTHS: counts.lengths,
-        at.MOVES: nobody if counts.moves is None else counts.moves,
+        at.MOVES: nobody if counts.moves is None else np.append(counts.moves, counts.moves.sum(-1, keepdims=True), -1),
         at.ENTERED: nobody if counts.entered is None else counts.entered.T,
         at.SHAPES: shapes,
         at.COVARIATES: times.covariates,

@@ -21,8 +21,7 @@ from tempering.models.recapture.model import FITTED_BASE, PRIOR_BASE, RecaptureM
 from tempering.models.recapture.reading import Data, as_counts, grouped
 from tempering.models.recapture.results import RecaptureResult
 from tempering.models.recapture.spaces import ModelSpace
-from tempering.models.recapture.stages import Stages, stages_of, terms_of
-from tempering.models.recapture.states import StateHistories
+from tempering.models.recapture.stages import STATE, Stages, stages_of, terms_of
 from tempering.models.recapture.structures import RANDOM, YEARLY
 from tempering.models.recapture.times import TimeStructures, time_structures
 from tempering.path.ladder import Ladder
@@ -52,8 +51,8 @@ class MarkRecapture:
         The same for seniority gamma, the probability that a bird was there an interval before (Pradel 1996): asks for
         growth and abundance as well, which need encounter histories and ``age_classes=1``.
     movement : str
-        The same for the probability psi to leave a state, where histories have states (Arnason-Schwarz); the columns
-        that formulas tell apart are then called ``state``.
+        The same for the probability psi to leave a state, where histories have states (Arnason-Schwarz); the term of
+        formulas that tells them apart is ``state``.
     groups : str, optional
         The column that tells groups of birds apart, such as ``"sex"``; ``"group"`` for the groups of MARK's files.
         Without it all birds are pooled.
@@ -125,9 +124,14 @@ class MarkRecapture:
             (*present, "F") if has_fidelity else present, self.fidelity if has_fidelity else "~ 1",  # type: ignore[arg-type]
             groups, factor,
             (*self.year_groups, *self.yearly_covariates, *([RANDOM] if self._has_random else []), *additive),
-            stages, idle, individual, self.entry or "~ 1", self.movement if factor == "state" else "~ 1",
-            " ".join(f"{{1+ {name}}}" for name in groups) if factor == "state" else "~ 1",
+            stages, idle, individual, self.entry or "~ 1", self.movement if STATE in terms_of(stages) else "~ 1",
+            self._destination(stages),
         )  # fmt: skip
+
+    def _destination(self, stages: Stages) -> str:
+        """Return where birds go of three states: by state alone."""
+        ages = ",".join(str(age + 1) for age in range(self.age_classes))
+        return " ".join(f"{{{ages} {name}}}" for name in stages) if STATE in terms_of(stages) else "~ 1"
 
     def _additive(self, factors: tuple[str, ...], stages: Stages) -> list[str]:
         """Name the additive effects that formulas and structures ask for: ``"t+sex"`` for years and sexes."""
@@ -163,16 +167,16 @@ class MarkRecapture:
 
     def prepared(self, data: Data) -> tuple[Data, Counts, ModelSpace]:
         """Return the data in their groups, their counts, and the space of models."""
-        if isinstance(data, StateHistories):
-            return data, *self._with_states(data)
         data, factor = grouped(data, self.groups)
         counts = as_counts(data, self.age_classes, stages_of(self._texts, data.groups))
+        individual = self._individual(data, factor)
+        if counts.moves is not None:
+            self._check_states(data.groups, individual)
         if self.fidelity is not None and not (counts.live and counts.dead):
             raise InputError(
                 "Fidelity can be told from survival only where birds are both seen alive and found dead, but this "
                 f"study has no {'recoveries' if counts.live else 'recaptures'}. Leave fidelity out."
             )
-        individual = self._individual(data, factor)
         if individual and self.fidelity is not None:
             raise InputError(
                 f"Fidelity and individual covariates ({', '.join(individual)}) cannot be fitted together yet. Leave "
@@ -183,18 +187,14 @@ class MarkRecapture:
         space = self.space(counts.parameters, counts.groups, factor, counts.stages, counts.idle, individual)
         return data, counts, space
 
-    def _with_states(self, data: StateHistories) -> tuple[Counts, ModelSpace]:
-        stages = stages_of(self._texts, data.states)
+    def _check_states(self, groups: tuple[str, ...], individual: tuple[str, ...]) -> None:
         refused = {
             "fidelity": self.fidelity is not None,
             "growth and abundance (entry)": self.entry is not None,
-            "groups of birds": self.groups is not None,
-            "trap dependence and transients": bool(stages),
-            f"{self.age_classes} age classes": self.age_classes > 1,
+            "trap dependence and transients": bool(stages_of(self._texts, groups)),
+            "individual covariates": bool(individual),
         }
-        _refuse(refused, "States", "age_classes=1, and terms of state and time")
-        counts = data.to_counts()
-        return counts, self.space(counts.parameters, data.states, "state")
+        _refuse(refused, "States", "terms of state, age, groups and time")
 
     def _with_entry(self, data: Data, counts: Counts, individual: tuple[str, ...]) -> Counts:
         refused = {

@@ -67,7 +67,7 @@ def recall(state: State, q: int, mask: int, time: int, which: int) -> None:
 def look(state: State, q: int, columns: int) -> None:
     """Find the laws of all sets in some columns given the rest; fitted modes take the place of their values."""
     i = state.ints
-    moves = i[at.N_STRATA] == 0 and not (i[at.HAS_FIDELITY] or i[at.HAS_ENTRY] or i[at.HAS_STATES])
+    moves = i[at.N_STRATA] == 0 and not (i[at.HAS_FIDELITY] or i[at.HAS_ENTRY] or i[at.N_STATES])
     for c in range(i[at.N_COLUMNS]):
         if columns >> c & 1 and youngest(i, state.structure[q, 0], c) == c:
             mask, time = mask_of(i, state.structure[q, 0], c), state.structure[q, 1 + c]

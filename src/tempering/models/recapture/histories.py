@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from tempering.errors import InputError
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.release_arrays import ReleaseArrays
-from tempering.models.recapture.stages import Stages, stage_of_release, staged_names
+from tempering.models.recapture.stages import AFTER_CAPTURE, Stages, stage_of_release, staged_names
 
+MOST_STATES = 3
 ADULT = 99  # completed years of a bird marked as an adult: past every age class
 
 
@@ -52,6 +53,10 @@ class Histories:
         How error messages call each line.
     notes : tuple of str
         What a reader of the results must know about the data.
+    states : tuple of str
+        Names of the two or three states that birds move between (`tempering.models.recapture.states`), if any.
+    seen_in : (n, K + 1) integers
+        The state, from 0, of each live encounter; other entries do not count.
 
     Examples
     --------
@@ -74,6 +79,8 @@ class Histories:
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     lengths: Any = None
     unsampled: tuple[int, ...] = ()
+    states: tuple[str, ...] = ()
+    seen_in: Any = None
 
     def __post_init__(self) -> None:
         codes = np.atleast_2d(np.asarray(self.codes)).astype(np.int8)
@@ -83,6 +90,7 @@ class Histories:
         self._store("age", np.zeros(n, np.int64) if self.age is None else np.asarray(self.age, np.int64))
         self._store("number", np.ones(n, np.int64) if self.number is None else np.asarray(self.number, np.int64))
         self._store("group", np.ones(n, np.int64) if self.group is None else np.asarray(self.group, np.int64))
+        self._store("seen_in", np.asarray(self.seen_in, np.int8) if self.states else np.zeros_like(codes))
         if not self.groups:
             object.__setattr__(self, "groups", tuple(str(g + 1) for g in range(max(self.group.max(initial=1), 1))))
         object.__setattr__(self, "labels", self.labels or tuple(f"bird {i + 1}" for i in range(n)))
@@ -142,11 +150,16 @@ class Histories:
         keep = self.group == which + 1
         if not keep.any():
             raise InputError(f"Group {group} has no birds. Choose another.")
+        notes = (*self._own_notes, f"group {self.groups[which]} only")
+        return replace(self.taken(keep), group=np.ones(keep.sum(), int), groups=("1",), notes=notes)
+
+    def taken(self, rows: NDArray[Any]) -> "Histories":
+        """Keep some lines, given by their numbers or by whether each is kept."""
+        kept = np.arange(len(self.codes))[rows]
         return replace(
-            self, codes=self.codes[keep], age=self.age[keep], number=self.number[keep], group=np.ones(keep.sum(), int),
-            groups=("1",), columns={name: column[keep] for name, column in self.columns.items()},
-            labels=tuple(label for label, kept in zip(self.labels, keep, strict=True) if kept),
-            notes=(*self._own_notes, f"group {self.groups[which]} only"),
+            self, codes=self.codes[kept], seen_in=self.seen_in[kept], age=self.age[kept], number=self.number[kept],
+            group=self.group[kept], columns={name: column[kept] for name, column in self.columns.items()},
+            labels=tuple(self.labels[i] for i in kept), notes=self._own_notes,
         )  # fmt: skip
 
     def to_arrays(self, stages: Stages = ()) -> ReleaseArrays:
@@ -228,6 +241,8 @@ def _validate(histories: Histories) -> None:
                 f"Each of the {n} histories must have its {name!r}; {len(getattr(histories, name))} came. "
                 "Pass one for each."
             )
+    _validate_states(histories)
+    seen_in, n_states = histories.seen_in, len(histories.states) or 1
     last_live = codes.shape[1] - 1 - (codes[:, ::-1] == 1).argmax(axis=1)
     n_dead = (codes == 2).sum(axis=1)
     dead_at = (codes == 2).argmax(axis=1)
@@ -240,6 +255,7 @@ def _validate(histories: Histories) -> None:
         ((n_dead > 0) & (last_live > dead_at), "it is seen alive after it was recovered dead"),
         ((n_dead > 0) & (histories.number < 0), "a negative frequency says it was kept, yet it is recovered"),
         (histories.age < 0, "its age at marking must be 0 or more completed years"),
+        (((codes == 1) & ~np.isin(seen_in, range(n_states))).any(axis=1), f"states must be 0 to {n_states - 1}"),
         ((codes[:, list(histories.unsampled)] == 1).any(axis=1), "it is seen at an occasion said not to be sampled"),
         ((codes[:, -1] == 1) & histories.tail, "it is seen alive after the last occasion"),
         ((n_dead > 0) & (not histories.dead), "it is recovered in a study declared to have no recoveries"),
@@ -248,3 +264,19 @@ def _validate(histories: Histories) -> None:
         if np.any(broken):
             row = int(np.flatnonzero(broken)[0])
             raise InputError(f"{histories.labels[row]}: {message} (history {''.join(map(str, codes[row]))}).")
+
+
+def _validate_states(histories: Histories) -> None:
+    states = histories.states
+    if states and not 2 <= len(states) <= MOST_STATES:
+        raise InputError(f"There must be two or three states, but got {len(states)}: {', '.join(states)}. Join some.")
+    if len(set(states)) < len(states) or set(states) & set(AFTER_CAPTURE):
+        raise InputError(
+            f"States must have different names, other than {', '.join(AFTER_CAPTURE)}, but got {', '.join(states)}. "
+            "Rename them."
+        )
+    if histories.seen_in.shape != histories.codes.shape:
+        raise InputError(
+            f"There must be a state for each of {histories.codes.shape} entries, but got {histories.seen_in.shape}. "
+            "Pass one for each occasion of each history."
+        )

@@ -5,7 +5,7 @@ how far.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ def strata_of(
     keep = _says_something(data)
     distinct, index = np.unique(x[keep], axis=0, return_inverse=True)
     rows = np.flatnonzero(keep)
-    parts = [_part(data, rows[np.ravel(index) == s]) for s in range(len(distinct))]
+    parts = [data.taken(rows[np.ravel(index) == s]) for s in range(len(distinct))]
     counts = tuple(part.to_arrays(stages).to_counts(age_classes) for part in parts)
     return Individuals(
         tuple(names), distinct, counts, np.asarray(may, np.int64), (*notes, *([note] if note else []))
@@ -114,10 +114,3 @@ def _says_something(data: Histories) -> Any:
     """Return which birds are followed at all: not those marked at the last occasion, or taken away when marked."""
     n_met, first = (data.codes > 0).sum(axis=1), (data.codes > 0).argmax(axis=1)
     return (first < data.n_intervals) & ((n_met > 1) | (data.number > 0))
-
-
-def _part(data: Histories, rows: Any) -> Histories:
-    return replace(
-        data, codes=data.codes[rows], age=data.age[rows], number=data.number[rows], group=data.group[rows],
-        labels=tuple(data.labels[i] for i in rows), columns={}, notes=(),
-    )  # fmt: skip

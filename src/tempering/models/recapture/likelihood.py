@@ -213,7 +213,7 @@ def total_gain(state: State, q: int, direct: float, first: int, last: int) -> An
     if state.ints[at.N_STRATA] > 0:
         return stratified(state) - state.energy[0]
     state.energy[3] = state.energy[1]
-    if state.ints[at.HAS_ENTRY] or state.ints[at.HAS_STATES] or q in (P_, FIDELITY):
+    if state.ints[at.HAS_ENTRY] or state.ints[at.N_STATES] or q in (P_, FIDELITY):
         state.energy[3] = other_parts(state)
     return direct + refresh_chi(state, first, last) + state.energy[3] - state.energy[1]
 

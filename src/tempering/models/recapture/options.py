@@ -62,7 +62,7 @@ class Reading:
     ] = None
     ldld: Annotated[
         bool | None,
-        option(READING, "Whether an rmark table has LDLD histories.", "--ldld/--no-ldld"),
+        option(READING, "Whether histories of rmark or mark-states are LDLD.", "--ldld/--no-ldld"),
     ] = None
 
     def read(self, file: Path) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tempering.errors import InputError
 from tempering.models.recapture.histories import Histories
-from tempering.models.recapture.mark_files import Line, Rows, could_be_ldld
+from tempering.models.recapture.history_rows import Line, Rows, could_be_ldld, states_in
 from tempering.models.recapture.text_files import separator_of, table_rows, text_of
 
 
@@ -18,18 +18,22 @@ def read_rmark(
 ) -> Histories:
     """Read a table with a column ``ch`` and optionally ``freq``; all other columns are kept by name.
 
-    Leading zeros of a history must be there: quote the column if a spreadsheet eats them.
+    Letters in the histories are states. Leading zeros of a history must be there: quote the column if a spreadsheet
+    eats them.
     """
     rows = list(table_rows(path, required=("ch",)))
     lines = [
         Line(row.cells["ch"], [row.cells.get("freq", "1")], f"{row.place}: history {row.cells['ch']}") for row in rows
     ]
-    if ldld is None and could_be_ldld([line.history for line in lines]):
+    histories = [line.history for line in lines]
+    if ldld is None and could_be_ldld(histories):
         raise InputError(
             f"{path}: these histories could be live encounters, or pairs of live and dead ones (LDLD). "
             "Say which: ldld=True or ldld=False (--ldld or --no-ldld)."
         )
-    whole = Rows(lines, ("1",), bool(ldld), first_year, ages, None).histories(path, tail)
+    has_states = any(c.isalpha() for history in histories for c in history)
+    states = states_in(histories, bool(ldld), path) if has_states else ()
+    whole = Rows(lines, ("1",), bool(ldld), first_year, ages, None, states).histories(path, tail)
     if len(whole.codes) != len(rows):
         raise InputError(f"{path}: every line must have a frequency that is not 0. Remove the lines without birds.")
     others = [name for name in rows[0].cells if name not in ("ch", "freq")]

@@ -10,11 +10,9 @@ from tempering.estimators.rules import DEFAULT_RULE
 from tempering.models.recapture.abundance import FIGURES
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.csv_files import write_arrays, write_counts
-from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.plots import NAMES
 from tempering.models.recapture.reading import as_counts
 from tempering.models.recapture.results import RecaptureResult, arrays_of
-from tempering.models.recapture.states import StateHistories
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,9 +36,9 @@ def tables_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> dict[str, pd
     tables |= {f"structures_{name}": result.structure_probabilities(name, rule) for name in result.parameters}
     if has_values and result.can_be_checked:
         tables["predictive_check"] = result.predictive_check(rule=rule, rng=0).table()
-    if isinstance(result.data, Histories) and result.counts.live:
+    if result.can_be_tested and result.counts.live:
         tables["goodness_of_fit"] = result.goodness_of_fit().table()
-    if has_values and result.counts.moves is not None:
+    if has_values and result.has_states:
         tables["transitions"] = result.transitions(rule)
     rungs = result.draws.rungs().reset_index()
     rungs["share"], rungs["rule"] = result.draws.shares(rule), rule
@@ -66,7 +64,7 @@ def write(result: RecaptureResult, folder: str | Path, rule: str = DEFAULT_RULE)
 
 def _write_data(result: RecaptureResult, folder: Path) -> list[Path]:
     """Write the sufficient statistics, and the m- and d-arrays where they are known."""
-    if isinstance(result.data, StateHistories):
+    if result.has_states:
         return []
     paths = [folder / "data_counts.csv"]
     write_counts(as_counts(result.data, result.counts.n_age_classes, result.counts.stages), paths[0])
@@ -94,7 +92,7 @@ def show(
                 _print(console, f"{NAMES[name].capitalize()} {name} {label}", by_year_table(result, name, rule))
         elif by_year is None:
             console.print("Estimates by year: averages.csv (--out), or --by-year.", highlight=False)
-        if result.counts.moves is not None:
+        if result.has_states:
             _print(console, "Movement of survivors between states, averaged over years", result.transitions(rule))
         if result.counts.entered is not None:
             _print(console, "Growth of the population, N[t + 1] / N[t]", result.growth(rule))
@@ -121,7 +119,7 @@ def trust_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> list[str]:
     has_values = result.parameters[0] in result.draws.values
     if has_values and result.can_be_checked:
         said.append(str(result.predictive_check(rule=rule, rng=0)))
-    if isinstance(result.data, Histories) and result.counts.live:
+    if result.can_be_tested and result.counts.live:
         said.append(str(result.goodness_of_fit()))
     said.append(str(result.mixing(rule)))
     if result.individuals is not None:
@@ -181,6 +179,17 @@ def _rounded(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{name: [f"{x:.0f}" for x in table[name]] for name in FIGURES})
 
 
+def figure(x: float) -> str:
+    """Return a number with three decimals, and what is not 0 never as 0.
+
+    Examples
+    --------
+    >>> figure(0.5), figure(0.0), figure(0.0002)
+    ('0.500', '0.000', '<0.001')
+    """
+    return "<0.001" if 0 < x < 0.0005 else f"{x:z.3f}"
+
+
 def _with_interval(row: Any) -> str:
     return f"{row.mean:.3f} ({row.lower:.2f}-{row.upper:.2f})"
 
@@ -191,7 +200,7 @@ def _print(console: "Console", title: str, frame: pd.DataFrame) -> None:
 
     tight: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
     table = Table(**tight)
-    rows = [[f"{x:.3f}" if isinstance(x, float) else str(x) for x in row] for row in frame.itertuples(index=False)]
+    rows = [[figure(x) if isinstance(x, float) else str(x) for x in row] for row in frame.itertuples(index=False)]
     for i, column in enumerate(frame.columns):
         heading = str(column).replace("_", " ")
         words = " ".join([heading, *(row[i] for row in rows)]).split()

@@ -13,7 +13,7 @@ import pandas as pd
 from tempering.errors import InputError
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.models.recapture import plots
-from tempering.models.recapture.output import by_year_table, means_table, trust_of
+from tempering.models.recapture.output import by_year_table, figure, means_table, trust_of
 from tempering.models.recapture.reading import describe
 from tempering.models.recapture.results import RecaptureResult
 
@@ -67,7 +67,7 @@ def _estimates(result: RecaptureResult, rule: str) -> list[str]:
         out.append(
             f"<details><summary>{heading}, as a table</summary>{_table(by_year_table(result, name, rule))}</details>"
         )
-    if result.counts.moves is not None:
+    if result.has_states:
         out.append("<h3>Movement of survivors between states</h3>" + _table(result.transitions(rule)))
     if result.counts.entered is not None:
         out.append("<h3>Growth of the population, N[t + 1] / N[t]</h3>" + _table(result.growth(rule)))
@@ -134,5 +134,5 @@ def _table(frame: pd.DataFrame) -> str:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return "&ndash;" if value != value else f"{value:.3f}"
+        return "&ndash;" if value != value else html.escape(figure(value))
     return html.escape(str(value))

@@ -123,7 +123,8 @@ def plot_models(
 ) -> "Axes":
     """Draw the probabilities of the most probable models."""
     table = result.model_probabilities(rule, top)
-    labels = ["\n".join(f"{name}: {row[name]}" for name in result.parameters) for _, row in table.iterrows()]
+    in_doubt = [name for name in result.parameters if result.space.space(name).count > 1] or result.parameters
+    labels = ["\n".join(f"{name}: {row[name]}" for name in in_doubt) for _, row in table.iterrows()]
     return _bars(ax, labels, table["probability"], table["standard_error"], "models")
 
 

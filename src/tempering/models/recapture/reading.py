@@ -10,14 +10,15 @@ from tempering.errors import InputError
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.csv_files import read_arrays, read_counts, read_histories
 from tempering.models.recapture.histories import ADULT, Histories
-from tempering.models.recapture.mark_files import read_mark, read_recovery_matrix, read_states
+from tempering.models.recapture.mark_files import read_mark
+from tempering.models.recapture.movement import counts_by_state
 from tempering.models.recapture.other_files import read_headed, read_rmark
+from tempering.models.recapture.recovery_matrices import read_recovery_matrix
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.stages import Stages
-from tempering.models.recapture.states import StateHistories
 from tempering.models.recapture.text_files import separator_of, text_of
 
-Data = Histories | ReleaseArrays | Counts | StateHistories
+Data = Histories | ReleaseArrays | Counts
 
 FORMATS = (
     "auto", "mark", "mark-live", "mark-ldld", "mark-recovery", "mark-states", "rmark", "headed", "histories",
@@ -53,11 +54,11 @@ def read(
     tail : bool, optional
         Whether recoveries run past the last occasion (K = T); by default only in LDLD files.
     ldld : bool, optional
-        Whether the histories of an ``rmark`` table are pairs of live and dead encounters.
+        Whether the histories of an ``rmark`` table, or of ``mark-states``, are pairs of live and dead encounters.
 
     Returns
     -------
-    Histories, ReleaseArrays, Counts or StateHistories
+    Histories, ReleaseArrays or Counts
         Whatever the file holds; `MarkRecapture.fit` takes all of them. `describe` says what was read.
     """
     if format not in FORMATS:
@@ -70,7 +71,9 @@ def read(
             path, ldld=OF_MARK[format], groups=groups, ages=ages, first_year=first_year, tail=keep, lengths=lengths
         )
     if format == "mark-states":
-        return read_states(path, first_year=first_year)
+        return read_mark(
+            path, ldld=ldld, states=True, groups=groups, ages=ages, first_year=first_year, tail=keep, lengths=lengths
+        )
     if format == "mark-recovery":
         return read_recovery_matrix(path, ages=ages, first_year=first_year)
     if format == "rmark":
@@ -102,7 +105,7 @@ def format_of(path: str | Path) -> str:
         return "histories"
     if re.match(r"[01.]{2,}[\s,]", first) and ";" in text:
         return "mark"
-    if re.match(r"[0A-Z]{2,}[\s,]", first) and ";" in text:
+    if re.match(r"(?=[01.]*[A-Z])[01.A-Z]{2,}[\s,]", first) and ";" in text:
         return "mark-states"
     if not text:
         raise InputError(f"{path}: the file is empty. Check that it is the one you meant.")
@@ -123,22 +126,9 @@ def describe(data: Data) -> str:
     Occasions: 3, 1990 to 1992.
     Encounters after marking: 1 alive, 1 found dead.
     """
-    if isinstance(data, StateHistories):
-        return _states(data)
     said = [*_birds(data), *_occasions(data), *_encounters(data)]
     if isinstance(data, Histories) and data.columns:
         said.append(f"Other columns, not used unless named: {', '.join(_column(data, name) for name in data.columns)}.")
-    return "\n".join([*said, *(f"Note: {note}." for note in data.notes)])
-
-
-def _states(data: StateHistories) -> str:
-    seen = [int((np.abs(data.number) * (data.codes == s + 1).sum(axis=1)).sum()) for s in range(len(data.states))]
-    named = ", ".join(f"{name} (seen {n} times)" for name, n in zip(data.states, seen, strict=True))
-    said = [
-        f"Birds: {int(np.abs(data.number).sum())}.",
-        f"States: {named}.",
-        f"Occasions: {len(data.years)}, {data.years[0]} to {data.years[-1]}.",
-    ]
     return "\n".join([*said, *(f"Note: {note}." for note in data.notes)])
 
 
@@ -157,6 +147,10 @@ def _birds(data: Histories | ReleaseArrays | Counts) -> list[str]:
         said.append(f"Not released after their last capture: {kept}.")
     if len(data.groups) > 1:
         said.append(f"Groups: {', '.join(f'{name} ({n} birds)' for name, n in data.sizes.items())}.")
+    if data.states:
+        seen = (data.codes == 1) * np.abs(data.number)[:, None]
+        times = [f"{name} (seen {seen[data.seen_in == s].sum()} times)" for s, name in enumerate(data.states)]
+        said.append(f"States: {', '.join(times)}.")
     return said
 
 
@@ -201,7 +195,8 @@ def _column(data: Histories, name: str) -> str:
 
 def as_counts(data: Data, age_classes: int, stages: Stages = ()) -> Counts:
     """Turn any data into sufficient statistics with ``age_classes`` classes, by stages if there are any."""
-    assert not isinstance(data, StateHistories)  # they have counts of their own
+    if isinstance(data, Histories) and data.states:
+        return counts_by_state(data, age_classes)
     if not isinstance(data, Counts):
         return data.staged(stages).to_counts(age_classes)
     if data.stages != stages:

@@ -24,12 +24,12 @@ from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.individuals import Individuals
 from tempering.models.recapture.layout import BLOCKS, PARAMETERS
 from tempering.models.recapture.mixing import Mixing, mixing_of
+from tempering.models.recapture.movement import transition_table
 from tempering.models.recapture.predictive import PredictiveCheck, check_arrays
 from tempering.models.recapture.reading import Data
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.stages import Stages, split_name, terms_of
-from tempering.models.recapture.states import StateHistories, transitions
 from tempering.models.recapture.times import TimeStructures
 from tempering.runs.draws import TemperedDraws
 from tempering.runs.tours import pieces_of
@@ -77,7 +77,17 @@ class RecaptureResult:
     @property
     def can_be_checked(self) -> bool:
         """Whether a predictive check is possible: of histories or arrays, without individual covariates."""
-        return not isinstance(self.data, Counts | StateHistories) and self.individuals is None
+        return not isinstance(self.data, Counts) and self.individuals is None and not self.has_states
+
+    @property
+    def can_be_tested(self) -> bool:
+        """Whether TEST 2 and 3 are possible: of encounter histories without states."""
+        return isinstance(self.data, Histories) and not self.has_states
+
+    @property
+    def has_states(self) -> bool:
+        """Whether birds move between states."""
+        return self.counts.moves is not None
 
     @property
     def has_groups(self) -> bool:
@@ -142,7 +152,11 @@ class RecaptureResult:
         space, shown = self.space.space(name), self.columns_of(name)
         ages = [(a, b) for a, b in space.pairs("age") if b == a + 1]
         pairs = [pair for term in space.factors if term != "age" for pair in space.pairs(term)] + ages
-        return [(a, b) for a, b in pairs if a in shown and b in shown]
+        is_parallel = any("+" in time for time in space.options)
+        return [
+            (a, b) for a, b in pairs
+            if a in shown and b in shown and (is_parallel or any(row[a] != row[b] for row in space.partitions))
+        ]  # fmt: skip
 
     def columns_of(self, name: str) -> list[int]:
         """Return the columns that birds are in; of stages that a parameter never tells apart, the busiest one."""
@@ -160,25 +174,18 @@ class RecaptureResult:
     def label(self, name: str, c: int) -> tuple[str, str]:
         """Return group and age class of a column, the stage only where a parameter may depend on it."""
         group, age = self.counts.column_names()[c]
-        return (group, age) if self._tells_stages_apart(name) else (split_name(group)[0], age)
+        return (group, age) if self._tells_stages_apart(name) else (split_name(group, self.counts.stages)[0], age)
 
     def _tells_stages_apart(self, name: str) -> bool:
         space = self.space.space(name)
         terms = terms_of(self.counts.stages)
-        return not terms or any(space.differs(row, term) for term in terms for row in space.partitions)
+        return (
+            not terms or self.has_states or any(space.differs(row, term) for term in terms for row in space.partitions)
+        )
 
     def transitions(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
         """Tabulate the probability that a survivor moves from one state to another, averaged over years and models."""
-        if self.counts.moves is None:
-            raise InputError("The data have no states. Read histories with a letter for each state.")
-        psi, to = (self._values(name).astype(float) if name in self.parameters else None for name in ("psi", "to"))
-        assert psi is not None
-        mean = transitions(psi, to).mean(axis=2)
-        pairs = [(r, s) for r in range(mean.shape[-1]) for s in range(mean.shape[-1])]
-        figures = self._figures([mean[..., r, s] for r, s in pairs], rule, interval)
-        states = self.counts.groups
-        table = pd.DataFrame({"from": [states[r] for r, _ in pairs], "to": [states[s] for _, s in pairs]})
-        return table.assign(**dict(zip(FIGURES, figures.T, strict=True)))
+        return transition_table(self, rule, interval)
 
     def growth(self, rule: str = DEFAULT_RULE, interval: float = 0.95) -> pd.DataFrame:
         """Tabulate the growth of the population by interval, and its geometric mean; needs a fit with ``entry``."""
@@ -452,14 +459,16 @@ class RecaptureResult:
                 "TEST 2 and 3 need encounter histories, but arrays or counts were fitted, which do not say what "
                 "happened before a release. Fit histories."
             )
+        if self.has_states:
+            raise InputError("TEST 2 and 3 do not know states. Test the birds of one state by themselves.")
         return goodness_of_fit(self.data)
 
     def predictive_check(
         self, *, replicates: int = 200, rule: str = DEFAULT_RULE, rng: np.random.Generator | int | None = None
     ) -> PredictiveCheck:
         """Compare the m- and d-arrays with arrays simulated from the posterior."""
-        if isinstance(self.data, StateHistories):
-            raise InputError("The predictive check does not know states yet.")
+        if self.has_states:
+            raise InputError("The predictive check does not know states yet. Leave it out.")
         if isinstance(self.data, Counts):
             raise InputError(
                 "A predictive check needs the m- and d-arrays, but sufficient statistics were fitted, from "

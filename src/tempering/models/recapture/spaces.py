@@ -20,7 +20,7 @@ from tempering.models.recapture.partitions import (
     sets_of,
     without_doubles,
 )
-from tempering.models.recapture.stages import Stages, terms_of, told_apart
+from tempering.models.recapture.stages import STATE, Stages, level_of, terms_of, told_apart
 from tempering.models.recapture.structures import CONSTANT, YEARLY, Structure
 
 MAX_COLUMNS = 8
@@ -44,7 +44,7 @@ class ParameterSpace:
     times : tuple of str
         Names of year groupings and covariates that a formula may use.
     stages : tuple of str
-        Stages after a capture that are told apart; ``groups`` are then those of each group in turn.
+        Stages after a capture, or states, that are told apart; ``groups`` are then those of each group in turn.
     idle : tuple of int
         Columns that no bird is ever in.
     individual : tuple of str
@@ -75,8 +75,8 @@ class ParameterSpace:
             )
         if self.n_columns > MAX_COLUMNS:
             raise InputError(
-                f"Age classes times groups must be {MAX_COLUMNS} at most, but {self.n_classes} x {len(self.groups)} is "
-                f"{self.n_columns}. Ask for fewer age classes, or join some groups."
+                f"Age classes times groups (and states) must be {MAX_COLUMNS} at most, but {self.n_classes} x "
+                f"{len(self.groups)} is {self.n_columns}. Ask for fewer age classes, or join some groups."
             )
         for time in self.options if self.fixed is None else set(self.fixed.times):
             if time not in (CONSTANT, YEARLY, *self.times):
@@ -94,7 +94,7 @@ class ParameterSpace:
     def terms(self) -> frozenset[str]:
         """What may vary, in the words of a formula."""
         factors = {self.factor} if len(self.groups) > (len(self.stages) or 1) else set()
-        everything = {"time", *factors}
+        everything = {"time", *factors, *({STATE} & set(terms_of(self.stages)))}
         if self.ages in ("contiguous", "free"):
             return frozenset({*everything, "age" if self.ages == "contiguous" else "free(age)"})
         if not self.ages.lstrip().startswith("~"):
@@ -114,7 +114,7 @@ class ParameterSpace:
         """The only structure, if the notation names it."""
         if self.ages in ("contiguous", "free") or self.ages.lstrip().startswith("~"):
             return None
-        return Structure.parse(self.ages, self.n_classes, self.groups)
+        return Structure.parse(self.ages, self.n_classes, self.groups, self.stages)
 
     @cached_property
     def options(self) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class ParameterSpace:
     def level(self, column: int, factor: str) -> int:
         """Return the level of a column in a factor."""
         if factor in terms_of(self.stages):
-            return int(self.stages[self.place(column)[1]] == told_apart(self.stages, factor)[0])
+            return level_of(self.stages, factor, self.place(column)[1])
         return self.place(column)[2 if factor == "age" else 0]
 
     @cached_property
@@ -188,7 +188,7 @@ class ParameterSpace:
             one, two = self.place(a), self.place(b)
             if [x for x in range(3) if one[x] != two[x]] == [axis]:
                 is_stage = axis == 1
-                if not is_stage or {self.stages[one[1]], self.stages[two[1]]} == set(told_apart(self.stages, term)):
+                if not is_stage or {self.stages[one[1]], self.stages[two[1]]} <= set(told_apart(self.stages, term)):
                     found.append((a, b))
         return found
 
@@ -210,7 +210,7 @@ class ParameterSpace:
         if self.fixed:
             return [self.fixed]
         return [
-            Structure(labels, tuple(times[s] for s in labels), self.groups)
+            Structure(labels, tuple(times[s] for s in labels), self.groups, self.stages)
             for labels in self.partitions
             for times in product(*(self.options_of(columns) for columns in sets_of(labels)))
         ]
@@ -289,7 +289,7 @@ class ModelSpace:
     def _spaces(self) -> dict[str, ParameterSpace]:
         given = (self.phi, self.p, self.lambda_, self.fidelity, self.seniority, self.movement, self.destination)
         texts = dict(zip(PARAMETERS, given, strict=True))
-        absent = Structure((0,) * self.n_columns, (CONSTANT,) * self.n_columns, self.groups)
+        absent = Structure((0,) * self.n_columns, (CONSTANT,) * self.n_columns, self.groups, self.stages)
         return {
             name: ParameterSpace(
                 self.n_classes,
@@ -337,7 +337,7 @@ class ModelSpace:
         base = len(self.all_times)
         partition, digits = divmod(int(code), base**self.n_columns)
         times = tuple(self.all_times[digits // base**c % base] for c in range(self.n_columns))
-        return Structure(self.partitions[partition], times, self.groups)
+        return Structure(self.partitions[partition], times, self.groups, self.stages)
 
     def times_of(self, codes: Any) -> Any:
         """Return the numbers of the time structures (..., column) of an array of codes."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tempering.errors import InputError
 from tempering.models.recapture.partitions import Labels, sets_of
-from tempering.models.recapture.stages import split_name
+from tempering.models.recapture.stages import Stages, split_name
 
 CONSTANT, YEARLY, RANDOM = "", "t", "random"
 _SET = re.compile(r"\{([^{}]*)\}(?:\(([^()]*)\))?")
@@ -25,6 +25,8 @@ class Structure:
         sexes on the logit scale.
     groups : tuple of str
         Names of the groups of birds; one without a name by default.
+    stages : tuple of str
+        Stages that are told apart: ``groups`` are then those of each group in turn.
 
     Examples
     --------
@@ -40,6 +42,7 @@ class Structure:
     labels: Labels
     times: tuple[str, ...]
     groups: tuple[str, ...] = ("",)
+    stages: Stages = ()
 
     @property
     def n_classes(self) -> int:
@@ -63,7 +66,7 @@ class Structure:
         ages = sorted({c % n for c in columns})
         groups = sorted({c // n for c in columns})
         names = ",".join(f"{j + 1}+" if j == n - 1 else str(j + 1) for j in ages)
-        return names if len(groups) == len(self.groups) else f"{names} {_groups_name(groups, self.groups)}"
+        return names if len(groups) == len(self.groups) else f"{names} {_groups_name(groups, self.groups, self.stages)}"
 
     @property
     def n_groups(self) -> int:
@@ -71,7 +74,7 @@ class Structure:
         return max(self.labels) + 1
 
     @classmethod
-    def parse(cls, text: str, n_classes: int, groups: tuple[str, ...] = ("",)) -> "Structure":
+    def parse(cls, text: str, n_classes: int, groups: tuple[str, ...] = ("",), stages: Stages = ()) -> "Structure":
         """Read the notation; every class of every group must stand in exactly one set."""
         found = _SET.findall(text)
         if _SET.sub("", text).strip() or not found:
@@ -81,7 +84,7 @@ class Structure:
             )
         where: dict[int, int] = {}
         for s, (members, _) in enumerate(found):
-            for c in _columns(members, text, n_classes, groups):
+            for c in _columns(members, text, n_classes, groups, stages):
                 if c in where:
                     raise InputError(
                         f"Each class must stand in one set, but {text!r} has {c % n_classes + 1} twice. "
@@ -94,28 +97,28 @@ class Structure:
         raw = [where[c] for c in range(n_classes * len(groups))]
         order = list(dict.fromkeys(raw))
         times = ["+".join(part.strip() for part in time.split("+")) for _, time in found]
-        return cls(tuple(order.index(s) for s in raw), tuple(times[s] for s in raw), groups)
+        return cls(tuple(order.index(s) for s in raw), tuple(times[s] for s in raw), groups, stages)
 
 
-def _groups_name(chosen: list[int], groups: tuple[str, ...]) -> str:
+def _groups_name(chosen: list[int], groups: tuple[str, ...], stages: Stages) -> str:
     """Name some groups; all stages of a group by its name, one stage of all groups by the stage's."""
-    parts = [split_name(groups[g]) for g in chosen]
-    names, stages = ({split_name(group)[which] for group in groups} for which in (0, 1))
+    parts = [split_name(groups[g], stages) for g in chosen]
+    names = {split_name(group, stages)[0] for group in groups}
     mine = {name for name, _ in parts}, {stage for _, stage in parts}
     is_product = len(parts) == len(mine[0]) * len(mine[1])
-    if is_product and mine[1] == stages and len(stages) > 1:
+    if is_product and mine[1] == set(stages) and len(stages) > 1:
         return "/".join(dict.fromkeys(name for name, _ in parts))
     if is_product and mine[0] == names and len(names) > 1 and len(stages) > 1:
         return "/".join(dict.fromkeys(stage for _, stage in parts))
     return "/".join(groups[g] for g in chosen)
 
 
-def _columns(members: str, text: str, n_classes: int, groups: tuple[str, ...]) -> list[int]:
+def _columns(members: str, text: str, n_classes: int, groups: tuple[str, ...], stages: Stages) -> list[int]:
     """Return the columns that ``1,2 female/male`` names."""
     ages, _, names = members.strip().partition(" ")
     wanted = [name.strip() for name in names.split("/")] if names.strip() else list(groups)
-    chosen = [group for name in wanted for group in groups if name in (group, *split_name(group))]
-    unknown = [name for name in wanted if not any(name in (group, *split_name(group)) for group in groups)]
+    chosen = [group for name in wanted for group in groups if name in (group, *split_name(group, stages))]
+    unknown = [name for name in wanted if not any(name in (group, *split_name(group, stages)) for group in groups)]
     if unknown:
         raise InputError(
             f"Groups must be among {', '.join(filter(None, groups)) or 'none'}, but {text!r} has {unknown[0]!r}. "

@@ -187,10 +187,13 @@ def entered(i: Array, f: Array, t: int, c: int) -> Any:
 
 
 @inner
-def next_seen(i: Array, f: Array, t: int, r: int, n: int) -> Any:
-    """Return the birds released at the start of interval t in state r and next seen at place n, or never (the last)."""
-    n_states = i[at.N_COLUMNS]
-    return f[i[at.MOVES] + (t * n_states + r) * (i[at.N_INTERVALS] * n_states + 1) + n]
+def next_met(i: Array, f: Array, t: int, c: int, n: int) -> Any:
+    """Return the birds released at the start of interval t in column c and next met at place n.
+
+    Places are states by interval, then dead by interval, then never; the last one has all that were released.
+    """
+    width = i[at.N_INTERVALS] * (i[at.N_STATES] + 1) + 2
+    return f[i[at.MOVES] + (t * i[at.N_COLUMNS] + c) * width + n]
 
 
 @inner

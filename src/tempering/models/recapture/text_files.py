@@ -85,6 +85,8 @@ def table_rows(path: str | Path, required: tuple[str, ...]) -> Iterator[Row]:
             f"{path}: there must be a line below the header, but there is none. "
             "Check that the file holds the data you meant."
         )
+    if all(len(cells) == len(header) + 1 for _, cells in body):  # R's write.table puts row names in front
+        body = [(number, cells[1:]) for number, cells in body]
     for number, cells in body:
         if len(cells) != len(header):
             raise InputError(
