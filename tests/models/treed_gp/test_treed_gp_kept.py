@@ -5,7 +5,7 @@ import pytest
 import treed_gp_twin as twin
 
 from statistical import seeded_rng
-from tempering.models.treed_gp import layout, summary, system
+from tempering.models.treed_gp import layout, state_type, summary, system
 from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.model import TreedGPModel, step
 from tempering.models.treed_gp.settings import Prior, Proposals
@@ -34,8 +34,8 @@ def kept_leaves(state):
         same = marks[0, system.COUNT] == n and np.all(marks[:, system.BEGIN] == first)
         same = same and np.array_equal(marks[:, system.INPUT], state.order[first:last])
         if same and np.array_equal(state.keys[first], parameters_of(state, node)):
-            width = -(-n // 8) * 8
-            out.append((node, state.kept[first:last].ravel()[: n * width].reshape(n, width)[:, :n]))
+            begin, width = first * (len(state.kept) // len(state.order)), -(-n // 8) * 8
+            out.append((node, state.kept[begin : begin + n * width].reshape(n, width)[:, :n]))
     return out
 
 
@@ -96,3 +96,9 @@ def test_summaries_are_the_same_to_the_bit_with_and_without_what_was_kept():
 def test_four_rows_at_a_time_fit_into_the_place_of_a_leaf(n):
     for size in range(1, min(n, system.MOST_KEPT) + 1):
         assert -(-size // 4) * 4 * (-(-size // 8) * 8) <= size * system.kept_width(n)
+
+
+def test_code_kept_on_disk_is_not_found_for_states_of_other_fields(monkeypatch):
+    assert state_type.StateType() == state_type.STATE
+    monkeypatch.setattr(state_type, "FIELDS", {name: kind for name, kind in state_type.FIELDS.items() if name != "y"})
+    assert state_type.StateType() != state_type.STATE

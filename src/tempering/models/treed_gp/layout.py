@@ -20,7 +20,7 @@ NUGGET, SIGMA2, TAU2, LOG_DET, N_ROWS, RANGES = range(6)
 PLACE = 0  # of an internal node: where its cut lies between two neighbouring inputs, 0 to 1; read for predictions alone
 
 # Entries of ``meta``.
-ROOT, N_LEAVES, N_INTERNAL = range(3)
+ROOT, N_LEAVES, N_INTERNAL, KEEP = range(4)
 
 # Entries of ``shared``; then beta0[m], W^{-1}[m * m].
 A_SIGMA, Q_SIGMA, A_TAU, Q_TAU, LOG_DET_PRECISION, BETA0 = range(6)
@@ -111,7 +111,7 @@ MOVES = ("grow", "prune", "change", "swap", "rotate", "range", "nugget", "switch
 
 
 # Which arrays of a state have two dimensions; the others have one.
-MATRICES = ("tree", "leaf", "lists", "x", "y", "rank", "cuts", "small", "kept", "keys", "marks", "counters")
+MATRICES = ("tree", "leaf", "lists", "x", "y", "rank", "cuts", "small", "keys", "marks", "counters")
 
 
 class State(NamedTuple):
@@ -126,7 +126,7 @@ class State(NamedTuple):
     lists: NDArray[np.int64]
     """Ids of the leaves (row 0) and of the internal nodes (row 1); two more rows are work space."""
     meta: NDArray[np.int64]
-    """Root, number of leaves and internal nodes."""
+    """Root, number of leaves and internal nodes; whether correlations are to be kept when they are computed."""
     shared: NDArray[np.float64]
     """Hyper-parameters common to all leaves."""
     x: NDArray[np.float64]
@@ -159,8 +159,6 @@ class State(NamedTuple):
     """Work space: the ranges and Booleans of these."""
     marks: NDArray[np.int64]
     """Work space: the inputs of these, shape (n_distinct, 3)."""
-    numbers: NDArray[np.int64]
-    """Work space: the sizes of the leaf whose matrix is factorised."""
     keep_int: NDArray[np.int64]
     """Work space: the tree and order that a rejected proposal restores."""
     counters: NDArray[np.int64]

@@ -10,6 +10,7 @@ from tempering.models.treed_gp.layout import (
     A_TAU,
     BETA0,
     JUMPS_TO_LINEAR,
+    KEEP,
     LINEAR,
     LOG_FAR,
     N_MEAN,
@@ -44,7 +45,6 @@ from tempering.models.treed_gp.leaf_prior import (
     probability_linear,
 )
 from tempering.models.treed_gp.summary import active_of, beta_of, centre_of, ranges_of, summarise_again, used_of
-from tempering.models.treed_gp.system import KEEP
 from tempering.models.treed_gp.tree import pick
 from tempering.models.treed_gp.undo import keep_leaf, restore_leaf
 
@@ -181,9 +181,9 @@ def update_nugget(rng: np.random.Generator, state: State, node: int, k: float) -
     log_ratio = log_prior_of_nugget(state, after) - log_prior_of_nugget(state, before)
     log_ratio += log_back - log_fit(state, node, k)
     state.leaf[node, NUGGET] = after
-    state.numbers[KEEP] = 1
+    state.meta[KEEP] = 1
     summarise_again(state, node)
-    state.numbers[KEEP] = 0
+    state.meta[KEEP] = 0
     log_ratio += log_fit(state, node, k)
     if not accept(rng, state, NUGGET_MOVE, log_ratio):
         restore_leaf(state, node)

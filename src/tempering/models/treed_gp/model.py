@@ -48,7 +48,7 @@ from tempering.models.treed_gp.settings import (
     smallest_leaf,
 )
 from tempering.models.treed_gp.state_type import STATE
-from tempering.models.treed_gp.system import N_NUMBERS, kept_width
+from tempering.models.treed_gp.system import kept_width
 from tempering.models.treed_gp.training import TrainingData, prepare
 from tempering.models.treed_gp.tree import log_tree_prior
 
@@ -312,7 +312,7 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         leaf=np.zeros((nodes, width)),
         order=np.arange(n),
         lists=np.zeros((4, nodes), np.int64),
-        meta=np.zeros(3, np.int64),
+        meta=np.zeros(4, np.int64),
         shared=np.zeros(layout.BETA0 + m + m * m),
         x=data.x,
         y=data.y,
@@ -326,10 +326,9 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         residual=np.zeros(n),
         small=np.zeros((2 * m + 4, 2 * max(m, n_base) + 1)),
         keep=np.zeros(nodes * width),
-        kept=np.empty((n, kept_width(most)) if is_process else (1, 1)),
+        kept=np.empty(n * kept_width(most) if is_process else 1),
         keys=np.zeros((n if is_process else 1, 2 * int(integer[layout.N_RANGES]))),
         marks=np.zeros((n if is_process else 1, 3), np.int64),
-        numbers=np.zeros(N_NUMBERS, np.int64),
         keep_int=np.zeros(nodes * layout.TREE_WIDTH + n, np.int64),
         counters=np.zeros((len(layout.MOVES), 2), np.int64),
         log_ratio=np.zeros(3),

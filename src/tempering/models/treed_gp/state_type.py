@@ -6,6 +6,7 @@ long as the call from there.
 """
 
 from typing import Any, get_type_hints
+from zlib import crc32
 
 import numpy as np
 from llvmlite import ir
@@ -28,10 +29,14 @@ FIELDS = {name: _array_type(name, hint) for name, hint in get_type_hints(State).
 
 
 class StateType(types.Type):  # type: ignore[misc]
-    """The type of a `State` in compiled code."""
+    """The type of a `State` in compiled code.
+
+    Its name carries a digest of the fields: an engine's loop is kept on disk by the types it was compiled for, and has
+    what opens a state inside.
+    """
 
     def __init__(self) -> None:
-        super().__init__(name="TreedGPState")
+        super().__init__(name=f"TreedGPState_{crc32(str(FIELDS).encode()):08x}")
 
 
 STATE = StateType()

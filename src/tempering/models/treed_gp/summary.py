@@ -19,11 +19,9 @@ from tempering.models.treed_gp.layout import (
     AROUND_LEAST_SQUARES,
     BETA0,
     COEFFICIENTS,
-    CORRELATION,
     END,
     LINEAR,
     LOG_DET,
-    N_BASE,
     N_MEAN,
     N_RANGES,
     N_ROWS,
@@ -35,16 +33,7 @@ from tempering.models.treed_gp.layout import (
 )
 from tempering.models.treed_gp.roots import root
 from tempering.models.treed_gp.state_type import STATE
-from tempering.models.treed_gp.system import (
-    BASE,
-    FAMILY,
-    FIRST,
-    MEAN,
-    N_COLUMNS,
-    RANGE_COUNT,
-    SIZE,
-    solve_leaf,
-)
+from tempering.models.treed_gp.system import solve_leaf
 
 _RIDGE = 1e-10  # of least squares in a leaf whose columns are collinear
 
@@ -211,42 +200,11 @@ def _fit_shift(state: State, node: int) -> None:
 
 
 @compiled
-def _solve_process(state: State, node: int) -> float:
-    """Factorise the leaf's matrix, the right-hand sides [F, Z] carried along, in the work space; return log |K|."""
-    numbers = state.numbers
-    first = state.tree[node, START]
-    numbers[FIRST] = first
-    numbers[SIZE] = state.tree[node, END] - first
-    numbers[N_COLUMNS] = state.x.shape[1]
-    numbers[BASE] = state.integer[N_BASE]
-    numbers[MEAN] = state.integer[N_MEAN]
-    numbers[RANGE_COUNT] = state.integer[N_RANGES]
-    numbers[FAMILY] = state.integer[CORRELATION]
-    return float(
-        solve_leaf(
-            numbers.ctypes.data,
-            state.order[first:].ctypes.data,
-            state.x.ctypes.data,
-            state.y.ctypes.data,
-            state.residual.ctypes.data,
-            ranges_of(state, node).ctypes.data,
-            state.square.ctypes.data,
-            state.panel.ctypes.data,
-            state.small[state.integer[N_MEAN] + 2].ctypes.data,
-            state.kept[first].ctypes.data,
-            state.keys[first].ctypes.data,
-            state.marks[first].ctypes.data,
-            state.leaf[node, NUGGET],
-        )
-    )
-
-
-@compiled
 def _summarise_process(state: State, node: int) -> None:
     """Fill the Gram matrix and log determinant of a Gaussian-process leaf."""
     first, m = state.tree[node, START], state.integer[N_MEAN]
     n = state.tree[node, END] - first
-    log_det = _solve_process(state, node)
+    log_det = solve_leaf(state, node)
     if not log_det < math.inf:
         state.leaf[node, LOG_DET] = math.inf
         return

@@ -7,20 +7,28 @@ inputs and ranges beside them. Whoever asks compares, so that nothing else need 
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 
-from tempering.models.treed_gp.compiled import Array, Ints, compiled, sealed
+from tempering.models.treed_gp.compiled import Array, compiled, sealed
 from tempering.models.treed_gp.correlation import LANES, ROWS, correlate, fill_scales, row_stride
 from tempering.models.treed_gp.factor import factor, rows_of, stride_of
-
-# Places of the whole numbers handed over.
-FIRST, SIZE, N_COLUMNS, BASE, MEAN, RANGE_COUNT, FAMILY, KEEP = range(8)
-N_NUMBERS = 8
+from tempering.models.treed_gp.layout import (
+    CORRELATION,
+    END,
+    KEEP,
+    N_BASE,
+    N_MEAN,
+    N_RANGES,
+    NUGGET,
+    RANGES,
+    START,
+    State,
+)
+from tempering.models.treed_gp.state_type import STATE
 
 MOST_KEPT = 256  # inputs of a leaf whose correlations are kept: in larger ones they are a small part of the cost
 INPUT, BEGIN, COUNT = range(3)  # columns of ``marks``: an input, where its leaf begins, and how many that holds
-_ANY = 1 << 40
 
 
 def kept_width(n: int) -> int:
@@ -32,51 +40,41 @@ def kept_width(n: int) -> int:
     return max(32, min((n + 7) // 8 * 8, MOST_KEPT) + 8)
 
 
-@intrinsic
-def _pointer(typing_context, address, kind):  # type: ignore[no-untyped-def]
-    """Read an address as a pointer to numbers of the kind of ``kind``."""
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.CPointer(kind)(types.intp, kind), generate
-
-
 @compiled
-def _is_kept(numbers: Ints, order: Ints, leaf: Array, marks: Ints, key: Array) -> bool:
+def _is_kept(state: State, node: int) -> bool:
     """Say whether the correlations kept at the leaf's place are those of its inputs and ranges, whoever kept them."""
-    first, n = numbers[FIRST], numbers[SIZE]
-    same = bool(marks[COUNT] == n)
-    for j in range(2 * numbers[RANGE_COUNT]):
-        same = same and key[j] == leaf[j]
-    for i in range(n if same else 0):
-        same = same and marks[3 * i + INPUT] == order[i] and marks[3 * i + BEGIN] == first
+    first, last = state.tree[node, START], state.tree[node, END]
+    same = bool(state.marks[first, COUNT] == last - first)
+    for j in range(2 * state.integer[N_RANGES]):
+        same = same and state.keys[first, j] == state.leaf[node, RANGES + j]
+    for i in range(first, last if same else first):
+        same = same and state.marks[i, INPUT] == state.order[i] and state.marks[i, BEGIN] == first
     return same
 
 
 @compiled
-def _mark_kept(numbers: Ints, order: Ints, leaf: Array, marks: Ints, key: Array) -> None:
+def _mark_kept(state: State, node: int) -> None:
     """Say whose correlations are kept."""
-    marks[COUNT] = numbers[SIZE]
-    for j in range(2 * numbers[RANGE_COUNT]):
-        key[j] = leaf[j]
-    for i in range(numbers[SIZE]):
-        marks[3 * i + INPUT] = order[i]
-        marks[3 * i + BEGIN] = numbers[FIRST]
+    first, last = state.tree[node, START], state.tree[node, END]
+    state.marks[first, COUNT] = last - first
+    for j in range(2 * state.integer[N_RANGES]):
+        state.keys[first, j] = state.leaf[node, RANGES + j]
+    for i in range(first, last):
+        state.marks[i, INPUT] = state.order[i]
+        state.marks[i, BEGIN] = first
 
 
 @compiled
-def _correlate_all(
-    numbers: Ints, order: Ints, x: Array, leaf: Array, panel: Array, scales: Array, out: Array, step: int
-) -> None:
+def _correlate_all(state: State, node: int, out: Array, step: int) -> None:
     """Fill the upper triangle of a leaf's correlations, rows ``step`` apart; scaled inputs stay in the panel."""
-    n, n_base, family, n_columns = numbers[SIZE], numbers[BASE], numbers[FAMILY], numbers[N_COLUMNS]
-    n_ranges, width = numbers[RANGE_COUNT], row_stride(n)
-    fill_scales(leaf[:n_ranges], leaf[n_ranges : 2 * n_ranges], family, scales)
+    first, n_base, n_ranges = state.tree[node, START], state.integer[N_BASE], state.integer[N_RANGES]
+    n, family, panel = state.tree[node, END] - first, state.integer[CORRELATION], state.panel
+    width, ranges, scales = row_stride(n), state.leaf[node, RANGES:], state.small[state.integer[N_MEAN] + 2, :n_base]
+    fill_scales(ranges[:n_ranges], ranges[n_ranges : 2 * n_ranges], family, scales)
     for i in range(n):
-        row = order[i] * n_columns
+        row = state.order[first + i]
         for j in range(n_base):
-            panel[j * width + i] = x[row + j] * scales[j]
+            panel[j * width + i] = state.x[row, j] * scales[j]
     for j in range(n_base):
         for i in range(n, width):
             panel[j * width + i] = 0.0
@@ -106,41 +104,35 @@ def _copy_rows(source: Array, n: int, step: int, out: Array, stride: int) -> Non
 
 
 @compiled
-def _fill_rest(numbers: Ints, order: Ints, x: Array, y: Array, residual: Array, nugget: float, square: Array) -> None:
+def _fill_rest(state: State, node: int, stride: int) -> None:
     """Add the diagonal and the right-hand sides [F, Z less the leaf's plane] to the correlations."""
-    n, m, n_columns = numbers[SIZE], numbers[MEAN], numbers[N_COLUMNS]
-    n_rows, stride = rows_of(n), stride_of(n, m + 1)
+    first, m, square = state.tree[node, START], state.integer[N_MEAN], state.square
+    n = state.tree[node, END] - first
     for i in range(n):
-        row = order[i]
-        at = i * stride
-        side = at + n_rows
-        square[at + i] = 1.0 + nugget / y[3 * row]
+        row = state.order[first + i]
+        side = i * stride + rows_of(n)
+        square[i * stride + i] = 1.0 + state.leaf[node, NUGGET] / state.y[row, 0]
         square[side] = 1.0
         for j in range(1, m):
-            square[side + j] = x[row * n_columns + j - 1]
-        square[side + m] = residual[row]
+            square[side + j] = state.x[row, j - 1]
+        square[side + m] = state.residual[row]
 
 
-@sealed(types.float64(*[types.intp] * 12, types.float64), _nrt=True)  # arrays made of addresses are counted
-def solve_leaf(numbers, order, x, y, rest, leaf, square, panel, work, kept, key, marks, nugget):  # type: ignore[no-untyped-def]
-    """Factorise a leaf's matrix with its right-hand sides, from addresses; return log |K|."""
-    whole, rows = carray(_pointer(numbers, 0), N_NUMBERS), carray(_pointer(order, 0), _ANY)
-    inputs, responses = carray(_pointer(x, 0.0), _ANY), carray(_pointer(y, 0.0), _ANY)
-    residual = carray(_pointer(rest, 0.0), _ANY)
-    parameters, matrix = carray(_pointer(leaf, 0.0), _ANY), carray(_pointer(square, 0.0), _ANY)
-    columns, scales = carray(_pointer(panel, 0.0), _ANY), carray(_pointer(work, 0.0), whole[BASE])
-    store, known = carray(_pointer(kept, 0.0), _ANY), carray(_pointer(key, 0.0), _ANY)
-    taken = carray(_pointer(marks, 0), _ANY)
-    n, m = whole[SIZE], whole[MEAN]
-    step, stride = row_stride(n), stride_of(n, m + 1)
-    is_kept = step <= MOST_KEPT and _is_kept(whole, rows, parameters, taken, known)
-    if not is_kept and step <= MOST_KEPT and whole[KEEP] != 0:
-        _correlate_all(whole, rows, inputs, parameters, columns, scales, store, step)
-        _mark_kept(whole, rows, parameters, taken, known)
+@sealed(types.float64(STATE, types.int64))
+def solve_leaf(state, node):  # type: ignore[no-untyped-def]
+    """Factorise a leaf's matrix, the right-hand sides [F, Z] carried along, in the work space; return log |K|."""
+    first, n_sides = state.tree[node, START], state.integer[N_MEAN] + 1
+    n = state.tree[node, END] - first
+    step, stride = row_stride(n), stride_of(n, n_sides)
+    kept = state.kept[first * (state.kept.shape[0] // state.order.shape[0]) :]
+    is_kept = step <= MOST_KEPT and _is_kept(state, node)
+    if not is_kept and step <= MOST_KEPT and state.meta[KEEP] != 0:
+        _correlate_all(state, node, kept, step)
+        _mark_kept(state, node)
         is_kept = True
     if is_kept:
-        _copy_rows(store, n, step, matrix, stride)
+        _copy_rows(kept, n, step, state.square, stride)
     else:
-        _correlate_all(whole, rows, inputs, parameters, columns, scales, matrix, stride)
-    _fill_rest(whole, rows, inputs, responses, residual, nugget, matrix)
-    return factor(matrix, n, m + 1)
+        _correlate_all(state, node, state.square, stride)
+    _fill_rest(state, node, stride)
+    return factor(state.square, n, n_sides)
