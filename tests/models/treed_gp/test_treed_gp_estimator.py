@@ -369,9 +369,23 @@ def test_a_default_fit_of_the_motorcycle_data_makes_round_trips_and_a_short_one_
     assert good.posterior_.n_round_trips >= 10
     assert good.leaf_probabilities_[0] < 0.05
     assert good.diagnose().evidence_agrees
-    poor = TreedGP(random_state=1, draws=300, tune=200).fit(x, y).diagnose()
+    poor = TreedGP(random_state=1, draws=300, tune=200, chains=1).fit(x, y).diagnose()
     assert not poor.is_good
     assert any("cold to hot and back" in sentence for sentence in poor.sentences)
+
+
+def test_without_round_trips_chains_must_agree_closely_to_be_called_sound():
+    x, y = wiggle(60, 4)
+    fitted = short(leaf="linear", prior=Prior(tree=False), ladder=[1, 0.5], draws=400, tune=200, chains=2).fit(x, y)
+    run = fitted.posterior_.draws
+    stuck = replace(fitted.posterior_, draws=replace(run, rung=np.zeros_like(run.rung), _kept=run._kept))
+    assert stuck.n_round_trips == 0
+    assert diagnosis_of(replace(stuck, prediction_r_hat=1.005)).is_good
+    for r_hat in (1.02, float("nan")):
+        told = diagnosis_of(replace(stuck, prediction_r_hat=r_hat))
+        assert not told.is_good
+        assert "never went from cold to hot and back" in told.sentences[0]
+    assert diagnosis_of(replace(fitted.posterior_, prediction_r_hat=1.02)).is_good
 
 
 def test_rungs_whose_energies_do_not_belong_together_are_told():

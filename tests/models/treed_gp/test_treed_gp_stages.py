@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tempering.models.treed_gp import TreedGP, estimator, fitting
+from tempering.models.treed_gp import TreedGP, TreedGPModel, agreement, estimator, fitting
 from tempering.models.treed_gp.agreement import points_between
 from tempering.models.treed_gp.fitting import is_enough, usual_rounds
+from tempering.models.treed_gp.records import HEAD
 
 X = np.linspace(0, 1, 50)[:, None]
 Y = np.where(X[:, 0] < 0.4, 0.0, 1.0) + 0.05 * np.sin(50 * X[:, 0])
@@ -57,3 +58,24 @@ def test_chains_are_compared_between_neighbouring_inputs():
     x = np.array([[0.0, 0.0], [0.2, 0.0], [1.0, 1.0], [1.0, 0.8]])
     np.testing.assert_allclose(points_between(x), [[0.1, 0.0], [0.1, 0.0], [1.0, 0.9], [1.0, 0.9]])
     assert len(points_between(np.random.default_rng(1).random((1000, 2)))) == 100
+
+
+def test_chains_that_differ_where_they_are_certain_disagree(monkeypatch):
+    model = TreedGPModel(X, Y, leaf="linear")
+    rows = np.broadcast_to(np.arange(2.0)[:, None, None], (2, 50, HEAD + 1))  # of each chain its own number
+    run = SimpleNamespace(n_chains=2, chains_per_ensemble=1, weights=lambda rule: np.full((2, 50), 0.01))
+
+    def predicted(model, chosen, points):
+        n = len(points)
+        gap = np.where(np.arange(n) < n // 2, 1e-3, 0.0)  # in the certain half alone
+        noise = np.where(np.arange(n) < n // 2, 1e-8, 1.0)
+        mean = chosen[:, -1:] * gap
+        return np.stack([mean, np.zeros_like(mean), np.broadcast_to(noise, mean.shape)], axis=1)
+
+    monkeypatch.setattr(agreement, "recorded_by", lambda run: rows)
+    monkeypatch.setattr(agreement, "predict_scaled", predicted)
+    n_points = len(agreement.points_between(model.data.x))
+    expected = np.sqrt(1 + 0.5e-6 / 1e-8 * (n_points // 2) / n_points)
+    assert agreement.prediction_r_hat(model, run, "mbar", np.random.default_rng(1)) == pytest.approx(expected)
+    monkeypatch.setattr(agreement, "predict_scaled", lambda *given: predicted(*given) * [[[0.0], [1.0], [1.0]]])
+    assert agreement.prediction_r_hat(model, run, "mbar", np.random.default_rng(1)) == 1.0

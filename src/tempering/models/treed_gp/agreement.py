@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 
 N_TREES = 40  # of each chain
 N_POINTS = 100  # halfway between neighbouring training inputs
+ROUNDING = 1e-24  # of responses on (0, 1), squared: chains that differ by less agree
 
 
 def points_between(x: Floats) -> Floats:
@@ -39,11 +40,12 @@ def points_between(x: Floats) -> Floats:
 
 
 def prediction_r_hat(model: TreedGPModel, run: TemperedDraws, rule: str, rng: np.random.Generator) -> float:
-    """Return sqrt(1 + B / V): B the variance of the chains' predictive means, V the predictive variance.
+    """Return sqrt(1 + the mean of B / V): B the variance of the chains' predictive means, V the predictive variance.
 
-    Means over points between training inputs: at the inputs themselves data without noise leave nothing to differ by.
-    What B would be by the few trees of each chain alone is taken off. 1.05 says that chains differ by a third of a
-    predictive deviation; NaN where there is one chain (or ensemble), or one without weight.
+    The mean is over points between training inputs: at the inputs themselves data without noise leave nothing to
+    differ by. Each point has a V of its own, so that what chains promise where they are most certain counts as much as
+    elsewhere. What B would be by the few trees of each chain alone is taken off. 1.05 says that chains differ by a
+    third of a predictive deviation; NaN where there is one chain (or ensemble), or one without weight.
     """
     n_units = run.n_chains // run.chains_per_ensemble
     weights = run.weights(rule).reshape(n_units, -1)
@@ -58,4 +60,4 @@ def prediction_r_hat(model: TreedGPModel, run: TemperedDraws, rule: str, rng: np
     tree_variance = mean.var(axis=1, ddof=1).mean(axis=0)
     between = mean.mean(axis=1).var(axis=0, ddof=1) - tree_variance / N_TREES
     variance = (surface + noise).mean(axis=(0, 1)) + tree_variance
-    return float(np.sqrt(1.0 + max(float(np.mean(between)), 0.0) / float(np.mean(variance))))
+    return float(np.sqrt(1.0 + max(float(np.mean(between / (variance + ROUNDING))), 0.0)))

@@ -1,7 +1,8 @@
 """A verdict on a fit in words: what its predictions rest on, and what its leaf probabilities do.
 
-A fit is called sound if its chains have made round trips and agree on the predictions. Leaf probabilities need more:
-what the run's own verdict says of them is said too, and does not change that of the fit.
+A fit is called sound if its chains agree on the predictions, and have either made round trips or agree closely: chains
+are cooled one by one, and those that are stuck in places of their own do not. Leaf probabilities need more: what the
+run's own verdict says of them is said too, and does not change that of the fit.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy as np
 from tempering.models.treed_gp.posterior import Posterior
 from tempering.runs.diagnosis import FEW_EFFECTIVE, LARGE_R_HAT, Diagnosis
 
-FEWEST_ROUND_TRIPS = 3  # below, two chains may both be where they began
+FEWEST_ROUND_TRIPS = 3  # below, chains may all be where they began
+CLOSE_R_HAT = 1.01  # Vehtari et al. 2021, section 5: what chains that have forgotten their start stay below
 
 
 def diagnosis_of(posterior: Posterior) -> Diagnosis:
@@ -21,7 +23,7 @@ def diagnosis_of(posterior: Posterior) -> Diagnosis:
     found = posterior.draws.diagnose()
     trips, r_hat = posterior.n_round_trips, posterior.prediction_r_hat
     serious = []
-    if len(posterior.ladder) > 1 and trips < FEWEST_ROUND_TRIPS:
+    if len(posterior.ladder) > 1 and trips < FEWEST_ROUND_TRIPS and not r_hat <= CLOSE_R_HAT:
         known = "never went" if trips == 0 else f"went only {trips} times in all"
         serious.append(
             f"chains {known} from cold to hot and back: the fit rests on where the chains happened to be. Raise draws "
