@@ -12,7 +12,7 @@ from statistical import seeded_rng
 from tempering.data import DIPPER_ARRAY, SYNTHETIC_HISTORIES, path_of
 from tempering.errors import InputError
 from tempering.estimators import weighted_quantile
-from tempering.models.recapture import Histories, MarkRecapture, plots, read, results
+from tempering.models.recapture import Histories, MarkRecapture, figures, plots, read
 from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.cli import app
 from tempering.models.recapture.mixing import Doubt, Mixing
@@ -77,13 +77,13 @@ def test_time_dependence_adds_up_the_structures(result):
 def test_errors_worked_out_together_are_those_of_each_alone(result, monkeypatch):
     flags = [flag for name, _, flag in result.time_flags() if name == "p"]
     apart = np.array([result.draws.combination(flag.astype(float), "screened").standard_error for flag in flags])
-    own = result.own_errors(flags, "screened")
+    own = result.averaging.errors(flags, "screened")
     assert (own >= apart).all()
     fewest = min(doubt.effective for doubt in result.mixing("screened").indicators.values())
     table = result.time_dependence("screened").query("parameter == 'p'")
     np.testing.assert_allclose(table["standard_error"], np.hypot(own, 1 / fewest), rtol=1e-9, atol=1e-12)
-    monkeypatch.setattr(results, "VALUES_AT_ONCE", 1)
-    np.testing.assert_allclose(result.own_errors(flags, "screened"), own, rtol=1e-9, atol=1e-12)
+    monkeypatch.setattr(figures, "VALUES_AT_ONCE", 1)
+    np.testing.assert_allclose(result.averaging.errors(flags, "screened"), own, rtol=1e-9, atol=1e-12)
 
 
 def test_errors_of_values_are_those_of_the_combination_but_for_the_weights_own(result):
@@ -401,7 +401,7 @@ def test_a_quick_quantile_is_the_quantile():
     share = rng.dirichlet(np.full(x.size, 0.3))
     for p in (0.0, 0.025, 0.5, 0.975, 1.0):
         exact = float(weighted_quantile(x, share, p))
-        (found,) = results.quantiles_of(x, share, p)
+        (found,) = figures.quantiles_of(x, share, p)
         assert found == pytest.approx(exact, abs=1e-3)
         assert abs(share[x <= found].sum() - max(p, share[x <= exact].sum())) < 1e-9
 

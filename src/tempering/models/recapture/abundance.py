@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from tempering.errors import InputError
 from tempering.models.recapture.entry import population
+from tempering.models.recapture.figures import FIGURES
 from tempering.models.recapture.histories import Histories
 
 if TYPE_CHECKING:
     from tempering.models.recapture.results import RecaptureResult
 
-FIGURES = ["mean", "standard_error", "sd", "lower", "upper"]
 EVER = "ever"  # the row of all birds that ever were there
 
 
@@ -51,7 +51,7 @@ def _tabulated(
     result: "RecaptureResult", column: str, names: list[str], values: NDArray[np.float64], rule: str, interval: float
 ) -> pd.DataFrame:
     places = [(group, r) for group in range(values.shape[-1]) for r in range(len(names))]
-    figures = result._figures([values[..., r, group] for group, r in places], rule, interval)
+    figures = result.averaging.figures([values[..., r, group] for group, r in places], rule, interval)
     table = pd.DataFrame({column: [names[r] for _, r in places]})
     if result.has_groups:
         table.insert(0, "group", [result.counts.groups[group] for group, _ in places])

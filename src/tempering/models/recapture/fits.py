@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture.cells import from_logit, logit, put, put_hyper, put_trend
 from tempering.models.recapture.compiled import allocating, compiled, inner
 from tempering.models.recapture.given import companion
-from tempering.models.recapture.laws import from_logit, logit, put, put_hyper, put_trend
 from tempering.models.recapture.layout import PARALLEL, TREND, Floats, State
 from tempering.models.recapture.likelihood import refresh
 from tempering.models.recapture.prior_draws import hold

@@ -9,8 +9,8 @@ costs as much as a likelihood, and pays where two parameters are drawn anew toge
 from typing import Any
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture.cells import first_column, from_logit, logit, put
 from tempering.models.recapture.compiled import inner
-from tempering.models.recapture.laws import first_column, from_logit, logit, put
 from tempering.models.recapture.layout import BLOCKS, LAMBDA, PHI, RANDOM, State
 from tempering.models.recapture.layout import P as P_
 from tempering.models.recapture.likelihood import NEW_CHI, VANISHED, XI, survival

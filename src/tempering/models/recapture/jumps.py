@@ -13,20 +13,17 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture.cells import first_column, is_inside, put, value_of
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.given import companion, look, recall, sets_touching
 from tempering.models.recapture.laws import (
     direct_of_set,
-    first_column,
-    is_inside,
     log_base_over_prior,
     log_density_of_set,
     log_normal,
     log_prior_of_set,
     power_of,
     propose_set,
-    put,
-    value_of,
 )
 from tempering.models.recapture.layout import BLOCKS, State
 from tempering.models.recapture.likelihood import keep_gain, total_gain

@@ -11,6 +11,21 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture.cells import (
+    are_inside,
+    first_column,
+    from_logit,
+    is_first_of_level,
+    is_inside,
+    is_reference,
+    level_mask,
+    logit,
+    put,
+    put_distance,
+    put_hyper,
+    put_trend,
+    value_of,
+)
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.layout import BLOCKS, PARALLEL, PHI, RANDOM, TREND, State
 from tempering.models.recapture.likelihood import log_events, survival
@@ -21,14 +36,9 @@ from tempering.models.recapture.tables import (
     block_sum,
     constant,
     count,
-    covariate,
-    first_of,
     is_held,
     kind_of,
-    label,
-    last_of,
     law_of,
-    level,
     n_blocks,
     pseudo_count,
     shape,
@@ -37,7 +47,6 @@ from tempering.models.recapture.tables import (
 
 Array = Any
 
-CLOSEST = 1e-12  # to 0 and 1: values nearer are refused
 LOG_2_PI = 1.8378770664093453
 LOG_SIGMA, SD_OF_LOG_SIGMA = (
     -0.7,
@@ -49,27 +58,9 @@ SECOND_ORDER = np.pi**2 / 6 - 1
 
 
 @inner
-def logit(v: float) -> Any:
-    """Return the log odds."""
-    return np.log(v) - np.log1p(-v)
-
-
-@inner
-def from_logit(x: float) -> Any:
-    """Return the probability with these log odds."""
-    return 1.0 / (1.0 + np.exp(-x))
-
-
-@inner
 def log_slope(state: State, v: float) -> Any:
     """Return the log Jacobian of the logit, which is in the density of every value drawn on its scale."""
     return -constant(state.ints, state.floats, at.LOGIT_POWER) * (np.log(v) + np.log1p(-v))
-
-
-@inner
-def is_inside(v: float) -> Any:
-    """Whether a value is allowed."""
-    return v > CLOSEST and v < 1 - CLOSEST
 
 
 @inner
@@ -83,68 +74,6 @@ def log_logistic(x: float, location: float, scale: float) -> Any:
     """Return the log density of a logistic law."""
     distance = abs((x - location) / scale)
     return -distance - 2 * np.log1p(np.exp(-distance)) - np.log(scale)
-
-
-@inner
-def put(state: State, q: int, mask: int, time: int, block: int, v: float) -> None:
-    """Write a value into the cells of a block of a set; additive effects move it on the logit scale."""
-    i = state.ints
-    is_parallel = kind_of(i, time) == PARALLEL
-    for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
-        if label(i, time, t) == block:
-            for c in range(i[at.N_COLUMNS]):
-                if mask >> c & 1 and not is_held(i, q, t, c):
-                    distance = state.hyper[q, c, 0] if is_parallel else 0.0
-                    state.values[q, t, c] = moved(v, distance)
-
-
-@inner
-def moved(v: float, distance: float) -> Any:
-    """Return a probability moved by a distance on the logit scale, kept off 0 and 1."""
-    return v if distance == 0.0 else min(max(from_logit(logit(v) + distance), 1e-15), 1 - 1e-15)
-
-
-@inner
-def is_reference(state: State, mask: int, time: int, c: int) -> Any:
-    """Whether a column has the level of its set's first one, from which distances are measured."""
-    return level(state.ints, time, c) == level(state.ints, time, first_column(mask))
-
-
-@inner
-def is_first_of_level(state: State, mask: int, time: int, c: int) -> Any:
-    """Whether a column is the first of its set with its level."""
-    if not mask >> c & 1:
-        return False
-    return first_column(level_mask(state, mask, time, c)) == c
-
-
-@inner
-def level_mask(state: State, mask: int, time: int, column: int) -> Any:
-    """Return the columns of a set that have a column's level, as bits."""
-    found = 0
-    for c in range(state.ints[at.N_COLUMNS]):
-        if mask >> c & 1 and level(state.ints, time, c) == level(state.ints, time, column):
-            found |= 1 << c
-    return found
-
-
-@inner
-def put_distance(state: State, q: int, mask: int, time: int, column: int, distance: float) -> None:
-    """Write the distance of a column's level from the first."""
-    members = level_mask(state, mask, time, column)
-    for c in range(state.ints[at.N_COLUMNS]):
-        if members >> c & 1:
-            state.hyper[q, c, 0] = distance
-
-
-@inner
-def are_inside(state: State, q: int, mask: int) -> Any:
-    """Whether all values of a set are allowed."""
-    for t in range(state.ints[at.N_INTERVALS]):
-        for c in range(state.ints[at.N_COLUMNS]):
-            if mask >> c & 1 and not is_held(state.ints, q, t, c) and not is_inside(state.values[q, t, c]):
-                return False
-    return True
 
 
 @inner
@@ -183,48 +112,6 @@ def parallel_law(state: State, q: int, mask: int, time: int, block: int, k: floa
                 weighted += precision * (mode - state.hyper[q, c, 0])
                 total += precision
     return weighted / total, np.sqrt(LOGISTIC_PRECISION / total)
-
-
-@inner
-def value_of(state: State, q: int, mask: int, time: int, block: int) -> Any:
-    """Return the value of a block of a set."""
-    i, c = state.ints, first_column(mask)
-    for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
-        if label(i, time, t) == block and not is_held(i, q, t, c):
-            return state.values[q, t, c]
-    return 0.5
-
-
-@inner
-def put_trend(state: State, q: int, mask: int, time: int) -> Any:
-    """Write the values of a trend from its coefficients; return whether all are allowed."""
-    i, first = state.ints, first_column(mask)
-    allowed = True
-    for t in range(i[at.N_INTERVALS]):
-        v = from_logit(state.hyper[q, first, 0] + state.hyper[q, first, 1] * covariate(i, state.floats, time, t))
-        allowed = allowed and is_inside(v)
-        for c in range(i[at.N_COLUMNS]):
-            if mask >> c & 1 and not is_held(i, q, t, c):
-                state.values[q, t, c] = v
-    return allowed
-
-
-@inner
-def first_column(mask: int) -> Any:
-    """Return the first column of a set."""
-    c = 0
-    while not mask >> c & 1:
-        c += 1
-    return c
-
-
-@inner
-def put_hyper(state: State, q: int, mask: int, one: float, two: float) -> None:
-    """Write the coefficients of a set, which all its columns hold."""
-    for c in range(state.ints[at.N_COLUMNS]):
-        if mask >> c & 1:
-            state.hyper[q, c, 0] = one
-            state.hyper[q, c, 1] = two
 
 
 @inner

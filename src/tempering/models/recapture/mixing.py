@@ -120,7 +120,7 @@ def mixing_of(result: "RecaptureResult", rule: str) -> Mixing:
         if effect != "time"
     ]
     varying = [(name, flag.astype(float)) for name, flag in flags if flag.any() and not flag.all()]
-    errors = result.own_errors([flag for _, flag in varying], rule)
+    errors = result.averaging.errors([flag for _, flag in varying], rule)
     weights = draws.weights(rule)
     indicators = {}
     for (name, flag), error in zip(varying, errors, strict=True):

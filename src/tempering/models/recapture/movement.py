@@ -7,8 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tempering.errors import InputError
-from tempering.models.recapture.abundance import FIGURES
 from tempering.models.recapture.counts import Counts
+from tempering.models.recapture.figures import FIGURES
 from tempering.models.recapture.histories import ADULT, Histories
 from tempering.models.recapture.stages import staged_names
 
@@ -83,6 +83,6 @@ def transition_table(result: "RecaptureResult", rule: str, interval: float) -> p
                 places.append((group, name, states[r], states[s]))
                 columns.append(matrix[..., r, s])
     table = pd.DataFrame(places, columns=["group", "age_class", "from", "to"])
-    table = table.assign(**dict(zip(FIGURES, result._figures(columns, rule, interval).T, strict=True)))
+    table = table.assign(**dict(zip(FIGURES, result.averaging.figures(columns, rule, interval).T, strict=True)))
     one = [name for name in ("group", "age_class") if table[name].nunique() == 1]
     return table.drop(columns=one)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tempering.estimators.rules import DEFAULT_RULE
-from tempering.models.recapture.abundance import FIGURES
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.csv_files import write_arrays, write_counts
+from tempering.models.recapture.figures import FIGURES
 from tempering.models.recapture.plots import NAMES
 from tempering.models.recapture.reading import as_counts
 from tempering.models.recapture.results import RecaptureResult, arrays_of

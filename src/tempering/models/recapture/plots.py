@@ -56,7 +56,7 @@ def plot_averages(
             year, rows["mean"], yerr=spread, color=colour, label=label, marker="o", linestyle=style,
             markersize=4, linewidth=1.2, elinewidth=0.8, capsize=2,
         )  # fmt: skip
-    ax.set_ylim(0, 1)
+    ax.set_ylim(0, min(1.0, 1.05 * float(table["upper"].max())))
     ax.set_xlabel("occasion" if parameter == "p" else "year in which the interval starts")
     ax.set_ylabel(f"{NAMES[parameter]}, averaged over models")
     ax.locator_params(axis="x", integer=True)

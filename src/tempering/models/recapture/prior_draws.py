@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
-from tempering.models.recapture.compiled import inner
-from tempering.models.recapture.laws import (
+from tempering.models.recapture.cells import (
     from_logit,
-    has_fitted_base,
     is_first_of_level,
     is_reference,
     logit,
@@ -17,6 +15,8 @@ from tempering.models.recapture.laws import (
     put_hyper,
     put_trend,
 )
+from tempering.models.recapture.compiled import inner
+from tempering.models.recapture.laws import has_fitted_base
 from tempering.models.recapture.layout import FIDELITY, PARALLEL, RANDOM, TREND, State
 from tempering.models.recapture.likelihood import refresh
 from tempering.models.recapture.slopes import draw_slopes

@@ -1,6 +1,6 @@
 """What a fit says: values averaged over models, and probabilities of models and structures, under any rule."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,18 +11,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tempering.errors import InputError
-from tempering.estimators import weighted_quantile
 from tempering.estimators.rules import DEFAULT_RULE
-from tempering.estimators.standard_error import standard_error_of_sum, widened_by_chains
-from tempering.models.recapture.abundance import FIGURES, abundance_table, growth_table
+from tempering.models.recapture.abundance import abundance_table, growth_table
 from tempering.models.recapture.aic import aic_table
 from tempering.models.recapture.assumptions import assumptions_of
+from tempering.models.recapture.coefficients import coefficient_table
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.design import free_cells
+from tempering.models.recapture.figures import FIGURES, Averaging
 from tempering.models.recapture.goodness import GoodnessOfFit, goodness_of_fit
 from tempering.models.recapture.histories import Histories
+from tempering.models.recapture.indicators import effect_flags, time_flags
 from tempering.models.recapture.individuals import Individuals
-from tempering.models.recapture.layout import BLOCKS, PARAMETERS
+from tempering.models.recapture.layout import PARAMETERS
 from tempering.models.recapture.mixing import Mixing, mixing_of
 from tempering.models.recapture.movement import transition_table
 from tempering.models.recapture.predictive import PredictiveCheck, check_arrays
@@ -32,12 +33,9 @@ from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.stages import Stages, split_name, terms_of
 from tempering.models.recapture.times import TimeStructures
 from tempering.runs.draws import TemperedDraws
-from tempering.runs.tours import pieces_of
 
 OVERLAP_BINS = 40
-QUANTILE_BINS = 1024
 N_ERRORS = 10  # rows of a table of probabilities whose standard errors are worked out
-VALUES_AT_ONCE = 2**22  # 32 MiB
 LITTLE_SAID = 0.7  # overlap of prior and posterior from which a cell is said to be poorly known
 
 
@@ -140,7 +138,7 @@ class RecaptureResult:
             for one, two in self._pairs(parameter):
                 rows.append((parameter, _title(self.label(parameter, one)), _title(self.label(parameter, two))))
                 columns.append(self._mean_over_years(parameter, one) - self._mean_over_years(parameter, two))
-        figures = self._figures(columns, rule, interval)
+        figures = self.averaging.figures(columns, rule, interval)
         weights = self.draws.weights(rule)
         table = pd.DataFrame(rows, columns=["parameter", "first", "second"])
         for name, column in zip(FIGURES, figures.T, strict=True):
@@ -203,41 +201,12 @@ class RecaptureResult:
         All are on the logit scale; ``probability`` is that of having it. A slope is per standard deviation of the
         covariate; an additive effect is the distance from the first class of its set, in every year.
         """
-        rows: list[Any] = []
-        figures: list[Any] = []
-        weights = self.draws.weights(rule)
-        for name in self.parameters:
-            times = self.space.times_of(self.draws.values["model"][..., PARAMETERS.index(name)])
-            for time in self._with_coefficients():
-                for c in self.columns_of(name):
-                    has_it = times[..., c] == self.space.all_times.index(time)
-                    share = weights * has_it
-                    if share.sum() > 0:
-                        which = 0 if "+" in time else 1
-                        b = self.draws.values["coefficients"][..., PARAMETERS.index(name), c, which].astype(float)
-                        b = np.exp(b) if time == "random" else b
-                        if "+" in time and not b[has_it].any():
-                            continue  # distances are measured from this class
-                        rows.append((name, *self.label(name, c), time, float(share.sum())))
-                        figures.append(_weighted(b[has_it], share[has_it] / share.sum(), interval))
-            for covariate, slope in self._slopes(name):
-                has_it = slope[..., 0] > 0
-                share = weights * has_it
-                if share.sum() > 0:
-                    rows.append((name, "", "", covariate, float(share.sum())))
-                    figures.append(_weighted(slope[..., 1][has_it], share[has_it] / share.sum(), interval))
-        table = pd.DataFrame(rows, columns=["parameter", "group", "age_class", "term", "probability"])
-        for i, figure in enumerate(("mean", "sd", "lower", "upper")):
-            table[figure] = [f[i] for f in figures]
-        return table if self.has_groups else table.drop(columns="group")
+        return coefficient_table(self, rule, interval)
 
-    def _with_coefficients(self) -> list[str]:
-        """Name the trends and random years that some parameter may have."""
-        if "coefficients" not in self.draws.values:
-            return []
-        used = {time for name in self.parameters for time in self.space.space(name).options}
-        kinds = dict(zip(self.times.names, self.times.kinds, strict=True))
-        return [time for time in self.space.times if time in used and kinds[time] != BLOCKS]
+    @cached_property
+    def averaging(self) -> Averaging:
+        """What the draws say of columns of values."""
+        return Averaging(self.draws)
 
     def _mean_over_years(self, name: str, c: int) -> NDArray[Any]:
         where = free_cells(self.counts, self.space.present)[PARAMETERS.index(name), :, c]
@@ -254,31 +223,9 @@ class RecaptureResult:
         table["age_class"] = [age for _, age in labels]
         if places and len(places[0]) > 2:
             table["year"] = [place[2] for place in places]
-        for name, column in zip(FIGURES, self._figures(columns, rule, interval).T, strict=True):
+        for name, column in zip(FIGURES, self.averaging.figures(columns, rule, interval).T, strict=True):
             table[name] = column
         return table
-
-    def _figures(self, columns: Sequence[NDArray[Any]], rule: str, interval: float) -> NDArray[np.float64]:
-        """Return mean, standard error, deviation and the ends of the interval of each column.
-
-        Replicas of an ensemble are added up before the errors are worked out, weights taken as known: for hundreds of
-        columns that takes a tenth of the time.
-        """
-        weights = self.draws.weights(rule)
-        used = np.flatnonzero(weights > weights.max() * 1e-12)
-        share = weights.ravel()[used]
-        out = np.zeros((len(columns), len(FIGURES)))
-        n_ensembles = self.draws.n_chains // self.draws.chains_per_ensemble
-        series = np.empty((n_ensembles, self.draws.n_draws, len(columns)))
-        for i, (row, column) in enumerate(zip(out, columns, strict=True)):
-            mean, sd, low, high = _weighted(column.ravel()[used].astype(float), share, interval)
-            row[:] = mean, 0.0, sd, low, high
-            residual = weights * (column - mean)
-            series[..., i] = residual.reshape(n_ensembles, -1, self.draws.n_draws).sum(axis=1)
-        if len(columns):
-            influences = (weights * (column - mean) for column, mean in zip(columns, out[:, 0], strict=True))
-            out[:, 1] = self._widened(standard_error_of_sum(series), influences)
-        return out
 
     def year_of(self, parameter: str, interval: int) -> int:
         """Return the year a cell is labelled by: the occasion for p, the start of the interval for the others."""
@@ -341,32 +288,7 @@ class RecaptureResult:
         much.
         """
         fewest = min((doubt.effective for doubt in self.mixing(rule).indicators.values()), default=np.inf)
-        return np.hypot(self.own_errors(columns, rule), 1 / fewest)
-
-    def own_errors(self, columns: Sequence[NDArray[Any]], rule: str) -> NDArray[np.float64]:
-        """Return the standard errors of the means of columns by themselves, several at once: they share weights."""
-        step = max(1, VALUES_AT_ONCE // self.draws.rung.size)
-        found = [np.zeros(0)]
-        for i in range(0, len(columns), step):
-            some = columns[i : i + step]
-            both = self.draws.combination(np.stack(some, axis=-1).astype(float), rule)
-            means: Any = np.ravel(both.estimate)
-            influences = (both.weights * (column - mean) for column, mean in zip(some, means, strict=True))
-            found.append(self._widened(np.ravel(both.standard_error), influences))
-        return np.concatenate(found)
-
-    def _widened(self, errors: NDArray[np.float64], influences: Iterable[NDArray[Any]]) -> NDArray[np.float64]:
-        """Take the spread between pieces that begin with a fresh draw where it is larger than batches explain."""
-        if self._piece is None:
-            return errors
-        totals: Any = np.stack([np.bincount(self._piece, column.ravel()) for column in influences], axis=-1)
-        return np.sqrt(widened_by_chains(errors**2, totals))
-
-    @cached_property
-    def _piece(self) -> NDArray[np.int64] | None:
-        """Which piece each draw belongs to; None where nothing is drawn afresh."""
-        draws_afresh = self.draws.ladder.inverse_temperatures[-1] == 0.0
-        return pieces_of(self.draws).ravel() if draws_afresh else None
+        return np.hypot(self.averaging.errors(columns, rule), 1 / fewest)
 
     def effects(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
         """Tabulate the probability of each effect in each parameter: ages or groups differ, sets vary in time."""
@@ -383,40 +305,11 @@ class RecaptureResult:
 
     def effect_flags(self, name: str) -> list[tuple[str, NDArray[np.bool_]]]:
         """Return each effect that a parameter may have, and in which draws it is there."""
-        codes = self.draws.values["model"][..., PARAMETERS.index(name)]
-        distinct, index = np.unique(codes, return_inverse=True)
-        structures = [self.space.structure(c) for c in distinct]
-        space = self.space.space(name)
-        asked: dict[str, Any] = {
-            term: lambda s, term=term: space.differs(s.labels, term)
-            for term in space.factors
-            if any(space.differs(row, term) for row in space.partitions)
-        }
-        for time in space.options:
-            if time:
-                asked["time" if time == "t" else time] = lambda s, time=time: any(
-                    x == time or x.startswith(f"{time}+") for x in s.times
-                )
-        for time in space.options:
-            factor = time.partition("+")[2]
-            if factor:
-                alone = asked.get(factor, lambda s: False)
-                asked[factor] = lambda s, alone=alone, factor=factor: (
-                    alone(s) or any(x.endswith(f"+{factor}") for x in s.times)
-                )
-        flags = [
-            (effect, np.array([is_in(s) for s in structures])[index].reshape(codes.shape))
-            for effect, is_in in asked.items()
-        ]
-        return flags + [(covariate, slope[..., 0] > 0) for covariate, slope in self._slopes(name)]
+        return effect_flags(self, name)
 
-    def _slopes(self, name: str) -> list[tuple[str, NDArray[Any]]]:
-        """Return the individual covariates that a parameter may have: whether each is in, and its slope (..., 2)."""
-        if self.individuals is None:
-            return []
-        slopes, q = self.draws.values["slopes"], PARAMETERS.index(name)
-        may = self.individuals.may[q]
-        return [(covariate, slopes[..., q, m, :]) for m, covariate in enumerate(self.individuals.names) if may[m]]
+    def time_flags(self) -> list[tuple[str, int, NDArray[np.bool_]]]:
+        """Return parameter, column, and in which draws it varies in time."""
+        return time_flags(self)
 
     def time_dependence(self, rule: str = DEFAULT_RULE) -> pd.DataFrame:
         """Tabulate the probability that each class's set varies in time, in any way."""
@@ -430,14 +323,6 @@ class RecaptureResult:
         table["probability"] = [float((weights * flag).sum()) for _, _, flag in flags]
         table["standard_error"] = self._errors([flag for _, _, flag in flags], rule)
         return table
-
-    def time_flags(self) -> list[tuple[str, int, NDArray[np.bool_]]]:
-        """Return parameter, column, and in which draws it varies in time."""
-        out = []
-        for name in self.parameters:
-            times = np.asarray(self.space.times_of(self.draws.values["model"][..., PARAMETERS.index(name)]))
-            out += [(name, c, times[..., c] > 0) for c in self.columns_of(name)]
-        return out
 
     # --- can it be trusted ------------------------------------------------------------------------------------
 
@@ -538,38 +423,6 @@ class RecaptureResult:
 def arrays_of(data: Histories | ReleaseArrays, stages: Stages = ()) -> ReleaseArrays:
     """Return m- and d-arrays, by stages if there are any."""
     return data.staged(stages)
-
-
-def _weighted(x: NDArray[np.float64], weights: NDArray[np.float64], interval: float) -> tuple[float, ...]:
-    """Return mean, deviation and the ends of the central interval."""
-    share = weights / weights.sum()
-    mean = float(share @ x)
-    deviation = float(np.sqrt(max(share @ (x - mean) ** 2, 0.0)))
-    return mean, deviation, *quantiles_of(x, share, (1 - interval) / 2, (1 + interval) / 2)
-
-
-def quantiles_of(x: NDArray[np.float64], share: NDArray[np.float64], *probabilities: float) -> tuple[float, ...]:
-    """Return weighted quantiles; only draws around them are sorted, which takes a tenth of the time for many draws.
-
-    Examples
-    --------
-    >>> quantiles_of(np.array([3.0, 1.0, 2.0]), np.array([0.25, 0.25, 0.5]), 0.1, 0.5)
-    (1.0, 2.0)
-    """
-    low, high = float(x.min()), float(x.max())
-    if low == high:
-        return (low,) * len(probabilities)
-    bins = ((x - low) * ((QUANTILE_BINS - 1) / (high - low))).astype(np.intp)
-    below = np.cumsum(np.bincount(bins, share, QUANTILE_BINS))
-
-    def quantile(probability: float) -> float:
-        near = min(int(np.searchsorted(below, probability)), QUANTILE_BINS - 1)
-        before = below[near - 1] if near else 0.0
-        inside = np.flatnonzero(bins == near)
-        rest = float(np.clip((probability - before) / share[inside].sum(), 0.0, 1.0))
-        return float(weighted_quantile(x[inside], share[inside], rest))
-
-    return tuple(quantile(p) for p in probabilities)
 
 
 def _title(name: tuple[str, str]) -> str:

@@ -5,29 +5,31 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
-from tempering.models.recapture.compiled import inner
-from tempering.models.recapture.laws import (
+from tempering.models.recapture.cells import (
     are_inside,
-    base_density,
-    block_law,
-    distance_law,
     first_column,
-    has_fitted_base,
     is_first_of_level,
     is_inside,
     is_reference,
-    log_logistic,
-    log_normal,
-    log_prior_of_value,
     logit,
     moved,
-    power_of,
     put,
     put_distance,
     put_hyper,
     put_trend,
-    trend_normal,
     value_of,
+)
+from tempering.models.recapture.compiled import inner
+from tempering.models.recapture.laws import (
+    base_density,
+    block_law,
+    distance_law,
+    has_fitted_base,
+    log_logistic,
+    log_normal,
+    log_prior_of_value,
+    power_of,
+    trend_normal,
 )
 from tempering.models.recapture.layout import BLOCKS, PARALLEL, PHI, RANDOM, TREND, State
 from tempering.models.recapture.likelihood import direct_part, keep_gain, total_gain
