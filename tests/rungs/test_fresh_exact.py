@@ -156,10 +156,9 @@ def joint_drift(move, move_rung):
         def run(decisions):
             out = ([None], np.empty((1, 3)), np.empty(1, int), np.empty(1, int), [np.zeros(1)])
             settings = (np.full(len(SOURCES), FRESH), SOURCES, None)
-            particle, rung_new, way_new, _ = loop(
-                decisions, None, None, None, (NO_REFERENCE,), particle_at(x), settings, rung, way,
-                TWO_LEGS.coefficients, TWO_LEGS.log_pseudo_prior, True, out,
-            )  # fmt: skip
+            chain = (particle_at(x), rung, way)
+            schedule = (settings, TWO_LEGS.coefficients, TWO_LEGS.log_pseudo_prior, True)
+            particle, rung_new, way_new, _ = loop(decisions, None, None, None, (NO_REFERENCE,), chain, schedule, out)
             return int(particle[0][0]), rung_new, way_new
 
         return outcomes(run)

@@ -190,7 +190,7 @@ def after_iteration(swap, iteration, xs, rung, line, move=two_point_move):
         rungs = np.empty((m, 1), int)
         scratch = (np.empty((m, n_terms)), np.empty(m, int))
         out = (np.empty((m, 1)), np.empty((m, 1, n_terms)), rungs, np.empty((m, 1), int), numbers, *scratch)
-        loop(decisions, line.terms, 0, 0, (), particles, 0, seats, who, line.coefficients, iteration, True, out)
+        loop(decisions, line.terms, 0, 0, (), (particles, seats, who, iteration), (0, line.coefficients, True), out)
         return tuple(particles), tuple(int(i) for i in rungs[:, 0])
 
     return outcomes(run)

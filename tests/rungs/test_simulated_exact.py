@@ -79,9 +79,8 @@ def drift_of(move_rung, line=POWERS, move=None):
         def run(decisions):
             terms = np.empty((1, line.terms.shape[1]))
             out = ([None], terms, np.empty(1, int), np.empty(1, int), [None])
-            x_new, rung_new, way, done = loop(
-                decisions, 0, 0, 0, (), x, 0, rung, direction, line.coefficients, line.log_pseudo_prior, True, out
-            )
+            schedule = (0, line.coefficients, line.log_pseudo_prior, True)
+            x_new, rung_new, way, done = loop(decisions, 0, 0, 0, (), (x, rung, direction), schedule, out)
             assert done == 1
             assert out[2][0] == rung_new
             return x_new, rung_new, way

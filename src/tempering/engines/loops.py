@@ -36,16 +36,13 @@ def simulate(
     two: Function,
     three: Function,
     references: References,
-    particle: Any,
-    settings: Any,
-    rung: int,
-    direction: int,
-    coefficients: NDArray[np.float64],
-    log_pseudo_prior: Array,
-    moving: bool,
+    chain: tuple[Any, int, int],
+    schedule: tuple[Any, Array, Array, bool],
     out: tuple[NDArray[Any], ...],
 ) -> tuple[Any, int, int, int]:
     """Run one chain of simulated tempering; return its end and how many iterations were done."""
+    particle, rung, direction = chain
+    settings, coefficients, log_pseudo_prior, moving = schedule
     # separate arguments, for Numba warns at each call about tuples of functions; the third, of another type than the
     # first two, is wrapped, since some versions insist that functions of one tuple be alike
     functions = (one, two, (three,), references)
@@ -70,16 +67,13 @@ def couple(
     two: Function,
     three: Function,
     references: References,
-    particles: Any,
-    settings: Any,
-    rung: NDArray[np.int64],
-    replica: NDArray[np.int64],
-    coefficients: NDArray[np.float64],
-    iteration: int,
-    moving: bool,
+    ensemble: tuple[Any, NDArray[np.int64], NDArray[np.int64], int],
+    schedule: tuple[Any, Array, bool],
     out: tuple[NDArray[Any], ...],
 ) -> tuple[int, int]:
     """Run one ensemble of coupled chains, one a rung; return iterations done and the replica at fault."""
+    particles, rung, replica, iteration = ensemble
+    settings, coefficients, moving = schedule
     functions = (one, two, (three,), references)
     values, terms, rungs, proposals, acceptances, terms_now, proposed = out  # the last two are scratch
     n_replicas, n = rungs.shape

@@ -167,10 +167,9 @@ class ScalarEngine:
 
     def _run_chain(self, chain: Chain, out: Arrays, schedule: Schedule, settings: Any, moving: bool) -> Chain:
         path, log_p = schedule.path, np.array(schedule.log_pseudo_prior)
-        arguments = (
-            chain.rng, *self._functions, self._references(path), chain.particle, settings, chain.rung,
-            chain.direction, np.array(path.coefficients), log_p, moving, out,
-        )  # fmt: skip
+        chain_now = (chain.particle, chain.rung, chain.direction)
+        frozen = (settings, np.array(path.coefficients), log_p, moving)
+        arguments = (chain.rng, *self._functions, self._references(path), chain_now, frozen, out)
         particle, rung, direction, done = self._call(arguments)
         if done < out[2].size:
             raise_not_finite(self._pieces.positions(out[0][done]))
@@ -183,10 +182,9 @@ class ScalarEngine:
         path = schedule.path
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
         scratch = (np.empty((m, out[1].shape[2])), np.empty(m, dtype=np.int64))
-        arguments = (
-            ensemble.rng, *self._functions, self._references(path), ensemble.particles, settings, rung, replica,
-            np.array(path.coefficients), ensemble.iteration, moving, (*out, *scratch),
-        )  # fmt: skip
+        ensemble_now = (ensemble.particles, rung, replica, ensemble.iteration)
+        frozen = (settings, np.array(path.coefficients), moving)
+        arguments = (ensemble.rng, *self._functions, self._references(path), ensemble_now, frozen, (*out, *scratch))
         done, culprit = self._call(arguments)
         if done < n:
             raise_not_finite(self._pieces.positions(out[0][culprit, done]))
@@ -230,7 +228,7 @@ def _signature(arguments: tuple[Any, ...], pieces: Pieces) -> Any:
     import numba
     from numba.core.types import FunctionType
 
-    rng, particle = numba.typeof(arguments[0]), numba.typeof(arguments[5])
+    rng, particle = numba.typeof(arguments[0]), numba.typeof(arguments[5][0])
     if pieces.bindings["move"] is loops.step_model:
         state = getattr(particle, "item_type", particle)
         kinds = [state(rng, state, numba.float64), numba.float64(state), numba.float64[::1](state)]
