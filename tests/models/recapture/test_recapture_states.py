@@ -1,18 +1,20 @@
 """Birds that move between states: against sums over all that may have happened, and joint draws."""
 
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from recapture_cases import advance, draw_prior, evaluate, moved_to, statistics_of, study_of
+from scipy import special
 
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.errors import InputError
 from tempering.models.recapture import MarkRecapture, describe, read
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.histories import Histories
-from tempering.models.recapture.movement import counts_by_state, transitions
+from tempering.models.recapture.movement import counts_by_state, next_met_probabilities, transitions
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.stages import staged_names
 from tempering.models.recapture.times import time_structures
@@ -133,6 +135,10 @@ def test_the_likelihood_sums_over_all_states_unseen(case):
     state.values[: at.N_PARAMETERS] = values
     expected = sum(n * np.log(probability(case, values, group, age, h)) for group, age, h, n in birds)
     assert evaluate(state) == pytest.approx(expected, abs=1e-8)
+    counts = counts_by_state(histories_of(case, birds), case.n_ages)
+    laws = [next_met_probabilities(counts, values[None], t, c)[0] for t, c in np.ndindex(counts.moves.shape[:2])]
+    moves = counts.moves.reshape(len(laws), -1)
+    assert special.xlogy(moves, laws).sum() == pytest.approx(expected, abs=1e-8)
     for q in (at.PHI, at.P, at.MOVEMENT, *([at.LAMBDA] if case.dead else [])):  # controls: values of the wrong column
         kept = state.values[q].copy()
         state.values[q] = kept[:, ::-1]
@@ -237,6 +243,13 @@ def test_a_fit_finds_who_moves(tmp_path):
     effects = result.effects().set_index(["parameter", "effect"])["probability"]
     assert effects["psi", "state"] > 0.95 > effects["phi", "state"]
     assert effects["psi", "group"] > 0.95
+    assert 0.1 < result.predictive_check(rng=1).p_value() < 0.99
+    stuck = read(file, groups=2, ldld=True, first_year=2001, tail=False)  # the control: who stays is said not to move
+    seen_in = stuck.seen_in.copy()
+    seen_in[:, -1] = 1 - seen_in[:, -1]
+    wrong = MarkRecapture(1, "~ state", "~ 1", "~ 1", movement="~ state", groups="group", draws=300, tune=100)
+    swapped = wrong.fit(replace(stuck, seen_in=seen_in), rng=1, progress=False)
+    assert "THE MODELS DO NOT FIT" in str(swapped.predictive_check(rng=1))
     found = result.means().set_index("parameter").loc["lambda"].iloc[0]
     assert found["lower"] < 0.3 < found["upper"]
 

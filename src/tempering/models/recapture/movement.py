@@ -1,4 +1,4 @@
-"""Movement between states: the counts that its likelihood needs (`states`), and the table of who goes where."""
+"""Movement between states: the counts that its likelihood needs (`states`), who goes where, and a predictive check."""
 
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,8 @@ from tempering.errors import InputError
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.figures import FIGURES
 from tempering.models.recapture.histories import ADULT, Histories
+from tempering.models.recapture.layout import DESTINATION, LAMBDA, MOVEMENT, PHI, P
+from tempering.models.recapture.predictive import PredictiveCheck, compared
 from tempering.models.recapture.stages import staged_names
 
 if TYPE_CHECKING:
@@ -60,6 +62,33 @@ def transitions(psi: NDArray[np.float64], to: NDArray[np.float64] | None) -> NDA
         for s, share in zip(others, shares, strict=True):
             out[..., r, s] = psi[..., r] * share
     return out
+
+
+def next_met_probabilities(counts: Counts, values: NDArray[np.float64], start: int, c: int) -> NDArray[np.float64]:
+    """Return the law of the next encounter after a release in a column, for every table of values (n, Q, K, C).
+
+    It goes over states by interval, dead by interval, and never, as the columns of ``counts.moves``.
+    """
+    n_states, n_ages, k = len(counts.stages), counts.n_age_classes, counts.n_intervals
+    where = np.array([c - c // n_ages % n_states * n_ages + s * n_ages for s in range(n_states)])
+    here = np.broadcast_to((where == c).astype(float), (len(values), n_states))
+    law = np.zeros((len(values), k * (n_states + 1) + 1))
+    for t in range(start, k):
+        phi, p, found, psi, to = (values[:, q, t][:, where] for q in (PHI, P, LAMBDA, MOVEMENT, DESTINATION))
+        law[:, k * n_states + t] = (here * (1 - phi) * found).sum(axis=1)
+        there = np.einsum("nr,nrs->ns", here * phi, transitions(psi, to if n_states > 2 else None))
+        law[:, t * n_states : (t + 1) * n_states] = there * p
+        here = there * (1 - p)
+        where = np.array(counts.following)[where]
+    law[:, -1] = np.maximum(1 - law.sum(axis=1), 0.0)
+    return law
+
+
+def check_moves(rng: np.random.Generator, counts: Counts, values: NDArray[np.float64]) -> PredictiveCheck:
+    """Simulate the next encounters once for each parameter table, releases as in the data."""
+    released = np.argwhere(counts.moves.sum(axis=2))
+    rows = ((counts.moves[t, c], next_met_probabilities(counts, values, int(t), int(c))) for t, c in released)
+    return compared(rng, rows, counts.n_intervals * len(counts.stages), counts.live, counts.dead)
 
 
 def transition_table(result: "RecaptureResult", rule: str, interval: float) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Posterior predictive check of the m- and d-arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,26 +90,35 @@ def next_encounter_probabilities(values: Floats, start: int, path: Sequence[int]
 
 def check_arrays(rng: np.random.Generator, arrays: ReleaseArrays, values: Floats) -> PredictiveCheck:
     """Simulate the arrays once for each parameter table (n, Q, K, C), releases as in the data."""
-    n, n_intervals = len(values), arrays.n_intervals
     n_classes = values.shape[3] // len(arrays.groups)
-    parts: dict[str, Any] = {
-        "recaptured": slice(0, n_intervals),
-        "recovered": slice(n_intervals, 2 * n_intervals),
-        "all": slice(0, 2 * n_intervals + 1),
-    }
-    for part, collected in (("recaptured", arrays.live), ("recovered", arrays.dead)):
-        if not collected:
-            del parts[part]
-    observed = {part: np.zeros(n) for part in parts}
-    replicated = {part: np.zeros(n) for part in parts}
-    expected_mean = np.zeros((len(arrays.interval), 2 * n_intervals + 1))
-    for row, start in enumerate(arrays.interval):
-        law = next_encounter_probabilities(values, int(start), arrays.path(row, n_classes).tolist())
-        expected = arrays.released[row] * law
-        counts = np.concatenate([arrays.recaptured[row], arrays.recovered[row], arrays.never[row : row + 1]])
-        drawn = rng.multinomial(arrays.released[row], law / law.sum(axis=1, keepdims=True))
-        expected_mean[row] = expected.mean(axis=0)
+
+    def rows() -> Iterator[tuple[Any, Floats]]:
+        for row, start in enumerate(arrays.interval):
+            counts = np.concatenate([arrays.recaptured[row], arrays.recovered[row], arrays.never[row : row + 1]])
+            path = arrays.path(row, n_classes).tolist()
+            yield counts, next_encounter_probabilities(values, int(start), path)
+
+    return compared(rng, rows(), arrays.n_intervals, arrays.live, arrays.dead)
+
+
+def compared(
+    rng: np.random.Generator, rows: Iterable[tuple[Any, Floats]], n_alive: int, live: bool, dead: bool
+) -> PredictiveCheck:
+    """Compare releases with as many that are drawn from their laws.
+
+    A row has the counts of the next encounters, alive (so many places), dead and never, and their laws, one for each
+    parameter table.
+    """
+    parts = {"recaptured": slice(0, n_alive), "recovered": slice(n_alive, -1), "all": slice(None)}
+    parts = {part: where for part, where in parts.items() if {"recaptured": live, "recovered": dead}.get(part, True)}
+    observed: dict[str, Any] = dict.fromkeys(parts, 0.0)
+    replicated: dict[str, Any] = dict.fromkeys(parts, 0.0)
+    expected_means = []
+    for counts, law in rows:
+        expected = counts.sum() * law
+        drawn = rng.multinomial(counts.sum(), law / law.sum(axis=1, keepdims=True))
+        expected_means.append(expected.mean(axis=0))
         for part, where in parts.items():
-            observed[part] += ((np.sqrt(counts) - np.sqrt(expected)) ** 2)[:, where].sum(axis=1)
-            replicated[part] += ((np.sqrt(drawn) - np.sqrt(expected)) ** 2)[:, where].sum(axis=1)
-    return PredictiveCheck(observed, replicated, expected_mean)
+            for found, n in ((observed, counts), (replicated, drawn)):
+                found[part] = found[part] + ((np.sqrt(n) - np.sqrt(expected)) ** 2)[:, where].sum(axis=1)
+    return PredictiveCheck(observed, replicated, np.array(expected_means))

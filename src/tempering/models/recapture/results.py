@@ -25,7 +25,7 @@ from tempering.models.recapture.indicators import effect_flags, time_flags
 from tempering.models.recapture.individuals import Individuals
 from tempering.models.recapture.layout import PARAMETERS
 from tempering.models.recapture.mixing import Mixing, mixing_of
-from tempering.models.recapture.movement import transition_table
+from tempering.models.recapture.movement import check_moves, transition_table
 from tempering.models.recapture.predictive import PredictiveCheck, check_arrays
 from tempering.models.recapture.reading import Data
 from tempering.models.recapture.release_arrays import ReleaseArrays
@@ -75,7 +75,7 @@ class RecaptureResult:
     @property
     def can_be_checked(self) -> bool:
         """Whether a predictive check is possible: of histories or arrays, without individual covariates."""
-        return not isinstance(self.data, Counts) and self.individuals is None and not self.has_states
+        return not isinstance(self.data, Counts) and self.individuals is None
 
     @property
     def can_be_tested(self) -> bool:
@@ -352,8 +352,6 @@ class RecaptureResult:
         self, *, replicates: int = 200, rule: str = DEFAULT_RULE, rng: np.random.Generator | int | None = None
     ) -> PredictiveCheck:
         """Compare the m- and d-arrays with arrays simulated from the posterior."""
-        if self.has_states:
-            raise InputError("The predictive check does not know states yet. Leave it out.")
         if isinstance(self.data, Counts):
             raise InputError(
                 "A predictive check needs the m- and d-arrays, but sufficient statistics were fitted, from "
@@ -372,6 +370,8 @@ class RecaptureResult:
             table = self._values(name)
             values[:, PARAMETERS.index(name)] = table.reshape(-1, *table.shape[2:])[chosen]
         values[:, 0] = values[:, 0] ** self.counts.lengths[:, None]
+        if self.has_states:
+            return check_moves(generator, self.counts, values)
         arrays = arrays_of(self.data, self.counts.stages)
         return check_arrays(generator, arrays, values[:, :, self.counts.n_intervals - arrays.n_intervals :])
 
