@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tempering.models.option_groups import with_groups
+from tempering.models.treed_gp.options import Model, Sampling
+
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedGP
 
@@ -20,32 +23,20 @@ def _group() -> None:
 
 
 @app.command()
+@with_groups
 def fit(
     file: Annotated[Path, typer.Argument(help="A CSV file with a header.", metavar="DATA.csv")],
     response: Annotated[str, typer.Option(help="Column of the response.")],
     out: Annotated[Path, typer.Option(help="Where the fitted model goes.", metavar="MODEL")],
+    model: Model,
+    sampling: Sampling,
     inputs: Annotated[str | None, typer.Option(help="Input columns, by commas; all others by default.")] = None,
-    leaf: Annotated[str, typer.Option(help="gp_linear, gp, linear or constant.")] = "gp_linear",
-    tree: Annotated[bool, typer.Option(help="Partition the input space.")] = True,
-    correlation: Annotated[
-        str, typer.Option(help="separable, isotropic, matern12, matern32 or matern52.")
-    ] = "separable",
-    draws: Annotated[int | None, typer.Option(help="Rounds kept of each chain; by the number of rows.")] = None,
-    tune: Annotated[int | None, typer.Option(help="Rounds before that; as many.")] = None,
-    chains: Annotated[int, typer.Option(help="Number of chains.")] = 2,
-    hottest: Annotated[float, typer.Option(help="Smallest inverse temperature; 1 does not temper.")] = 0.2,
-    rule: Annotated[str, typer.Option(help="How the temperatures are combined.")] = "screened",
     plot: Annotated[Path | None, typer.Option(help="Draw the fit to this file (one or two inputs).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Equal seeds give equal fits.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Share the chains out to so many processes.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="A folder to go on from after a kill.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Fit a treed Gaussian process to a CSV file."""
     import pandas as pd
 
-    from tempering.execution.workers import processes_or_none
-    from tempering.models.treed_gp import Prior, Tempering, TreedGP
     from tempering.models.treed_gp.tables import check_picture, check_writable, numeric_columns, read_table
 
     check_writable(out, "--out")
@@ -55,24 +46,15 @@ def fit(
         check_picture(plot, len(names))
     y = numeric_columns(table, [response], file).ravel()
     x = pd.DataFrame(numeric_columns(table, names, file), columns=names)
-    model = TreedGP(
-        leaf=leaf,
-        prior=Prior(tree=tree, correlation=correlation),
-        tempering=Tempering(hottest=hottest, rule=rule),
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        random_state=seed,
-        progress=not quiet,
-    )
-    with warnings.catch_warnings(), processes_or_none(workers) as executor:
+    fitted = model.estimator(progress=not quiet, **sampling.settings)
+    with warnings.catch_warnings(), sampling.executor() as executor:
         warnings.showwarning = lambda message, *_: typer.echo(f"Note: {message}", err=True)
-        model.fit(x, y, executor=executor, checkpoint=checkpoint)
-    model.response_name_ = response
-    model.save(out)
-    _summarise(model, file, out, quiet)
+        fitted.fit(x, y, executor=executor, checkpoint=sampling.checkpoint)
+    fitted.response_name_ = response
+    fitted.save(out)
+    _summarise(fitted, file, out, quiet)
     if plot is not None:
-        _draw(model, plot)
+        _draw(fitted, plot)
 
 
 @app.command()
