@@ -1,6 +1,5 @@
 """Mixtures in a subspace are the dense ones they stand for: values, gradients, draws, by NumPy and by compiled code."""
 
-import json
 from functools import cache
 
 import jax
@@ -12,6 +11,7 @@ from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering import Ladder
 from tempering.engines import reference_arrays
 from tempering.errors import TargetError
+from tempering.io.encoding import decode, encode
 from tempering.learning.reference.from_draws import Split, best_of_clusters
 from tempering.learning.reference.refit import refit_reference
 from tempering.learning.reference.spanned import in_a_subspace, one_around, spanned, with_broad
@@ -90,10 +90,10 @@ def test_draws_are_those_of_the_density(drawn):
     assert_mean_is_not(1.0, np.exp(other.log_density(x) - wider().log_density(x)))
 
 
-def test_a_path_with_a_subspace_comes_back_from_its_description():
+def test_a_path_with_a_subspace_comes_back_as_it_was_stored():
     legs = [Leg("safe", np.array([0.0, 1.0, 0.0]), Ladder([1.0, 0.0]), 1), Leg("quick", np.eye(3)[2], Ladder([1.0]), 2)]
     path = Path([1.0, 1.0, 0.0], legs, references=[skewed()])
-    again = Path.from_description(json.loads(json.dumps(path.described())))
+    again = decode(encode(path))
     x = seeded_rng("again").normal(size=(3, D))
     np.testing.assert_array_equal(again.references[0].log_density(x), skewed().log_density(x))
     np.testing.assert_array_equal(again.references[0].summits, skewed().summits)

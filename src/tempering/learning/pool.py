@@ -41,7 +41,7 @@ class Stage:
         """Return the log density of every draw under a reference, of whichever round."""
         if reference not in self.evaluated:
             own = [i for i, other in enumerate(self.path.references) if other is reference]
-            known = self.terms[:, _n_own(self.path) + own[0]] if own else reference.log_density(self.values)
+            known = self.terms[:, self.path.n_own_terms + own[0]] if own else reference.log_density(self.values)
             self.evaluated[reference] = known
         return self.evaluated[reference]
 
@@ -135,7 +135,7 @@ class Pool:
     @cached_property
     def own_terms(self) -> Floats:
         """The terms that do not depend on a reference."""
-        return np.concatenate([stage.terms[:, : _n_own(stage.path)] for stage in self.stages])
+        return np.concatenate([stage.terms[:, : stage.path.n_own_terms] for stage in self.stages])
 
     @cached_property
     def log_mixture(self) -> Floats:
@@ -174,10 +174,6 @@ class Pool:
         """Return the own terms of all draws, and their log densities under references."""
         columns = [np.concatenate([stage.log_density_of(q) for stage in self.stages]) for q in references]
         return np.column_stack([self.own_terms, *columns])
-
-
-def _n_own(path: Path) -> int:
-    return path.target_coefficients.size - len(path.references)
 
 
 def _embedded(path: Path, n_own: int, references: list[Reference]) -> Floats:

@@ -6,7 +6,7 @@ the middle, a density that reaches everywhere at one end and one fitted to what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,11 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from tempering.errors import LadderError
 from tempering.path.ladder import Ladder
 from tempering.path.reference import Reference
-from tempering.path.subspace import Subspace
 
 Floats = NDArray[np.float64]
 
-REFERENCE_FIELDS = ("weights", "means", "factors", "degrees_of_freedom", "summits")
 NO_SOURCE = -1  # of a rung where nothing can be drawn afresh
 
 
@@ -180,6 +178,20 @@ class Path:
         line[self.target] = self.legs[-1].source
         return np.asarray(line, dtype=np.int32)
 
+    @property
+    def leg_names(self) -> list[str]:
+        """The leg that every rung of a path of two belongs to."""
+        names = ["target"] * len(self)
+        for leg in range(len(self.legs)):
+            for rung in self.rungs_of(leg)[1:]:
+                names[rung] = self.legs[leg].name
+        return names
+
+    @property
+    def n_own_terms(self) -> int:
+        """Number of terms that are no reference's: they come first."""
+        return self.target_coefficients.size - len(self.references)
+
     def _along(self, parts: list[Any]) -> Any:
         """Put what belongs to the rungs of the legs on the line: the second leg reversed, the target once."""
         return parts[0].copy() if len(parts) == 1 else np.concatenate([parts[1][:0:-1], parts[0]])
@@ -208,7 +220,7 @@ class Path:
         """Return the terms with those of the references evaluated at flat positions; what others know is kept."""
         if not self.references:
             return terms
-        own = terms[..., : self.target_coefficients.size - len(self.references)]
+        own = terms[..., : self.n_own_terms]
         return np.concatenate([own, *(q.log_density(values)[..., np.newaxis] for q in self.references)], axis=-1)
 
     def log_target(self, terms: Floats) -> Floats:
@@ -224,50 +236,8 @@ class Path:
         """Whether the whole density is raised to powers, so that normalisers are known only relative to one another."""
         return self.legs[0].name == "powers"
 
-    def described(self) -> dict[str, Any]:
-        """Return the path as what JSON can hold; numbers come back to the bit."""
-        return {
-            "target_coefficients": self.target_coefficients.tolist(),
-            "terms": list(self.terms),
-            "legs": [
-                {
-                    "name": leg.name,
-                    "end": leg.end.tolist(),
-                    "inverse_temperatures": leg.ladder.inverse_temperatures.tolist(),
-                    "source": leg.source,
-                }
-                for leg in self.legs
-            ],
-            "references": [_described(reference) for reference in self.references],
-        }
-
-    @classmethod
-    def from_description(cls, found: Mapping[str, Any]) -> Path:
-        """Return the path that `described` wrote."""
-        legs = [
-            Leg(leg["name"], np.array(leg["end"], dtype=float), Ladder(leg["inverse_temperatures"]), int(leg["source"]))
-            for leg in found["legs"]
-        ]
-        references = [_from_description(one) for one in found["references"]]
-        return cls(found["target_coefficients"], legs, found["terms"], references)
-
     def __repr__(self) -> str:
         if not self.has_two_legs:
             return repr(self.ladder)
         counts = ", ".join(f"{leg.name} leg {len(leg.ladder) - 1}" for leg in self.legs)
         return f"Path({len(self)} rungs: target, {counts})"
-
-
-def _described(reference: Reference) -> dict[str, Any]:
-    fields = {name: getattr(reference, name).tolist() for name in REFERENCE_FIELDS}
-    subspace = reference.subspace
-    if subspace is None:
-        return fields
-    return fields | {"subspace": [subspace.centre.tolist(), subspace.deviations.tolist(), subspace.directions.tolist()]}
-
-
-def _from_description(found: Mapping[str, Any]) -> Reference:
-    subspace = Subspace(*found["subspace"]) if "subspace" in found else None
-    n_across = 1 if subspace is None else subspace.n_across
-    fields = {name: found[name] for name in REFERENCE_FIELDS}
-    return Reference(**fields, n_across=n_across, subspace=subspace)

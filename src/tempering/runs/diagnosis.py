@@ -15,6 +15,7 @@ from tempering.estimators.mixture import finite_terms
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.path import weighted_terms
 from tempering.runs.evidence import disagreement_of
+from tempering.runs.positions import positions_of
 from tempering.runs.tours import FEW_TOURS
 
 if TYPE_CHECKING:
@@ -142,8 +143,8 @@ def density_of_states(draws: TemperedDraws, leg: int = 0) -> DensityOfStates:
 
 
 def _travels(draws: TemperedDraws | TemperedSums) -> bool:
-    """Whether rows are chains that move between rungs: not populations, nor draws from elsewhere sorted by rung."""
-    return draws.info is not None and draws.info.method != "sequential"
+    """Whether rows are chains that move between rungs: not populations, joined runs, or draws sorted by rung."""
+    return draws.info is not None and draws.info.method in ("simulated", "parallel")
 
 
 def _about_rungs(draws: TemperedDraws | TemperedSums) -> list[str]:
@@ -286,30 +287,18 @@ def component_indicators(draws: TemperedDraws) -> Floats | None:
     Components are modes, or parts of bent ones: functions that tell whether chains have all seen the same places.
     """
     path = draws.path
-    if not path.references or draws.layout is None:
+    if not path.references:
         return None
     mixture = path.references[-1]
     if mixture.n_components < 3:  # one, and the broad one
         return None
-    flat = _flat_positions(draws)
-    if flat is None:
+    positions = positions_of(draws)
+    if positions is None:
         return None
-    owner = np.argmax(mixture.log_parts(flat)[..., :-1], axis=-1)
+    owner = np.argmax(mixture.log_parts(positions.values)[..., :-1], axis=-1)
     masses = np.bincount(owner.ravel(), draws.weights().ravel(), mixture.n_components - 1)
     heavy = np.flatnonzero(masses > LIGHT * masses.sum())
     return np.asarray(owner[..., None] == heavy, dtype=float) if heavy.size > 1 else None
-
-
-def _flat_positions(draws: TemperedDraws) -> Floats | None:
-    """Return positions as flat vectors; None where the values are not the positions themselves."""
-    layout = draws.layout
-    if layout is None or tuple(draws.values) != layout.names:
-        return None
-    shapes = [np.shape(draws.values[name])[2:] for name in layout.names]
-    if shapes != list(layout.shapes):
-        return None
-    lead = draws.rung.shape
-    return np.concatenate([np.asarray(draws.values[name]).reshape(*lead, -1) for name in layout.names], axis=-1)
 
 
 def _about_weights(draws: TemperedDraws | TemperedSums) -> list[str]:

@@ -30,7 +30,8 @@ from tempering.recorders.quantities import evaluated
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
 from tempering.runs.doubt import with_doubt
 from tempering.runs.evidence import Evidence, evidence_of, told
-from tempering.runs.run import leg_names, write_report
+from tempering.runs.positions import Positions
+from tempering.runs.run import write_report
 from tempering.runs.summary import summary_of
 from tempering.runs.tours import Tours, effective_pieces, thinly_covered, tours_of
 from tempering.target.layout import Layout
@@ -80,6 +81,8 @@ class TemperedDraws:
         Used by simulated tempering while these draws were made.
     chains_per_ensemble : int
         Neighbouring chains that exchanged rungs (parallel tempering); 1 otherwise.
+    positions : Positions, optional
+        The flat vectors that chains moved in, where values are functions of them. Not saved.
     rounds : tuple of TemperedDraws
         Of the tuning, where they were kept (``keep="rounds"``); they are not saved.
     go_on : callable, optional
@@ -97,6 +100,7 @@ class TemperedDraws:
     layout: Layout | None = None
     settings: tuple[Any, ...] = ()
     info: RunInfo | None = None
+    positions: Positions | None = field(default=None, repr=False)
     rounds: tuple[TemperedDraws, ...] = ()
     model: Any = field(default=None, repr=False)  # of another package: names of dimensions, pointwise likelihoods
     go_on: Callable[[int], TemperedDraws] | None = field(default=None, repr=False, compare=False)
@@ -389,7 +393,7 @@ class TemperedDraws:
         later = trace._replace(acceptance=self.acceptance[:, 1:])  # nobody knows on which rung the first was made
         moves, _ = acceptance_by_rung(later, self.rung[:, :-1], m)
         units = self.in_units_of_error
-        legs = {"leg": leg_names(self.path)} if self.path.has_two_legs else {}
+        legs = {"leg": self.path.leg_names} if self.path.has_two_legs else {}
         return pd.DataFrame(
             {
                 **legs,

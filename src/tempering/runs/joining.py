@@ -1,13 +1,13 @@
 """Put runs of one target together, each with its own ladder.
 
-Every rule needs of a rung its k alone, so that rungs of several ladders are rungs of their union.
+Every rule needs of a rung its coefficients alone, so that rungs of several ladders are rungs of their union. Runs along
+two legs have mixtures of their own: each is a term that is evaluated on the draws of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ import numpy as np
 from tempering.errors import EstimatorError
 from tempering.learning.kernel_settings import carried_over
 from tempering.path import Ladder, Path
+from tempering.path.joined import JoinedPath
 from tempering.runs.draws import TemperedDraws, check_draws
+from tempering.runs.positions import Positions, positions_of
 
 AXES = {"draws": 1, "chains": 0}
 
@@ -29,7 +31,7 @@ def join(runs: Sequence[TemperedDraws], along: str = "draws") -> TemperedDraws:
     Parameters
     ----------
     runs : sequence of TemperedDraws
-        Of one target, along one path. The ladders may differ.
+        Of one target, along paths of one kind. Ladders and mixtures may differ.
     along : {"draws", "chains"}
         "draws" joins runs that follow one another in time, such as ``[*run.rounds, run]``; "chains" runs beside one
         another, such as those of several seeds.
@@ -45,16 +47,10 @@ def join(runs: Sequence[TemperedDraws], along: str = "draws") -> TemperedDraws:
     True
     """
     axis = _checked(runs, along)
-    if any(run.path.has_two_legs for run in runs):
-        raise EstimatorError(
-            "Runs along two legs each have references of their own, and cannot be joined as they are. Combine their "
-            "estimates, or run with a ladder of your own."
-        )
+    if all(run.path.has_two_legs for run in runs):
+        return _of_two_legs(runs, axis)
     ladder = Ladder(np.unique(np.concatenate([run.ladder.inverse_temperatures for run in runs]))[::-1])
     last = runs[-1]
-
-    def joined(part: Callable[[TemperedDraws], Any]) -> Any:
-        return np.concatenate([np.asarray(part(run)) for run in runs], axis=axis)
 
     def on_union(run: TemperedDraws) -> Any:
         """Return where the rungs of a run lie in the union, by rung."""
@@ -62,23 +58,77 @@ def join(runs: Sequence[TemperedDraws], along: str = "draws") -> TemperedDraws:
 
     k = last.ladder.inverse_temperatures[::-1]
     leg = replace(last.path.legs[0], ladder=ladder)
-    return replace(
-        last,
-        values={name: joined(partial(_value, name)) for name in last.values},
-        rung=joined(lambda run: on_union(run)[run.rung]),
-        proposed=joined(lambda run: on_union(run)[run.proposed]),
-        terms=joined(lambda run: run.terms),
-        acceptance=joined(lambda run: run.acceptance),
+    return _together(
+        runs,
+        axis,
+        [on_union(run) for run in runs],
+        [run.terms for run in runs],
         path=Path(last.path.target_coefficients, [leg], last.path.terms, last.path.references),
         log_pseudo_prior=np.interp(ladder.inverse_temperatures, k, last.log_pseudo_prior[::-1]),
         settings=carried_over(last.settings, last.ladder, ladder),
-        rounds=(),
-        _kept={},
     )
 
 
-def _value(name: str, run: TemperedDraws) -> Any:
-    return run.values[name]
+def _of_two_legs(runs: Sequence[TemperedDraws], axis: int) -> TemperedDraws:
+    """Join runs along two legs: every mixture is evaluated on all draws, and rungs stand side by side."""
+    last, path = runs[-1], JoinedPath.of([run.path for run in runs])
+    places = [_positions_of(run) for run in runs]
+    terms = []
+    for run, here in zip(runs, places, strict=True):
+        columns = [run.terms[..., : path.n_own_terms]]
+        for other, there in zip(runs, places, strict=True):
+            n_own = other.path.n_own_terms
+            known = [
+                run.terms[..., n_own + i, np.newaxis]
+                if other is run
+                else reference.log_density(here.seen_from(there))[..., np.newaxis]
+                for i, reference in enumerate(other.path.references)
+            ]
+            columns += known
+        terms.append(np.concatenate(columns, axis=-1))
+    return _together(
+        runs,
+        axis,
+        [np.arange(len(run.path), dtype=np.int32) + first for run, first in zip(runs, path.first_rungs, strict=True)],
+        terms,
+        path=path,
+        log_pseudo_prior=np.concatenate([run.log_pseudo_prior for run in runs]),
+        settings=(),
+        info=last.info and replace(last.info, method="joined"),
+        positions=Positions(
+            np.concatenate([here.seen_from(places[-1]) for here in places], axis=axis), places[-1].coordinates
+        ),
+    )
+
+
+def _positions_of(run: TemperedDraws) -> Positions:
+    found = positions_of(run)
+    if found is None:
+        raise EstimatorError(
+            "Runs along two legs are joined by evaluating each one's mixture on the draws of all, but one of these was "
+            "read from a file that has values, not the positions they are functions of. Join runs first, then save."
+        )
+    return found
+
+
+def _together(
+    runs: Sequence[TemperedDraws], axis: int, rungs: Sequence[Any], terms: Sequence[Any], **fields: Any
+) -> TemperedDraws:
+    """Return one run of all draws: ``rungs`` has where those of each run lie, ``terms`` what its draws are made of."""
+
+    def joined(parts: Iterable[Any]) -> Any:
+        return np.concatenate([np.asarray(part) for part in parts], axis=axis)
+
+    moved = list(zip(runs, rungs, strict=True))
+    return replace(
+        runs[-1],
+        values={name: joined(run.values[name] for run in runs) for name in runs[-1].values},
+        rung=joined(place[run.rung] for run, place in moved),
+        proposed=joined(place[run.proposed] for run, place in moved),
+        terms=joined(terms),
+        acceptance=joined(run.acceptance for run in runs),
+        **({"positions": None, "rounds": (), "go_on": None, "_kept": {}} | fields),
+    )
 
 
 def _checked(runs: Sequence[TemperedDraws], along: str) -> int:
@@ -93,7 +143,8 @@ def _checked(runs: Sequence[TemperedDraws], along: str) -> int:
         check_draws(run)
     first = runs[0]
     for run in runs[1:]:
-        if set(run.values) != set(first.values) or run.is_powered != first.is_powered:
+        is_other = run.path.terms[: run.path.n_own_terms] != first.path.terms[: first.path.n_own_terms]
+        if set(run.values) != set(first.values) or run.is_powered != first.is_powered or is_other:
             raise EstimatorError(
                 f"Runs to be joined must be of one target, but one has {sorted(first.values)} and another "
                 f"{sorted(run.values)}, or their paths differ. Join runs of the same Target."

@@ -95,8 +95,3 @@ def write_report(run: Run, path: str | Path, title: str) -> None:
     from tempering.report.page import write_report as write
 
     write(run, path, title=title)
-
-
-def leg_names(path: TemperingPath) -> list[str]:
-    """Return the leg of every rung of a path of two."""
-    return ["quick" if r < path.target else "target" if r == path.target else "safe" for r in range(len(path))]

@@ -39,7 +39,7 @@ ARRAYS = ("rung", "terms", "proposed", "acceptance")
 TEXT = re.compile(r"(\w+/)*zarr\.json")
 CODECS = {"bytes", "zstd", "crc32c"}
 CHECKSUM = 4  # bytes: crc32c's, the last of a chunk
-NOT_ABOUT = {*ARRAYS, "values", "rounds", "go_on", "_kept"}
+NOT_ABOUT = {*ARRAYS, "values", "positions", "rounds", "go_on", "_kept"}
 
 
 def draws_in_chunk(n_chains: int, width: int) -> int:

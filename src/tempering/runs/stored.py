@@ -248,7 +248,9 @@ def _piece(draws: TemperedDraws, first: int, last: int) -> TemperedDraws:
 
 def rows_of(draws: TemperedDraws, first: int, last: int) -> TemperedDraws:
     """Return draws number ``first`` to ``last - 1`` of every chain."""
-    arrays = {name: getattr(draws, name)[:, first:last] for name in ARRAYS}
+    arrays: dict[str, Any] = {name: getattr(draws, name)[:, first:last] for name in ARRAYS}
+    if draws.positions is not None:
+        arrays["positions"] = replace(draws.positions, values=draws.positions.values[:, first:last])
     return replace(draws, values={n: np.asarray(v)[:, first:last] for n, v in draws.values.items()}, _kept={}, **arrays)
 
 
@@ -324,7 +326,7 @@ def one_after_the_other(first: TemperedDraws, second: TemperedDraws) -> Tempered
     arrays["values"] = {name: np.concatenate([a, second.values[name]], axis=1) for name, a in first.values.items()}
     kept = {field.name: getattr(second, field.name) for field in fields(TemperedDraws) if field.name not in arrays}
     info = second.info and replace(second.info, n_iterations=second.info.n_iterations + first.n_draws)
-    return TemperedDraws(**(kept | arrays | {"info": info, "_kept": {}}))
+    return TemperedDraws(**(kept | arrays | {"info": info, "positions": None, "_kept": {}}))
 
 
 def without_store(path: Path, n_stored: int) -> str:

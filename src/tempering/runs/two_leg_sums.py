@@ -17,7 +17,6 @@ from tempering.estimators.running.answers import SummedCombination
 from tempering.estimators.running.mixed import MixedSums
 from tempering.path import Path
 from tempering.runs.evidence import Evidence, evidence_of_legs
-from tempering.runs.run import leg_names
 from tempering.runs.sums import Floats, TemperedSums
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class TwoLegSums(TemperedSums):
     def rungs(self) -> pd.DataFrame:
         """Tabulate the rungs: leg, k, visits, acceptance of moves and of exchanges, ESS of weights, share, k-hat."""
         found = self._table(self.path.inverse_temperatures, self.sums.ess_per_rung, np.full(len(self.path), -np.inf))
-        found.insert(0, "leg", leg_names(self.path))
+        found.insert(0, "leg", self.path.leg_names)
         return found
 
 

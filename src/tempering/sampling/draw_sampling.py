@@ -20,6 +20,7 @@ from tempering.execution.plan import Plan
 from tempering.execution.recording import record
 from tempering.learning.rounds import Tuned
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.positions import Positions
 from tempering.runs.store import draws_in_chunk
 from tempering.runs.stored import changed, first_draws, load_checkpoint
 from tempering.sampling import progress as progress_bars
@@ -115,10 +116,18 @@ def package(plan: Plan, engine: Engine, tuned: Tuned, trace: Trace) -> TemperedD
         acceptance=trace.acceptance,
         chains_per_ensemble=engine.chains_per_ensemble,
         layout=plan.layout,
+        positions=_positions(plan, trace),
         settings=tuned.schedule.settings,
         info=info,
         model=getattr(plan.target, "model", None),
     )
+
+
+def _positions(plan: Plan, trace: Trace) -> Positions | None:
+    """Return the flat vectors that chains moved in, where the values shown are functions of them."""
+    if getattr(plan.target, "constrain", None) is None:
+        return None
+    return Positions(trace.values, getattr(plan.target, "coordinates", None))
 
 
 def package_rounds(plan: Plan, engine: Engine, tuned: Tuned) -> tuple[TemperedDraws, ...]:

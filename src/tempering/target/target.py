@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tempering.errors import TargetError
 from tempering.target.gradients import WithGradient, gradient_of
@@ -54,6 +54,7 @@ class Target:
     constrain: Callable[[Any], Any] | None = field(default=None)
     unconstrain: Callable[[Any], Any] | None = field(default=None, compare=False)  # of a user's starting points
     model: Any = field(default=None, compare=False, repr=False)  # of another package, and its names of dimensions
+    coordinates: ClassVar[Any] = None  # linear ones that positions are given in, where they are not the user's own
     is_checked: bool = field(default=False, compare=False)  # prior and its sampler are known to agree
 
     def __init__(self, log_density: LogDensity | object, *, batched: bool = False, blobs: Sequence[str] = ()) -> None:

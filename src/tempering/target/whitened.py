@@ -27,11 +27,19 @@ class Coordinates:
 
     def placed(self, z: Any) -> Any:
         """Return the position, or positions with leading axes."""
-        return self.layout.unflatten(self.centre + self.layout.flat(z) @ self.factor.T)
+        return self.layout.unflatten(self.flat_position(self.layout.flat(z)))
 
     def whitened(self, position: Any) -> Any:
         """Return the coordinates of a position."""
-        return self.layout.unflatten((self.layout.flat(position) - self.centre) @ self.inverse.T)
+        return self.layout.unflatten(self.flat_whitened(self.layout.flat(position)))
+
+    def flat_position(self, z: Any) -> Any:
+        """Return the positions of flat vectors of coordinates."""
+        return self.centre + z @ self.factor.T
+
+    def flat_whitened(self, x: Any) -> Any:
+        """Return the coordinates of flat vectors of positions."""
+        return (x - self.centre) @ self.inverse.T
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,7 @@ def in_coordinates(target: Target, coordinates: Coordinates) -> Target:
         "energy": _Through(target.energy, coordinates),
         "base": None if target.base is None else _Through(target.base, coordinates),
         "sample_base": None if target.sample_base is None else _Whitened(target.sample_base, coordinates),
+        "coordinates": coordinates,
         "constrain": _Through(target.constrain or coordinates.layout.by_name, coordinates),
     }
     for name, value in changed.items():
