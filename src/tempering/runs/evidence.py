@@ -221,20 +221,19 @@ def evidence_of_legs(path: Path, ratio: Callable[[int], Estimate], visits: Any, 
     The safe end is what the evidence is defined by; where both agree, the more precise one is taken. ``ratio(rung)``
     estimates log Z of the target less that of a rung; ``log_p`` is the log pseudo-prior, if the run had one.
     """
-    last = len(path) - 1
-    safe = ratio(last)
+    ends = {leg.name: int(path.rungs_of(i)[-1]) for i, leg in enumerate(path.legs)}
+    safe = ratio(ends["safe"])
     by_method = {"mbar, safe leg": safe}
     best, name = safe, "safe"
-    if path.target > 0:
-        quick = ratio(0)
+    if len(path.legs[1].ladder) > 1:
+        quick = ratio(ends["quick"])
         by_method["mbar, quick leg"] = quick
         gap = abs(float(quick.value) - float(safe.value))
         error = float(np.hypot(float(safe.standard_error), float(quick.standard_error)))
         if gap < DISAGREEMENT * error + 1e-9 and float(quick.standard_error) < float(safe.standard_error):
             best, name = quick, "quick"
     if log_p is not None and np.all(visits > 0):
-        end = last if name == "safe" else 0
-        by_visits = np.log(visits[path.target] / visits[end]) - (log_p[path.target] - log_p[end])
+        by_visits = np.log(visits[path.target] / visits[ends[name]]) - (log_p[path.target] - log_p[ends[name]])
         by_method["visits"] = Estimate(float(by_visits), float("nan"))
     disagreement = _between_legs(path.legs[0].end.size > 0 and "log prior" in path.terms, by_method)
     return Evidence(float(best.value), float(best.standard_error), by_method, True, disagreement)
