@@ -20,12 +20,13 @@ from tempering.engines import loops, reference_arrays
 from tempering.kernels import Cycle, Hamiltonian, RandomWalk, vector
 from tempering.kernels.composite import leaves
 from tempering.kernels.random_walk import random_walk
-from tempering.kernels.scalar import evaluate, stacked_references
+from tempering.kernels.scalar import evaluate
 from tempering.kernels.settings import Settings
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.learning.kernel_settings import MOST_FRESH, with_fresh
 from tempering.path import Leg, Path
 from tempering.path.reference import Reference
+from tempering.path.stacked import stacked_references
 
 N = 3000  # exact draws a rung
 PROBLEM = Logistic()

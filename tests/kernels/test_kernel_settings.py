@@ -19,8 +19,9 @@ from tempering.kernels import (
     composite,
     vector,
 )
-from tempering.kernels.scalar import evaluate, stacked_references
+from tempering.kernels.scalar import evaluate
 from tempering.kernels.settings import Settings, is_dense, starting_settings
+from tempering.path.stacked import stacked_references
 from tempering.target.layout import Layout
 
 RW, SLICE, IND = RandomWalk(), Slice(), Independence()

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.kernel import Function, Functions, Particle, References
-from tempering.kernels.scalar import copy, evaluate, mixture_draw, move_to_proposal
+from tempering.kernels.kernel import Function, Functions, Particle
+from tempering.kernels.scalar import copy, evaluate, move_to_proposal
+from tempering.path.stacked import References, mixture_draw
 from tempering.randomness import accept
 
 Array = NDArray[np.float64]

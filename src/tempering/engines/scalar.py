@@ -27,9 +27,8 @@ from tempering.engines.stopping import AbandonedBlock, IsStopped, is_of_user, ne
 from tempering.engines.told import function_error
 from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import TemperingError
-from tempering.kernels.kernel import References
-from tempering.kernels.scalar import stacked_references
 from tempering.path import Path
+from tempering.path.stacked import References, stacked_references
 from tempering.randomness import stream
 from tempering.rungs import parallel, simulated
 

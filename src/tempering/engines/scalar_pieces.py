@@ -19,8 +19,9 @@ from tempering.engines.trace import Schedule
 from tempering.errors import NotANumberError, TargetError
 from tempering.kernels.composite import AnyKernel, leaves, scalar_move, scalar_settings
 from tempering.kernels.kernel import trait
-from tempering.kernels.scalar import evaluate, stacked_references
+from tempering.kernels.scalar import evaluate
 from tempering.path import Path
+from tempering.path.stacked import stacked_references
 from tempering.target import Target
 from tempering.target.gradients import WithGradient, gradient_of
 from tempering.target.layout import Layout

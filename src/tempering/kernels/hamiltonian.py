@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import TargetError
-from tempering.kernels.kernel import Density, Functions, Move, Particle, References, ScalarMove, Settings, Vector
+from tempering.kernels.kernel import Density, Functions, Move, Particle, ScalarMove, Settings, Vector
 from tempering.kernels.scalar import move_to_proposal, tempered
 from tempering.kernels.settings import is_dense
+from tempering.path.stacked import References
 from tempering.randomness import accept
 from tempering.target.gradients import gradient_of
 

@@ -8,11 +8,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.path.stacked import References
+
 Vector = NDArray[np.float64]
 Particle = tuple[Vector, Vector, Vector, Vector]  # of the scalar engine: position, proposal, and the terms of both
 Settings = tuple[Vector, Vector, Vector]  # scale, factor and centre, one row a rung
 Joined = tuple[float, int, Any, Any]  # log probability of the first of two kernels, its leaves, the settings of both
-References = tuple[NDArray[np.int64], Vector, Vector, Vector, Vector, Vector, Vector]  # mixtures, stacked
 Function = Callable[..., Any]  # a user's
 Functions = tuple[Function, Function, Any, References]  # energy, base, how to draw from the base or nothing, mixtures
 ScalarMove = Callable[[np.random.Generator, Functions, Particle, Vector, Any, int, Vector], Particle]

@@ -1,4 +1,4 @@
-"""What scalar kernels share: a particle, its terms, mixtures among them, and Gaussian steps.
+"""What scalar kernels share: a particle, its terms, and Gaussian steps.
 
 A particle is ``(x, proposal, here, there)``, changed in place; ``here`` and ``there`` hold the terms, and behind them
 how often a density was no number.
@@ -6,15 +6,12 @@ how often a density was no number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.compiling.functions import when_compiled
-from tempering.kernels.kernel import Functions, Particle, References, Vector
-from tempering.path.reference import Reference
+from tempering.kernels.kernel import Functions, Particle, Vector
+from tempering.path.stacked import mixture_log_density
 
 
 def tempered(terms: Vector, coefficients: Vector) -> float:
@@ -49,61 +46,6 @@ def evaluate(density: Functions, x: Vector, out: Vector) -> None:
             out[-1] += 1.0
     for i in range(n_references):
         out[n_own + i] = mixture_log_density(references, i, x)
-
-
-def mixture_log_density(references: References, which: int, x: Vector) -> float:
-    """Return the log density of one of several mixtures of t distributions, stacked by `stacked_references`."""
-    first, log_heights, means, inverse_factors, freedom = references[:5]
-    d, largest, total = x.size, -np.inf, 0.0
-    for c in range(first[which], first[which + 1]):
-        distance = 0.0
-        for i in range(d):
-            z = 0.0
-            for j in range(i + 1):
-                z += inverse_factors[c, i, j] * (x[j] - means[c, j])
-            distance += z * z
-        part = log_heights[c] - 0.5 * (freedom[c] + d) * np.log1p(distance / freedom[c])
-        if part > largest:
-            largest, total = part, 1.0 + total * np.exp(largest - part)
-        else:
-            total += np.exp(part - largest)
-    return float(largest + np.log(total))
-
-
-def mixture_draw(rng: np.random.Generator, references: References, which: int, out: Vector) -> None:
-    """Draw from one of several stacked mixtures into ``out``."""
-    first, _, means, _, freedom, cumulative, factors = references
-    uniform, c = rng.random(), first[which]
-    while c < first[which + 1] - 1 and uniform >= cumulative[c]:
-        c += 1
-    stretch = np.sqrt(freedom[c] / rng.chisquare(freedom[c]))
-    for i in range(out.size):
-        out[i] = means[c, i]
-    for j in range(out.size):
-        z = stretch * rng.standard_normal()
-        for i in range(j, out.size):
-            out[i] += factors[c, i, j] * z
-
-
-def stacked_references(references: Sequence[Reference], dimension: int) -> References:
-    """Stack the components of several mixtures, and say where each mixture begins."""
-    references = [reference.dense for reference in references]
-    counts = [reference.n_components for reference in references]
-
-    def stacked(name: str, shape: tuple[int, ...]) -> Any:
-        parts = [np.asarray(getattr(reference, name), dtype=float) for reference in references]
-        return np.concatenate(parts) if parts else np.empty((0, *shape))
-
-    cumulative = [np.cumsum(reference.weights) for reference in references]
-    return (
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        stacked("log_heights", ()),
-        stacked("means", (dimension,)),
-        stacked("inverse_factors", (dimension, dimension)),
-        stacked("degrees_of_freedom", ()),
-        np.concatenate(cumulative) if cumulative else np.empty(0),
-        stacked("factors", (dimension, dimension)),
-    )
 
 
 def copy_loops(source: Vector, out: Vector) -> None:

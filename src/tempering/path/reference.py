@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, ndtri
 
 from tempering.errors import TargetError
+from tempering.path.stacked import compiled_draw, compiled_log_density
 from tempering.path.subspace import Subspace
 
 Floats = NDArray[np.float64]
@@ -218,14 +219,12 @@ class Reference:
     @cached_property
     def log_density_numba(self) -> Callable[[Any], float]:
         """The log density of one vector, compiled by Numba."""
-        q = self.dense
-        return _compile_log_density(q.log_heights, q.means, q.inverse_factors, q.degrees_of_freedom.astype(float))
+        return compiled_log_density(self)
 
     @cached_property
     def sample_numba(self) -> Callable[[np.random.Generator], Any]:
         """Draw one vector by a ``Generator``, compiled by Numba."""
-        q = self.dense
-        return _compile_sample(np.cumsum(q.weights)[:-1], q.means, q.factors, q.degrees_of_freedom.astype(float))
+        return compiled_draw(self)
 
     @cached_property
     def inverse_factors(self) -> Floats:
@@ -252,58 +251,6 @@ class Reference:
 
     def __repr__(self) -> str:
         return f"Reference({self.n_components} components in {self.dimension} dimensions)"
-
-
-def _compile_log_density(
-    log_heights: Floats, means: Floats, inverse_factors: Floats, nu: Floats
-) -> Callable[[Any], float]:
-    from numba import njit
-
-    n, d = means.shape
-
-    def log_density(x: Any) -> Any:
-        largest, total = -np.inf, 0.0
-        for c in range(n):
-            distance = 0.0
-            for i in range(d):
-                z = 0.0
-                for j in range(i + 1):
-                    z += inverse_factors[c, i, j] * (x[j] - means[c, j])
-                distance += z * z
-            part = log_heights[c] - 0.5 * (nu[c] + d) * np.log1p(distance / nu[c])
-            if part > largest:
-                largest, total = part, 1.0 + total * np.exp(largest - part)
-            else:
-                total += np.exp(part - largest)
-        return largest + np.log(total)
-
-    compiled: Callable[[Any], float] = njit(log_density, nogil=True, error_model="numpy")
-    return compiled
-
-
-def _compile_sample(
-    cumulative: Floats, means: Floats, factors: Floats, nu: Floats
-) -> Callable[[np.random.Generator], Any]:
-    from numba import njit
-
-    d = means.shape[1]
-
-    def sample(rng: Any) -> Any:
-        uniform, c = rng.random(), 0
-        while c < len(cumulative) and uniform >= cumulative[c]:
-            c += 1
-        stretch = np.sqrt(nu[c] / rng.chisquare(nu[c]))
-        z = np.empty(d)
-        for i in range(d):
-            z[i] = stretch * rng.standard_normal()
-        x = means[c].copy()
-        for i in range(d):
-            for j in range(i + 1):
-                x[i] += factors[c, i, j] * z[j]
-        return x
-
-    compiled: Callable[[np.random.Generator], Any] = njit(sample, nogil=True)
-    return compiled
 
 
 def _check(weights: Floats, means: Floats, factors: Floats, nu: NDArray[Any]) -> None:
