@@ -1,3 +1,4 @@
+import io
 import json
 from dataclasses import replace
 
@@ -6,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from recapture_cases import simulate, simulate_histories
+from rich.console import Console
 from typer.testing import CliRunner
 
 from statistical import seeded_rng
 from tempering.data import DIPPER_ARRAY, SYNTHETIC_HISTORIES, path_of
 from tempering.errors import InputError
 from tempering.estimators import weighted_quantile
-from tempering.models.recapture import Histories, MarkRecapture, figures, plots, read
+from tempering.models.recapture import Histories, MarkRecapture, figures, output, plots, read
 from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.cli import app
 from tempering.models.recapture.mixing import Doubt, Mixing
@@ -485,3 +487,19 @@ def test_random_years_and_trends_have_their_coefficients():
     assert table["probability"].sum() > 0.99
     assert abs(table.loc["ice", "mean"] - 0.8) < 5 * table.loc["ice", "sd"]
     assert table.loc["random", "mean"] > 0.3
+
+
+def printed(frame, keys):
+    console = Console(width=80, file=io.StringIO())
+    output._print(console, "Survival", frame, keys)
+    return console.file.getvalue()
+
+
+def test_a_table_too_wide_for_the_terminal_is_printed_in_blocks():
+    columns = {f"{sex} {age}": ["0.823 (0.77-0.87)"] * 2 for sex in ("female", "male") for age in range(1, 5)}
+    frame = pd.DataFrame({"year": [2001, 2002], **columns})
+    text = printed(frame, 1)
+    assert all(name in text for name in columns)
+    assert text.count("0.77-0.87") == 16
+    assert max(map(len, text.splitlines())) <= 80
+    assert printed(frame, 0).count("0.77-0.87") < 16  # the control: Rich cuts off what is too wide

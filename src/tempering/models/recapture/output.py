@@ -16,8 +16,10 @@ from tempering.models.recapture.results import RecaptureResult, arrays_of
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 MOST_YEARS = 15  # of a table by year on the terminal, unless it is asked for
+SPACE = 2  # between the columns of a table
 
 
 def tables_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> dict[str, pd.DataFrame]:
@@ -85,11 +87,16 @@ def show(
     """Print a fit: estimates first, then models, then whether it all can be trusted."""
     has_values = result.parameters[0] in result.draws.values
     if has_values:
-        _print(console, "Estimates, averaged over models and over years (95 % interval)", means_table(result, rule))
+        _print(
+            console,
+            "Estimates, averaged over models and over years (95 % interval)",
+            means_table(result, rule),
+            1 + result.has_groups,
+        )
         if by_year or (by_year is None and result.counts.n_intervals <= MOST_YEARS):
             for name in result.parameters:
                 label = "by occasion" if name == "p" else "by interval, named after its first year"
-                _print(console, f"{NAMES[name].capitalize()} {name} {label}", by_year_table(result, name, rule))
+                _print(console, f"{NAMES[name].capitalize()} {name} {label}", by_year_table(result, name, rule), 1)
         elif by_year is None:
             console.print("Estimates by year: averages.csv (--out), or --by-year.", highlight=False)
         if result.has_states:
@@ -194,18 +201,37 @@ def _with_interval(row: Any) -> str:
     return f"{row.mean:.3f} ({row.lower:.2f}-{row.upper:.2f})"
 
 
-def _print(console: "Console", title: str, frame: pd.DataFrame) -> None:
+def _print(console: "Console", title: str, frame: pd.DataFrame, keys: int = 0) -> None:
+    """Print a table, in blocks if it is too wide: each has the first columns, ``keys`` of them."""
+    console.print(title, style="bold", highlight=False, markup=False)
+    texts = frame.map(lambda x: figure(x) if isinstance(x, float) else str(x))
+    texts.columns = [str(name).replace("_", " ") for name in texts.columns]
+    for columns in _blocks(texts, console.width, keys):
+        console.print(_table(texts[columns]), "")
+
+
+def _blocks(texts: pd.DataFrame, width: int, keys: int) -> list[list[str]]:
+    """Return the columns of each block that fits the width, cells folded between words if need be."""
+    least = {name: _longest_word(texts, name) + SPACE for name in texts.columns}
+    blocks, first = [list(texts.columns[:keys])], list(texts.columns[:keys])
+    for name in texts.columns[keys:]:
+        if keys and blocks[-1] != first and sum(least[c] for c in [*blocks[-1], name]) - SPACE > width:
+            blocks.append(first.copy())
+        blocks[-1].append(name)
+    return blocks
+
+
+def _longest_word(texts: pd.DataFrame, name: str) -> int:
+    return max(map(len, " ".join([name, *texts[name]]).split()))
+
+
+def _table(texts: pd.DataFrame) -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    tight: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "padding": (0, 1, 0, 0)}
-    table = Table(**tight)
-    rows = [[figure(x) if isinstance(x, float) else str(x) for x in row] for row in frame.itertuples(index=False)]
-    for i, column in enumerate(frame.columns):
-        heading = str(column).replace("_", " ")
-        words = " ".join([heading, *(row[i] for row in rows)]).split()
-        table.add_column(heading, overflow="fold", min_width=max(map(len, words)))
-    for row in rows:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in texts.columns:
+        table.add_column(name, overflow="fold", min_width=_longest_word(texts, name))
+    for row in texts.itertuples(index=False):
         table.add_row(*row)
-    console.print(title, style="bold", highlight=False, markup=False)
-    console.print(table, "")
+    return table
