@@ -11,6 +11,10 @@ import pytest
 
 import tempering as tp
 from statistical import assert_mean_is, assert_mean_is_not
+from tempering.learning.density_of_states import DensityOfStates
+from tempering.learning.reference.spanned import one_around
+from tempering.learning.two_legs import SAFE, Frame, aimed_visits
+from tempering.path import Ladder
 from tempering.sampling.effort import Effort
 
 MASS = 0.3  # of the narrow mode
@@ -157,3 +161,36 @@ def test_a_run_that_asks_for_more_draws_gets_as_many_again(monkeypatch):
     np.testing.assert_array_equal(gone_on.rung[:, :32], as_asked.rung)
     monkeypatch.setattr("tempering.runs.diagnosis.Diagnosis.asks_for_draws", False)
     assert tp.sample(TARGETS["vector"], **call).n_draws == 32
+
+
+def log_two_rooms(x):
+    """Two rooms of areas 3 and 1, and nothing outside."""
+    near = (jnp.abs(x[..., 0] + 2.0) < 1.5) & (jnp.abs(x[..., 1]) < 0.5)
+    far = (jnp.abs(x[..., 0] - 2.0) < 0.5) & (jnp.abs(x[..., 1]) < 0.5)
+    return jnp.where(near | far, 0.0, -jnp.inf)
+
+
+def test_coupled_chains_start_inside_walls_that_the_safe_end_reaches_over():
+    run = tp.sample(
+        tp.Target(log_two_rooms), initial=np.array([-2.0, 0.0]), method="parallel", rng=1, tuning=tp.Tuning(960),
+        draws=640, chains=2, progress=False,
+    )  # fmt: skip
+    mass, evidence = run.expect(lambda x: x[..., 0] > 0), run.log_evidence()
+    assert abs(mass.value - 0.25) < 5 * mass.standard_error < 0.5
+    assert abs(evidence.value - np.log(4.0)) < 5 * evidence.standard_error < 1.0
+
+
+@pytest.mark.parametrize("n_safe", [1, 2, 6])
+@pytest.mark.parametrize("n_quick", [1, 3])
+def test_a_quarter_of_all_visits_is_aimed_at_the_safe_leg_however_useless_it_is(n_safe, n_quick):
+    frame = Frame(has_prior=True, can_draw=True)
+    q = one_around(np.zeros(1), np.ones(1), 5)
+    path = frame.path(*(Ladder(np.linspace(1.0, 0.0, n + 1)) for n in (n_safe, n_quick)), (q,))
+    steep = DensityOfStates.weighted(np.linspace(-500.0, 0.0, 200), np.zeros(200))
+    flat = DensityOfStates.weighted(np.linspace(-1e-3, 0.0, 200), np.zeros(200))
+    aim = aimed_visits(path, [steep, flat], "barrier", "simulated")
+    assert aim.sum() == pytest.approx(1.0)
+    assert aim[path.rungs_of(SAFE)[1:]].sum() == pytest.approx(0.25)
+    useful = aimed_visits(path, [flat, steep], "barrier", "simulated")
+    assert useful[path.rungs_of(SAFE)[1:]].sum() > 0.25
+    assert np.all(useful > 0)

@@ -48,8 +48,8 @@ WARM_SHARE, COLD_SHARE = 0.2, 0.2
 # Price: 1.10 at half, 1.07 at twice.
 GAIN = 0.5
 
-# Share of the visits on the safe leg: never less, so that what the mixture does not know is found and counted. Price:
-# 1.02 with an eighth, 1.48 with a half.
+# Share of all visits on the safe leg: never less, so that what the mixture does not know is found and counted; and of
+# those away from the target never more. Price, as shares of the latter: 1.02 with an eighth, 1.48 with a half.
 LEAST_SAFE, MOST_SAFE = 0.25, 0.75
 # Times the even share of a leg, before shares are made to add up: no rung is nearly left out.
 OCCUPANCIES = (0.7, 1.5)

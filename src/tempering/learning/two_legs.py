@@ -126,8 +126,8 @@ def aimed_visits(path: Path, states: list[DensityOfStates], objective: str, meth
         rungs = path.rungs_of(leg)
         scores.append(max(score_of(states[leg], ladder, objective, method), 1e-12))
         shares[rungs[1:]] = aim[1:] / max(aim[1:].sum(), 1e-300)
-    safe = float(np.clip(scores[SAFE] / (scores[SAFE] + scores[QUICK]), LEAST_SAFE, MOST_SAFE))
     others = 1.0 - 1.0 / len(path) * 1.5
+    safe = float(np.clip(scores[SAFE] / (scores[SAFE] + scores[QUICK]), LEAST_SAFE / others, MOST_SAFE))
     shares[path.rungs_of(SAFE)[1:]] *= safe * others
     shares[path.rungs_of(QUICK)[1:]] *= (1.0 - safe) * others
     shares[path.target] = 1.0 - others

@@ -76,13 +76,17 @@ def _coupled(plan: Plan, wanted: Wanted, tuned: Tuned, report: Report) -> tuple[
 
 
 def _draws_by_rung(trace: Trace, old: Path, path: Path, n_ensembles: int) -> Any:
-    """Return draws of the last round for every rung of every ensemble, from the rung nearest to it."""
+    """Return draws of the last round for every rung of every ensemble, from the rung nearest to it.
+
+    Inside the support: far ends are drawn from whatever lies there, but chains start where all terms are finite.
+    """
     from tempering.learning.two_legs import nearest_rungs
 
     rung = nearest_rungs(old, path, trace.rung.ravel())
     values = trace.values.reshape(rung.size, -1)
-    by_rung = [np.flatnonzero(rung == r) for r in range(len(path))]
-    anywhere = np.arange(rung.size)
+    inside = np.isfinite(trace.terms).all(axis=-1).ravel()
+    by_rung = [np.flatnonzero(inside & (rung == r)) for r in range(len(path))]
+    anywhere = np.flatnonzero(inside)
     for ensemble in range(n_ensembles):
         for mine in by_rung:
             rows = mine if mine.size else anywhere
