@@ -148,7 +148,7 @@ class Kept:
         return self.function(*arguments) if answers is None else answers.of(self.name, self.function, arguments)
 
 
-def kept(function: Any, run: str, name: str) -> Any:
+def kept(function: Callable[..., Any], run: str, name: str) -> Any:
     """Return a function of arrays, with its gradient if it has one, whose answers are kept; "" is no run's name."""
     if not run or not callable(function) or isinstance(function, Kept):
         return function

@@ -6,6 +6,7 @@ and is for calls that take thousands of times as long. Meanwhile a run that is t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import local
 from types import FunctionType
 from typing import Any
@@ -60,7 +61,7 @@ def _watched(x: Any) -> Any:
     return value
 
 
-def looked_at(function: Any, run: str, name: str, is_stopped: IsStopped) -> Any:
+def looked_at(function: Callable[..., Any], run: str, name: str, is_stopped: IsStopped) -> Any:
     """Return a compiled function of a vector that does the same, and is looked at."""
     import numba
 

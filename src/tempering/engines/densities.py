@@ -16,6 +16,7 @@ from tempering.engines import reference_arrays
 from tempering.engines.reference_arrays import ReferenceArrays
 from tempering.errors import TargetError
 from tempering.kernels import vector
+from tempering.kernels.composite import AnyKernel
 from tempering.kernels.settings import Settings
 from tempering.target import Target
 from tempering.target.layout import Layout
@@ -29,7 +30,7 @@ class Functions(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def functions_of(target: Target, kernel: Any, layout: Layout) -> Functions:
+def functions_of(target: Target, kernel: AnyKernel, layout: Layout) -> Functions:
     """Return a target's functions, the same for all references."""
     own, sample = _own_terms(target, layout), target.sample_base
 

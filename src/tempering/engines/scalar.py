@@ -90,7 +90,7 @@ class ScalarEngine:
         functions = pieces.functions if pieces.is_compiled else tuple(map(self._watched, pieces.functions))
         self._functions: tuple[Any, ...] = functions
 
-    def _watched(self, function: Any) -> Any:
+    def _watched(self, function: Callable[..., Any]) -> Any:
         return watched(function, lambda: self.is_stopped())
 
     def start(self, path: Path) -> list[Any]:

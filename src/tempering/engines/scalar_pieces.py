@@ -242,7 +242,7 @@ def _joined(step: Any, redraw: Any, is_compiled: bool) -> Any:
     return numba.njit(step_or_redraw)
 
 
-def is_numba(function: Any) -> bool:
+def is_numba(function: Callable[..., Any]) -> bool:
     """Whether a function was compiled by Numba's njit."""
     return hasattr(function, "py_func") and hasattr(function, "nopython_signatures")
 
@@ -273,7 +273,7 @@ def _compiled_on_flat(layout: Layout) -> Callable[[Any], Any]:
 
 
 @cache
-def _of_number(function: Any) -> Any:
+def _of_number(function: Callable[..., Any]) -> Any:
     import numba
 
     return numba.njit(lambda flat: function(flat[0]))

@@ -6,17 +6,20 @@ configuration names.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.kernels.threefry import GENERATOR, threefry
 
+if TYPE_CHECKING:
+    import jax
+
 Words = NDArray[np.uint32]
 
 
-def keys_of(seed: int, stream: int, n: int) -> Any:
+def keys_of(seed: int, stream: int, n: int) -> jax.Array:
     """Return JAX keys, one for each index of a stream; the first ones do not depend on how many there are.
 
     Examples
@@ -30,7 +33,7 @@ def keys_of(seed: int, stream: int, n: int) -> Any:
     return key_of(_folded_in(of_stream, np.arange(n)))
 
 
-def child(key: Any, number: int) -> Any:
+def child(key: jax.Array | int, number: int) -> jax.Array:
     """Return the key that `jax.random.fold_in` makes of a key and a number; a seed will do for a key.
 
     Examples
@@ -44,18 +47,19 @@ def child(key: Any, number: int) -> Any:
     return key_of(_folded_in(words, np.array([number]))[0])
 
 
-def words_of(keys: Any) -> Words:
+def words_of(keys: jax.Array) -> Words:
     """Return the two words of each of JAX's keys."""
     import jax
 
     return np.asarray(jax.random.key_data(keys))
 
 
-def key_of(words: Words) -> Any:
+def key_of(words: Words) -> jax.Array:
     """Return JAX's keys of their words; unlike `jax.numpy.asarray`, putting them on a device compiles nothing."""
     import jax
 
-    return jax.random.wrap_key_data(jax.device_put(words), impl=GENERATOR)
+    keys: jax.Array = jax.random.wrap_key_data(jax.device_put(words), impl=GENERATOR)
+    return keys
 
 
 def _words_of(seed: int) -> Words:

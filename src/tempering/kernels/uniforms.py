@@ -18,17 +18,19 @@ import numpy as np
 
 from tempering.kernels.threefry import GENERATOR, threefry
 
+Pair = tuple[jax.Array, jax.Array]
+
 _traced_once = jax.jit(threefry, inline=True)  # tracing a hundred operations takes as long as many runs of them
 
 
-def folded_in(key: Any, number: Any) -> Any:
+def folded_in(key: jax.Array, number: jax.Array | int) -> jax.Array:
     """Return the key that `jax.random.fold_in` returns."""
     if not _is_known(key):
         return jax.random.fold_in(key, number)
     return _key_of(*_words_at(key, jnp.asarray(number).astype(jnp.uint32)))
 
 
-def normals_and_uniforms(key: Any, n_normals: int, n_uniforms: int, dtype: Any) -> tuple[Any, Any]:
+def normals_and_uniforms(key: jax.Array, n_normals: int, n_uniforms: int, dtype: np.dtype[Any]) -> Pair:
     """Return standard normal numbers, and uniform ones in [0, 1)."""
     if jax.default_backend() == "cpu" and _is_known(key):
         n_pairs = -(-n_normals // 2)
@@ -40,7 +42,7 @@ def normals_and_uniforms(key: Any, n_normals: int, n_uniforms: int, dtype: Any) 
     return jax.random.normal(of_normals, (n_normals,), dtype), jax.random.uniform(of_uniforms, (n_uniforms,), dtype)
 
 
-def key_and_uniforms(key: Any) -> tuple[Any, Any]:
+def key_and_uniforms(key: jax.Array) -> Pair:
     """Return a key for a move, and two uniform numbers in [0, 1)."""
     if jax.default_backend() == "cpu" and _is_known(key):
         counter = jnp.arange(6, dtype=jnp.uint32)
@@ -50,21 +52,22 @@ def key_and_uniforms(key: Any) -> tuple[Any, Any]:
     return first, jax.random.uniform(second, (2,))
 
 
-def _is_known(key: Any) -> bool:
+def _is_known(key: jax.Array) -> bool:
     return str(jax.random.key_impl(key)) == GENERATOR
 
 
-def _words_at(key: Any, counter: Any) -> tuple[Any, Any]:
+def _words_at(key: jax.Array, counter: jax.Array) -> Pair:
     own = jax.random.key_data(key)
-    found: tuple[Any, Any] = _traced_once((own[0], own[1]), jnp.zeros_like(counter), counter)
+    found: Pair = _traced_once((own[0], own[1]), jnp.zeros_like(counter), counter)
     return found
 
 
-def _key_of(high: Any, low: Any) -> Any:
-    return jax.random.wrap_key_data(jnp.stack([high, low]), impl=GENERATOR)
+def _key_of(high: jax.Array, low: jax.Array) -> jax.Array:
+    key: jax.Array = jax.random.wrap_key_data(jnp.stack([high, low]), impl=GENERATOR)
+    return key
 
 
-def _number_of(words: tuple[Any, Any], dtype: Any) -> Any:
+def _number_of(words: Pair, dtype: np.dtype[Any]) -> jax.Array:
     """Return the uniform number that the bits of two words are; all 53 that a double has."""
     high, low = words
     if np.dtype(dtype) == np.float64:
@@ -72,13 +75,13 @@ def _number_of(words: tuple[Any, Any], dtype: Any) -> Any:
     return (high >> 8).astype(dtype) * 2.0**-24
 
 
-def _normals_of(u: Any, v: Any) -> Any:
+def _normals_of(u: jax.Array, v: jax.Array) -> jax.Array:
     """Return two normal numbers for each two uniform ones (Box and Muller 1958): a fifth of the time of erf_inv."""
     radius = jnp.sqrt(-2.0 * jnp.log(1.0 - u))  # exact; log1p would take twice as long
     return jnp.concatenate([radius * part for part in _cosine_and_sine(v)])
 
 
-def _cosine_and_sine(turns: Any) -> tuple[Any, Any]:
+def _cosine_and_sine(turns: jax.Array) -> Pair:
     """Return both by their Taylor series about the nearest quarter of a turn: XLA calls a function for each number."""
     quarters = jnp.round(4.0 * turns)
     x = (0.5 * np.pi) * (4.0 * turns - quarters)
@@ -89,7 +92,7 @@ def _cosine_and_sine(turns: Any) -> tuple[Any, Any]:
     return jnp.where((quarter + 1) & 2 == 2, -x_part, x_part), jnp.where(quarter & 2 == 2, -y_part, y_part)
 
 
-def _series(square: Any, first: int) -> Any:
+def _series(square: jax.Array, first: int) -> jax.Array:
     """Return 1 / first! - x^2 / (first + 2)! + ..., to a double's last digit for x up to an eighth of a turn."""
     total = jnp.zeros_like(square)
     for k in range(8, -1, -1):
@@ -97,8 +100,9 @@ def _series(square: Any, first: int) -> Any:
     return total
 
 
-def _by_itself(make: Callable[[], Any]) -> Any:
+def _by_itself(make: Callable[[], jax.Array]) -> jax.Array:
     """Compute an array once: XLA puts copies of what is cheap into all that uses it, but sees no end of this loop."""
     n = jax.lax.optimization_barrier(jnp.int32(1))  # type: ignore[no-untyped-call]
     made = jax.eval_shape(make)
-    return jax.lax.fori_loop(0, n, lambda _, __: make(), jnp.zeros(made.shape, made.dtype))
+    found: jax.Array = jax.lax.fori_loop(0, n, lambda _, __: make(), jnp.zeros(made.shape, made.dtype))
+    return found

@@ -102,7 +102,7 @@ def build_simulated_step(move: Any, terms_of: Any, record: Any, rung_moves: str)
     """Build ``step(key, chain, iteration, line, moving) -> (chain, outputs)``."""
     move_rung = _named(RUNG_MOVES, rung_moves)
 
-    def step(key: Any, chain: Chain, iteration: Any, line: Line, moving: Any) -> tuple[Chain, Any]:
+    def step(key: jax.Array, chain: Chain, iteration: Any, line: Line, moving: Any) -> tuple[Chain, Any]:
         key_move, uniforms = key_and_uniforms(key)
         setting = jax.tree.map(lambda a: a[chain.rung], line.settings)
         particle, acceptance = move(key_move, chain.particle, line.at(chain.rung, iteration), setting, line.references)
@@ -141,19 +141,19 @@ def swapped(
     return shift(accepted)[rung].astype(rung.dtype), shift(tried)[rung].astype(rung.dtype)
 
 
-def _swap_random(key: Any, iteration: Any, rung: Any, terms: Any, c: Any) -> tuple[Any, Any]:
+def _swap_random(key: jax.Array, iteration: Any, rung: Any, terms: Any, c: Any) -> tuple[Any, Any]:
     key_pair, key_accept = jax.random.split(key)
     pair = jax.random.randint(key_pair, (), 0, max(c.shape[0] - 1, 1))
     return swapped(jax.random.uniform(key_accept, c.shape[:1]), pair, rung, terms, c, single=True)
 
 
-def _swap_even_odd(key: Any, iteration: Any, rung: Any, terms: Any, c: Any) -> tuple[Any, Any]:
+def _swap_even_odd(key: jax.Array, iteration: Any, rung: Any, terms: Any, c: Any) -> tuple[Any, Any]:
     key_parity, key_accept = jax.random.split(key)
     parity = jax.random.randint(key_parity, (), 0, 2)
     return swapped(jax.random.uniform(key_accept, c.shape[:1]), parity, rung, terms, c, single=False)
 
 
-def _swap_non_reversible(key: Any, iteration: Any, rung: Any, terms: Any, c: Any) -> tuple[Any, Any]:
+def _swap_non_reversible(key: jax.Array, iteration: Any, rung: Any, terms: Any, c: Any) -> tuple[Any, Any]:
     return swapped(jax.random.uniform(key, c.shape[:1]), iteration % 2, rung, terms, c, single=False)
 
 
@@ -164,7 +164,7 @@ def build_parallel_step(move: Any, terms_of: Any, record: Any, rung_moves: str) 
     """Build ``step(key, ensemble, iteration, line, moving) -> (ensemble, outputs)``; outputs lead with the replica."""
     swap = _named(SWAPS, rung_moves)
 
-    def step(key: Any, ensemble: Ensemble, iteration: Any, line: Line, moving: Any) -> tuple[Ensemble, Any]:
+    def step(key: jax.Array, ensemble: Ensemble, iteration: Any, line: Line, moving: Any) -> tuple[Ensemble, Any]:
         key_move, key_swap = jax.random.split(key)
         rung = ensemble.rung
         settings = jax.tree.map(lambda a: a[rung], line.settings)
