@@ -120,12 +120,12 @@ def moved_by_vector(kernel, name, coefficients=PATH.coefficients, sources=PATH.s
         return np.asarray(build(kernel)(keys, exact_draws(), coefficients, sources, settings_of(kernel)))
 
 
-def leaping(kernel):
-    """Leap between three summits, and draw afresh in one of ten moves."""
+def leaping(kernel, fresh=0.0):
+    """Leap between three summits, and draw afresh in one of ten moves at the least."""
     reference = replace(FITTED, summits=[[1.5, 0.5, 0.3], [-0.5, 0.0, 1.0], [0.5, 1.0, -0.5]])
     moves = build_mover(kernel, reference=reference, is_fitted=True)
     return lambda keys, x, c, source, settings: moves(
-        keys, x, c, source, tuple(s._replace(fresh=np.zeros(len(PATH))) for s in settings)
+        keys, x, c, source, tuple(s._replace(fresh=np.full(len(PATH), fresh)) for s in settings)
     )
 
 
@@ -208,6 +208,19 @@ def test_control_leaps_that_go_one_way_are_seen(monkeypatch):
     monkeypatch.setattr(reference_arrays, "leap_of", one_way)
     build_mover.cache_clear()
     after = moved_by_vector(KERNELS["hamiltonian"], "one way", build=leaping)
+    build_mover.cache_clear()
+    assert_mean_is_not(0.0, changes(after))
+
+
+@pytest.mark.slow
+def test_control_one_draw_of_the_prior_tried_again_and_again_is_seen(monkeypatch):
+    """The place depends on the draw from the first try on; without the control, tries as they are made."""
+    build = partial(leaping, fresh=0.9)
+    assert_mean_is(0.0, changes(moved_by_vector(KERNELS["hamiltonian"], "once", build=build)))
+    source = vector.Tries._source
+    monkeypatch.setattr(vector.Tries, "_source", lambda self, drawn, old, is_first: source(self, drawn, old, True))
+    build_mover.cache_clear()
+    after = moved_by_vector(KERNELS["hamiltonian"], "again and again", build=build)
     build_mover.cache_clear()
     assert_mean_is_not(0.0, changes(after))
 

@@ -52,7 +52,7 @@ class ChainOptions:
 class TuningOptions:
     """What happens before draws are kept."""
 
-    tune: Annotated[int | None, option(TUNING, "Iterations of tuning before; 5,000 by default.")] = None
+    tune: Annotated[int | None, option(TUNING, "Iterations of tuning before; by default 5,000 at the most.")] = None
     pseudo_prior: Annotated[
         str | None, option(TUNING, "With a ladder: how the rungs' weights are learnt, or their logs.")
     ] = None

@@ -51,11 +51,12 @@ class Draw(NamedTuple):
     n_normals: int = 0
     n_uniforms: int = 0
     leap: Leap | None = None  # between the modes of one of these terms
+    is_by_key: bool = False  # by a user's function, with all random numbers it wants
 
     @classmethod
     def by_key(cls, sample: Callable[[Any], Any], term: int) -> Draw:
         """Make a draw of a function of a key."""
-        return cls(lambda key, *_: sample(folded_in(key, REDRAW)), term)
+        return cls(lambda key, *_: sample(folded_in(key, REDRAW)), term, is_by_key=True)
 
 
 class Particle(NamedTuple):
@@ -282,18 +283,34 @@ class Tries:
         self._draws = draws
         self._leap = next((draw.leap for draw in draws if draw.leap is not None), None)
 
+    def drawn_by_key(self, key: jax.Array, x: jax.Array) -> Any:
+        """Return what a user's function draws, one for all tries of an iteration: it may take as long as they all."""
+        draws = [draw.position(key, None, None, None) for draw in self._draws if draw.is_by_key]
+        return draws[0] if draws else x
+
+    def _source(self, drawn: Any, old: Particle, is_first: Any) -> Sequence[Draw]:
+        """Return the draws as a try makes them: later tries of what is drawn only once stay where they are.
+
+        The same draw proposed again would depend on the place that it has led to.
+        """
+        place = jnp.where(is_first, drawn, old.position)
+        return [draw._replace(position=lambda *_: place) if draw.is_by_key else draw for draw in self._draws]
+
     def n_in(self, rung: Rung) -> Any:
         """Return how many there are in an iteration, the same number for all chains."""
         if self._leap is None:
             return min(len(self._draws), 1)
         return jnp.where(self._leap.is_there & rung.is_local, LEAPS, 1)
 
-    def place(self, key: jax.Array, old: Particle, rung: Rung, setting: Settings) -> tuple[Any, Any, Any]:
+    def place(
+        self, key: jax.Array, old: Particle, rung: Rung, setting: Settings, drawn: Any, is_first: Any
+    ) -> tuple[Any, Any, Any]:
         """Return where to, the uniform number that decides on it, and whether it is a leap."""
         (n_normals, n_uniforms), x = numbers_of(self._draws), old.position
         n = n_uniforms if self._leap is None else max(n_uniforms, x.size)
         normals, numbers = normals_and_uniforms(key, n_normals, 5 + n, x.dtype)
-        place = fresh_position(self._draws, rung.source, key, normals, numbers[5:])
+        draws = self._source(drawn, old, is_first)
+        place = fresh_position(draws, rung.source, key, normals, numbers[5:])
         if self._leap is None:
             return place, numbers[0], jnp.array(False)
         share = jnp.maximum(0.0 if setting.fresh is None else setting.fresh, LEAST_FRESH)
@@ -324,12 +341,13 @@ def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
             return particle, jnp.full(len(settings), jnp.nan)
 
         def redraw(i: Any, old: Particle) -> Particle:
-            place, decision, is_leap = tries.place(folded_in(own, i), old, rung, settings[0])
+            place, decision, is_leap = tries.place(folded_in(own, i), old, rung, settings[0], drawn, i == 0)
             there = at(density, place)
             return decide(decision, old, there, log_ratio_of_try(old, there, rung, is_leap))[0]
 
         moved, acceptance = jax.lax.cond(rung.is_local, local, stay, key, particle, settings)
         own = folded_in(key, UNIFORMS)
+        drawn = tries.drawn_by_key(own, moved.position)
         moved = jax.lax.fori_loop(0, tries.n_in(rung), redraw, moved)
         return moved, jnp.where(is_at_end(rung), jnp.nan, acceptance)
 

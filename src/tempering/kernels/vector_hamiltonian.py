@@ -72,7 +72,7 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
             is_end, place, by, n_invalid = jnp.array(True), end.position, decision, end.slope.n_invalid
             if draws:
                 is_end = i == 0
-                other, uniform, is_leap = tries.place(folded_in(own, i), old, rung, setting)
+                other, uniform, is_leap = tries.place(folded_in(own, i), old, rung, setting, drawn, i == 1)
                 place, by = jnp.where(is_end, place, other), jnp.where(is_end, by, uniform)
                 n_invalid = jnp.where(is_end, n_invalid, 0)
             there = at(density, place)
@@ -87,6 +87,7 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
 
         # in an iteration without a local move there are no steps, and nothing is evaluated but what is tried after it
         own, first = folded_in(key, UNIFORMS), jnp.where(is_local, 0, 1)
+        drawn = tries.drawn_by_key(own, x)
         unknown = (particle, jnp.full(1, jnp.nan, x.dtype))
         moved, acceptance = jax.lax.fori_loop(first, 1 + tries.n_in(rung), decided, unknown)
         return moved, jnp.where(vector.is_at_end(rung), jnp.nan, acceptance) if draws else acceptance

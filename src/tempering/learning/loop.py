@@ -193,7 +193,7 @@ class Learner:
             states, stage = self._draws_of_the_mixture(pool.along(ends), before, states)
             pool = pool.with_end(stage)
             known = pool.along(ends)
-            schedule = next_schedule(known, self.frame, before, self.objective, "simulated", self.price.of_a_move)
+            schedule = next_schedule(known, self.frame, before, self.objective, "simulated", self.price.calls_of_a_move)
             return Learnt(pool, belief, reshaped(schedule, self.leaves, known), known, states)
         except EstimatorError:  # rounds that do not overlap: keep what there is, the next one knows more
             return Learnt(pool, belief, before, pool.along(before.path), states)

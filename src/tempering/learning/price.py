@@ -36,11 +36,6 @@ class Price:
         """Whether most of the time is spent in the log density."""
         return self.dearness > 0.5
 
-    @property
-    def of_a_move(self) -> float:
-        """How many draws of a source a local move takes as long as; 0 where calls are cheap."""
-        return self.dearness**4 * self.calls_of_a_move
-
     def calls(self, n: int, local_every: int = 1) -> float:
         """Return how many evaluations so many iterations of a chain are worth."""
         return n * (1.0 + self.calls_of_a_move / local_every)

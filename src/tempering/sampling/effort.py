@@ -20,6 +20,7 @@ CHAINS = {
 }
 DRAWS = 10_000  # of each chain
 ITERATIONS = 5_000  # of each chain's tuning
+ITERATIONS_OF_ALL = 80_000  # chains together in tuning two legs: its rounds learn from the draws of all
 
 # Operations of a log density up to which a call does all of that, in some ten seconds. A logistic likelihood with 300
 # rows and ten coefficients has as many; one with 10,000 rows thirty times as many.
@@ -40,6 +41,17 @@ class Effort:
     iterations: int = ITERATIONS
     effective_draws: float | None = None  # at which drawing ends; None: at the number of draws
     dearness: float = 0.0  # the share of an iteration's time that calls of the density take
+
+    def along(self, path: str) -> Effort:
+        """Return what a call does along a path.
+
+        Examples
+        --------
+        >>> Effort(32).along("two_legs").iterations, Effort(8).along("two_legs").iterations
+        (2500, 5000)
+        """
+        enough = ITERATIONS_OF_ALL // self.chains if path == "two_legs" else self.iterations
+        return replace(self, iterations=min(self.iterations, enough))
 
 
 def usual_effort(engine: str, method: str, target: Any = None, layout: Layout | None = None) -> Effort:

@@ -69,9 +69,9 @@ class Tuning:
     Parameters
     ----------
     iterations : int, optional
-        About how many iterations of each chain are spent, by default 5000, and fewer where the density is dear; 0 runs
-        with the paper's ladder and untuned moves. Tuning of a ladder ends sooner once there is nothing left to learn,
-        and takes longer if few were given: its pilot needs some 2000.
+        About how many iterations of each chain are spent, by default 5000 (2500 of 32 chains on two legs), and
+        fewer where the density is dear; 0 runs with the paper's ladder and untuned moves. Tuning of a ladder ends
+        sooner once there is nothing left to learn, and takes longer if few were given: its pilot needs some 2000.
     objective : {"hybrid", "barrier", "ess"}, optional
         What to optimise when the ladder is tuned (`tempering.learning.ladder_choice`); "hybrid" by default.
     pseudo_prior : str or sequence of float, optional

@@ -37,7 +37,7 @@ def make_plan(target: Any, call: Call, context: Context) -> tuple[Plan, Wanted]:
     seed = seed_of(context.seed(call.rng))
     plan = (_of_target if isinstance(target, Target) else _of_model)(target, call, context, seed)
     usual = usual_effort(plan.engine, plan.method, plan.target, plan.layout)
-    wanted = call.filled(plan.engine, usual)
+    wanted = call.filled(plan.engine, usual.along(plan.path))
     n_chains, starts, path = wanted.chains, plan.starts, plan.path
     if call.keeps_sums and plan.engine == "vector":
         n_chains = min(n_chains, TUNING_CHAINS)
