@@ -147,35 +147,22 @@ def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
         parse_path("best")
 
 
+SHORT = {"initial": np.array(0.0), "ladder": [1, 0.5], "draws": 64, "tuning": tp.Tuning(64), "chains": 2, "rng": 4}
+
+
 @pytest.mark.slow
 def test_workers_make_the_same_draws(folder, tmp_path):
-    options = {
-        "initial": np.array(0.0),
-        "ladder": [1, 0.5],
-        "draws": 64,
-        "tuning": tp.Tuning(64),
-        "chains": 2,
-        "rng": 4,
-    }
     where = f"{folder}/user_model.py:log_density"
-    alone = sample_file(where, tmp_path / "a.zarr", progress=False, **options)
-    shared = sample_file(where, tmp_path / "b.zarr", progress=False, workers=1, **options)
+    alone = sample_file(where, tmp_path / "a.zarr", progress=False, **SHORT)
+    shared = sample_file(where, tmp_path / "b.zarr", progress=False, workers=1, **SHORT)
     np.testing.assert_array_equal(alone.values["x"], shared.values["x"])
     with pytest.raises(SamplerError, match="at least 1 worker, but got 0"):
-        sample_file(where, tmp_path / "c.zarr", workers=0, **options)
+        sample_file(where, tmp_path / "c.zarr", workers=0, **SHORT)
 
 
 def test_the_run_is_the_one_that_sample_gives(folder, tmp_path):
-    options = {
-        "initial": np.array(0.0),
-        "ladder": [1, 0.5],
-        "draws": 200,
-        "tuning": tp.Tuning(64),
-        "chains": 2,
-        "rng": 4,
-    }
     where = f"{folder}/user_model.py:log_density"
-    sample_file(where, tmp_path / "run.zarr", progress=False, **options)
-    own = tp.sample(tp.Target(lambda x: -0.5 * (x - 3.0) ** 2), progress=False, **options)
+    sample_file(where, tmp_path / "run.zarr", progress=False, **SHORT)
+    own = tp.sample(tp.Target(lambda x: -0.5 * (x - 3.0) ** 2), progress=False, **SHORT)
     np.testing.assert_array_equal(load(tmp_path / "run.zarr").values["x"], own.values["x"])
     assert not list(tmp_path.glob("*.html"))

@@ -77,3 +77,19 @@ def assert_evidence(run, name):
     assert found.standard_error < 0.15
     gap = abs(found.value - EVIDENCE[name]()) / found.standard_error
     assert gap < 6, f"{name}: log evidence {found.value:.3f}, {gap:.1f} standard errors from the truth"
+
+
+def refuses_evidence(target, name):
+    """Whether the check of an evidence rejects a run of this target."""
+    run = tp.sample(target, **SETTINGS)
+    try:
+        assert_evidence(run, name)
+    except AssertionError as error:
+        return "standard errors from the truth" in str(error)
+    return False
+
+
+def without_a_constant(target):
+    """Return a target whose likelihood has lost the constant of one row."""
+    constant = 0.5 * np.log(2 * np.pi)
+    return tp.Target.from_likelihood(lambda x: target.energy(x) + constant, target.base, target.sample_base)

@@ -15,7 +15,6 @@ from execution_cases import RUNS, SELECTION, skewed
 from same_runs import assert_same
 
 import tempering as tp
-from grouped import grouped
 from tempering.errors import FunctionError
 from tempering.execution import pace as paces
 from tempering.execution.sum_keeping import SumRecorder
@@ -210,25 +209,21 @@ class OwnError(Exception):
         super().__init__(f"{code}: {text}")
 
 
+def short_run(density, checkpoint=None):
+    """Run a density in plain Python."""
+    execution = tp.Execution(engine="scalar", checkpoint=checkpoint)
+    options = {"ladder": [1.0, 0.5], "draws": 320, "tuning": tp.Tuning(64), "chains": 3, "rng": 2, "progress": False}
+    return tp.sample(tp.Target(density), initial=np.zeros(2), execution=execution, **options)
+
+
 ERRORS = [ValueError("bad"), KeyError("x"), OwnError(7, "sensor"), MemoryError(), SystemExit("ended")]
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_an_error_in_a_users_function_loses_nothing(error, tmp_path):
-    options = {
-        "initial": np.zeros(2),
-        "ladder": [1.0, 0.5],
-        "draws": 320,
-        "tuning": tp.Tuning(64),
-        "chains": 3,
-        "rng": 2,
-    }
-    options |= {"execution": tp.Execution(engine="scalar"), "progress": False}
-    whole = tp.sample(tp.Target(skewed), **options)
+    whole = short_run(skewed)
     with pytest.raises(FunctionError, match=rf"raised {type(error).__name__}: .*, in chain \d at \[") as told:
-        tp.sample(
-            tp.Target(Unlucky(1300, error)), **grouped(**options, checkpoint=tp.Checkpoint(tmp_path / "run", 0.0))
-        )
+        short_run(Unlucky(1300, error), tp.Checkpoint(tmp_path / "run", 0.0))
     some = told.value.draws
     assert told.value.__cause__ is error
     assert 0 < some.n_draws < 320
@@ -245,26 +240,17 @@ def test_a_run_goes_on_after_an_error_that_will_not_come_again(tmp_path):
             raise OSError("the disk with the data is away")
         return skewed(x)
 
-    options = {
-        "initial": np.zeros(2),
-        "ladder": [1.0, 0.5],
-        "draws": 320,
-        "tuning": tp.Tuning(64),
-        "chains": 3,
-        "rng": 2,
-    }
-    options |= {"execution": tp.Execution(engine="scalar"), "progress": False}
-    whole = tp.sample(tp.Target(density), **options)
+    whole = short_run(density)
     kept = tp.Checkpoint(tmp_path / "run", 0.0)
     stop = threading.Timer(0.4, lambda: file.touch())
     stop.start()
     try:
-        tp.sample(tp.Target(density), **grouped(**options, checkpoint=kept))
+        short_run(density, kept)
     except FunctionError:
         pass
     stop.cancel()
     file.unlink(missing_ok=True)
-    assert_same(whole, tp.sample(tp.Target(density), **grouped(**options, checkpoint=kept)))
+    assert_same(whole, short_run(density, kept))
 
 
 @pytest.mark.parametrize("method", ["simulated", "parallel"])

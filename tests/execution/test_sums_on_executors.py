@@ -16,6 +16,7 @@ from test_dying_workers import Walker, kill_a_worker
 
 import tempering as tp
 from grouped import grouped
+from tall_spike import SPIKE, spike
 from tempering.errors import CheckpointError, SamplerError
 from tempering.estimators.running.parts import in_a_tree
 from tempering.execution import blocks, sum_blocks
@@ -253,25 +254,12 @@ def test_a_part_that_fails_twice_stops_the_run_with_the_sums_so_far(tmp_path, mo
 @pytest.mark.slow
 def test_parts_whose_energies_rise_out_of_their_bins_are_put_together(monkeypatch):
     """A spike a million times as high, found by some parts first."""
-
-    def density(x):
-        return jnp.logaddexp(-0.5 * x**2, 1000.0 - 0.5 * ((x - 6.0) / 0.5) ** 2)
-
-    options = {
-        "initial": 0.0,
-        "ladder": [1.0, 0.003],
-        "tuning": tp.Tuning(0, pseudo_prior=np.array([0.0, 990.0])),
-        "draws": 2_000,
-        "chains": 64,
-        "rng": 2,
-        "progress": False,
-        "kernel": tp.kernels.RandomWalk(scale=2.0),
-    }
+    options = SPIKE | {"draws": 2_000, "chains": 64}
     monkeypatch.setattr(blocks, "WORK", 160.0)
-    kept = tp.sample(tp.Target(density), **options)
+    kept = tp.sample(tp.Target(spike), **options)
     run = {**options, "keep": tp.Sums({"x": lambda x: x})}
-    sums = tp.sample(tp.Target(density), **run)
+    sums = tp.sample(tp.Target(spike), **run)
     assert np.array_equal(kept.visits, sums.visits)
     assert abs(kept.expect(lambda x: x, "ess_optimal").value - sums.expect("x", "ess_optimal").value) < 1e-3
     with ThreadPoolExecutor(2) as executor:
-        assert_same_sums(sums, tp.sample(tp.Target(density), execution=tp.Execution(executor=executor), **run))
+        assert_same_sums(sums, tp.sample(tp.Target(spike), execution=tp.Execution(executor=executor), **run))

@@ -6,38 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from exact_runs import LADDER, PROBLEM, exact_run
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
-from tempering import Ladder, TemperedDraws, problems
+from tempering import TemperedDraws
 from tempering.errors import EstimatorError
-from tempering.target.layout import Layout
 
-PROBLEM = problems.skewed(2)
-LADDER = Ladder([1.0, 0.6, 0.3])
 RULES = ["cold_only", "equal", "ess_optimal", "screened", "mbar"]
 
 
-def exact(name, n_chains=4, n_draws=600, position=None):
-    """Return independent draws, each chain on a rung chosen afresh for each draw."""
-    rng = seeded_rng(name)
-    rung = rng.integers(len(LADDER), size=(n_chains, n_draws)).astype(np.int32)
-    x = np.empty((n_chains, n_draws, 2))
-    for i, k in enumerate(LADDER):
-        x[rung == i] = PROBLEM.sample(rng, int(np.sum(rung == i)), k)
-    layout = Layout.of(np.zeros(2) if position is None else position)
-    return TemperedDraws.of_energies(
-        values=layout.named(x),
-        rung=rung,
-        energy=PROBLEM.log_density(x),
-        ladder=LADDER,
-        log_pseudo_prior=np.zeros(3),
-        proposed=rung,
-        acceptance=np.ones((n_chains, n_draws, 1), np.float32),
-        layout=layout,
-    )
-
-
 def test_counts_and_visits():
-    draws = exact("counts")
+    draws = exact_run("counts")
     assert (draws.n_chains, draws.n_draws) == (4, 600)
     assert draws.visits.sum() == 2400
     np.testing.assert_array_equal(draws.visits, [np.sum(draws.rung == i) for i in range(3)])
@@ -45,7 +23,7 @@ def test_counts_and_visits():
 
 
 def test_log_weights_go_towards_the_cold_distribution():
-    draws = exact("weights")
+    draws = exact_run("weights")
     k = LADDER.inverse_temperatures[draws.rung]
     np.testing.assert_allclose(draws.log_weights, (1 - k) * draws.energy, rtol=1e-14)
     assert np.all(draws.log_weights[draws.rung == 0] == 0.0)
@@ -53,7 +31,7 @@ def test_log_weights_go_towards_the_cold_distribution():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_weights_sum_to_one_and_shares_are_theirs(rule):
-    draws = exact("sum")
+    draws = exact_run("sum")
     weights, shares = draws.weights(rule), draws.shares(rule)
     assert weights.shape == (4, 600)
     assert np.all(weights >= 0)
@@ -65,18 +43,18 @@ def test_weights_sum_to_one_and_shares_are_theirs(rule):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_expectations_are_those_of_the_cold_distribution(rule):
-    runs = [exact(f"expect {i}", n_draws=400) for i in range(24)]
+    runs = [exact_run(f"expect {i}", n_draws=400) for i in range(24)]
     values = [run.expect(lambda x: x, rule).value for run in runs]
     assert_mean_is(PROBLEM.mean, values)
 
 
 def test_control_draws_without_weights_miss_the_cold_distribution():
-    runs = [exact(f"expect {i}", n_draws=400) for i in range(24)]
+    runs = [exact_run(f"expect {i}", n_draws=400) for i in range(24)]
     assert_mean_is_not(PROBLEM.mean, [run.values["x"].mean(axis=(0, 1)) for run in runs])
 
 
 def test_the_function_is_called_once_with_leading_axes_kept():
-    draws, calls = exact("once"), []
+    draws, calls = exact_run("once"), []
 
     def first(x):
         calls.append(x.shape)
@@ -91,40 +69,40 @@ def test_the_function_is_called_once_with_leading_axes_kept():
 
 
 def test_named_positions_come_by_keyword():
-    draws = exact("names", position={"b": 0.0, "a": 0.0})
+    draws = exact_run("names", position={"b": 0.0, "a": 0.0})
     by_name = draws.expect(lambda a, b: np.stack([a, b], axis=-1)).value
-    same = exact("names")
+    same = exact_run("names")
     np.testing.assert_allclose(by_name, same.expect(lambda x: x).value, rtol=1e-12)
     with pytest.raises(EstimatorError, match="raised TypeError"):
         draws.expect(lambda x: x)
 
 
 def test_other_containers_come_as_they_are():
-    draws = exact("tuple", position=(0.0, np.zeros(1)))
+    draws = exact_run("tuple", position=(0.0, np.zeros(1)))
     value = draws.expect(lambda p: p[0] + p[1][..., 0]).value
-    assert value == pytest.approx(exact("tuple").expect(lambda x: x.sum(axis=-1)).value, rel=1e-12)
-    nested = exact("tuple", position={"outer": {"a": 0.0}, "b": 0.0})
+    assert value == pytest.approx(exact_run("tuple").expect(lambda x: x.sum(axis=-1)).value, rel=1e-12)
+    nested = exact_run("tuple", position={"outer": {"a": 0.0}, "b": 0.0})
     with pytest.raises(EstimatorError, match="raised TypeError"):
         nested.expect(lambda a, b: a)
 
 
 def test_a_function_that_loses_the_draws_is_refused():
     with pytest.raises(EstimatorError, match=r"leading axes \(4, 600\), but it returned shape \(\).*axis=-1"):
-        exact("lost").expect(np.sum)
+        exact_run("lost").expect(np.sum)
 
 
 def test_quantiles_are_those_of_the_cold_distribution():
     p = np.array([0.1, 0.5, 0.9])
     cold = PROBLEM.sample(seeded_rng("quantile truth"), 200_000)
-    quantiles = exact("quantiles", n_draws=10_000).quantile(p)
+    quantiles = exact_run("quantiles", n_draws=10_000).quantile(p)
     assert quantiles.shape == (3, 2)
     np.testing.assert_allclose(quantiles, np.quantile(cold, p, axis=0), atol=0.12)
-    assert np.shape(exact("quantiles").quantile(0.5)) == (2,)
-    assert np.shape(exact("quantiles", position={"a": 0.0, "b": 0.0}).quantile(0.5, "a")) == ()
+    assert np.shape(exact_run("quantiles").quantile(0.5)) == (2,)
+    assert np.shape(exact_run("quantiles", position={"a": 0.0, "b": 0.0}).quantile(0.5, "a")) == ()
 
 
 def test_the_summary_is_a_table_of_every_coordinate():
-    draws = exact("summary", position={"a": 0.0, "b": np.zeros(1)})
+    draws = exact_run("summary", position={"a": 0.0, "b": np.zeros(1)})
     table = draws.summary()
     assert isinstance(table, pd.DataFrame)
     assert table.index.tolist() == ["a", "b[0]"]
@@ -146,7 +124,7 @@ def test_the_summary_is_a_table_of_every_coordinate():
 
 
 def test_chains_that_disagree_have_a_large_r_hat():
-    draws = exact("apart")
+    draws = exact_run("apart")
     apart = replace(draws, values={"x": draws.values["x"] + 3.0 * np.arange(4)[:, None, None]}, _kept={})
     assert np.all(apart.summary()["r_hat"] > 1.5)
 
@@ -155,13 +133,14 @@ def test_the_shortest_interval_is_that_of_the_cold_distribution():
     truth = np.sort(PROBLEM.sample(seeded_rng("hdi truth"), 200_000), axis=0)
     n = 180_000
     width = truth[n:] - truth[:-n]
-    found = exact("hdi", n_draws=10_000).hdi(0.9)
+    found = exact_run("hdi", n_draws=10_000).hdi(0.9)
     assert found.shape == (2, 2)
     np.testing.assert_allclose(found[1] - found[0], width.min(axis=0), rtol=0.05)
 
 
 def test_the_rungs_are_a_table():
-    draws = exact("rungs")
+    draws = exact_run("rungs")
+    draws = replace(draws, acceptance=np.ones_like(draws.acceptance))
     table = draws.rungs()
     assert table["k"].tolist() == [1.0, 0.6, 0.3]
     np.testing.assert_array_equal(table["visits"], draws.visits)
@@ -171,6 +150,6 @@ def test_the_rungs_are_a_table():
 
 
 def test_round_trips_are_counted():
-    draws = exact("trips", n_chains=1, n_draws=5)
+    draws = exact_run("trips", n_chains=1, n_draws=5)
     rung = np.array([[0, 1, 2, 1, 0]], np.int32)
     assert TemperedDraws.of_energies(draws.values, rung, draws.energy, LADDER).n_round_trips == 1

@@ -13,6 +13,7 @@ import pytest
 
 import tempering as tp
 from statistical import assert_variance_is_one, seeded_rng
+from tall_spike import SPIKE, spike
 from tempering import problems
 from tempering.engines.trace import Trace
 from tempering.errors import EstimatorError, SamplerError
@@ -207,21 +208,9 @@ def test_a_nan_far_into_a_run_is_outside_the_support():
 
 @pytest.mark.long
 def test_energies_above_all_that_was_known_are_counted():
-    def density(x):  # a spike a million times as high, far from where chains start
-        return jnp.logaddexp(-0.5 * x**2, 1000.0 - 0.5 * ((x - 6.0) / 0.5) ** 2)
-
-    options = {
-        "initial": 0.0,
-        "ladder": [1.0, 0.003],
-        "tuning": tp.Tuning(0, pseudo_prior=np.array([0.0, 990.0])),
-        "draws": 10_000,
-        "chains": 16,
-        "rng": 2,
-        "progress": False,
-        "kernel": tp.kernels.RandomWalk(scale=2.0),
-    }
-    kept = tp.sample(tp.Target(density), **options)
-    summed = tp.sample(tp.Target(density), keep=tp.Sums({"x": lambda x: x}), **options)
+    options = SPIKE | {"draws": 10_000, "chains": 16}
+    kept = tp.sample(tp.Target(spike), **options)
+    summed = tp.sample(tp.Target(spike), keep=tp.Sums({"x": lambda x: x}), **options)
     assert kept.energy.max() > 74.0 * 2  # beyond the bins a start at 0 leads to
     assert np.array_equal(kept.visits, summed.visits)
     assert abs(kept.expect(lambda x: x, "ess_optimal").value - summed.expect("x", "ess_optimal").value) < 1e-3
