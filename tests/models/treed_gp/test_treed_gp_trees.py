@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tempering.models.treed_gp import Prior, TreedGP
+from tempering.models.treed_gp.trees import describe_tree
 
 SETTINGS = {"draws": 3000, "tune": 2000, "chains": 2, "tempering": {"ladder": [1, 0.5, 0.2]}}
 
@@ -83,3 +84,30 @@ def test_leaves_are_no_larger_than_asked_for():
     for tree in model.best_trees_.values():
         assert max(leaf.n_rows for leaf in tree) <= 60
     assert model.score(x, y) > 0.95
+
+
+@pytest.mark.slow
+def test_parameters_at_inputs_are_those_of_their_leaves_in_each_tree():
+    x, y = planes()
+    y = 50 * y + 3 * np.random.default_rng(2).standard_normal(len(y))
+    settings = {"draws": 600, "tune": 600, "chains": 1, "keep": {"trees": 12}}
+    model = TreedGP(leaf="gp_linear", prior={"slope": 0.5}, random_state=1, **settings).fit(x, y)
+    found = model.parameters_at(x)
+    assert found["ranges"].shape == (12, len(x), 2)
+    n_leaves = set()
+    for j, row in enumerate(model.posterior_.rows):
+        leaves = describe_tree(model.model_, row[None])
+        n_leaves.add(len(leaves))
+        for i, point in enumerate(x):
+            (leaf,) = (
+                one
+                for one in leaves
+                if np.all(point <= one.high) and np.all((point > one.low) | (one.low <= x.min(axis=0)))
+            )
+            assert found["noise"][j, i] == pytest.approx(leaf.noise)
+            np.testing.assert_allclose(found["ranges"][j, i], leaf.ranges)
+            np.testing.assert_array_equal(found["active"][j, i], leaf.active)
+    assert max(n_leaves) > 1
+    mean = model.predict(x)
+    assert found["deviation"].shape == (12, len(x))
+    assert np.ptp(mean) / 100 < np.median(found["deviation"]) < 10 * np.ptp(mean)  # in the unit of y

@@ -47,6 +47,22 @@ class Design:
         values = data.cuts[j, : data.n_cuts[j]]
         return data.low[j] + data.width[j] * values, self.posterior_.cut_probabilities[j]
 
+    def parameters_at(self, X: ArrayLike) -> dict[str, Floats]:
+        """Return what every kept tree says of the leaf in which each input lies, by name: draws of the posterior.
+
+        Returns
+        -------
+        dict of ndarray
+            ``"noise"`` and ``"deviation"``, shape (n_trees, n_points), the standard deviations of the noise and of the
+            process in the unit of y; ``"ranges"`` of the correlation, the inputs scaled to [0, 1], and ``"active"``, 0
+            where an input is switched off, shape (n_trees, n_points, n_ranges).
+        """
+        check_is_fitted(self)
+        noise, signal, ranges, active = surfaces.parameters_each(self.model_, self.posterior_.rows, self._inputs(X))
+        spread = self.model_.data.spread
+        deviations = {"noise": spread * np.sqrt(noise), "deviation": spread * np.sqrt(signal)}
+        return deviations | {"ranges": ranges, "active": active}
+
     def sensitivity(
         self,
         n: int = 1024,

@@ -21,7 +21,9 @@ from tempering.models.treed_gp.layout import (
     N_BASE,
     N_LEAVES,
     N_MEAN,
+    N_RANGES,
     PLACE,
+    RANGES,
     RIGHT,
     ROOT,
     SIGMA2,
@@ -253,3 +255,16 @@ def noise_of_tree(state: State, points: Array, noise: Array) -> None:
     for i in range(points.shape[0]):
         node = find_leaf(state, points[i])
         noise[i] = state.leaf[node, SIGMA2] * noise_of(state, node)
+
+
+@entry
+def parameters_of_points(state: State, rows: Array, points: Array, out: Array) -> None:
+    """Fill ``out[j, i]`` with noise over sigma^2, sigma^2, ranges and Booleans of the leaf of point i in tree j."""
+    for j in range(rows.shape[0]):
+        unpack_record(state, rows[j])
+        for i in range(points.shape[0]):
+            node = find_leaf(state, points[i])
+            out[j, i, 0] = noise_of(state, node)
+            out[j, i, 1] = state.leaf[node, SIGMA2]
+            for a in range(2 * state.integer[N_RANGES]):
+                out[j, i, 2 + a] = state.leaf[node, RANGES + a]

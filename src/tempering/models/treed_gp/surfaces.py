@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from tempering.compiling.blas_threads import one_blas_thread
+from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.model import TreedGPModel
-from tempering.models.treed_gp.prediction import joint_of_tree, noise_of_tree, predict_records
+from tempering.models.treed_gp.prediction import joint_of_tree, noise_of_tree, parameters_of_points, predict_records
 from tempering.models.treed_gp.records import load_record
 
 Floats = NDArray[np.float64]
@@ -72,6 +73,15 @@ def surface_means(model: TreedGPModel, rows: Floats, inputs: Floats) -> Floats:
     for where, block in in_blocks(inputs):
         out[:, where] = predict_each(model, rows, block)[:, 0]
     return out
+
+
+def parameters_each(model: TreedGPModel, rows: Floats, inputs: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return noise and signal variance, ranges and Booleans of every tree's leaf at each input, scaled."""
+    n_ranges = int(model.integer[layout.N_RANGES])
+    out = np.empty((len(rows), len(inputs), 2 + 2 * n_ranges))
+    parameters_of_points(model.allocate(), rows, model.data.scale(inputs), out)
+    noise, signal, ranges, active = np.split(out, [1, 2, 2 + n_ranges], axis=2)
+    return (noise * signal)[..., 0], signal[..., 0], ranges, active
 
 
 def joint(model: TreedGPModel, row: Floats, inputs: Floats) -> tuple[Floats, Floats, Floats]:
