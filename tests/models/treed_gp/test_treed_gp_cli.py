@@ -76,11 +76,26 @@ def test_what_cannot_be_written_is_refused_before_the_fit(folder):
     assert "one or two input columns, but there are 3" in error("--out", model, "--plot", folder / "fit.png")
 
 
-def test_blanks_after_commas_and_columns_of_text(folder):
+def test_blanks_after_commas(folder):
     model = folder / "model.npz"
     done = call("fit", folder / "data.csv", "--response", "z", "--out", model, "--inputs", "a, b", *SHORT)
     assert done.exit_code == 0, done.output
-    table = pd.read_csv(folder / "data.csv").assign(kind="red")
+
+
+def test_columns_of_text_are_categories(folder):
+    model, out = folder / "model.npz", folder / "predictions.csv"
+    table = pd.read_csv(folder / "data.csv")
+    table.insert(0, "kind", np.where(np.arange(len(table)) % 2, "red", "blue"))
+    table["z"] += 10.0 * (table["kind"] == "red")
     table.to_csv(folder / "data.csv", index=False)
-    result = call("fit", folder / "data.csv", "--response", "z", "--out", model, *SHORT)
-    assert "kind seems to hold categories" in str(result.exception)
+    done = call("fit", folder / "data.csv", "--response", "z", "--out", model, *SHORT, "--draws", "600")
+    assert done.exit_code == 0, done.output
+    assert "kind=red" in done.output
+    new = pd.read_csv(folder / "new.csv").assign(kind=["red", "blue", "red", "blue", "red"])
+    new.to_csv(folder / "new.csv", index=False)
+    done = call("predict", model, folder / "new.csv", "--out", out)
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(out)
+    np.testing.assert_allclose(found["mean"], 2 * found["a"] + 10.0 * (found["kind"] == "red"), atol=0.3)
+    new.assign(kind="green").to_csv(folder / "new.csv", index=False)
+    assert "kind has the category 'green'" in str(call("predict", model, folder / "new.csv").exception)

@@ -34,10 +34,14 @@ def fit(
     plot: Annotated[Path | None, typer.Option(help="Draw the fit to this file (one or two inputs).")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a treed Gaussian process to a CSV file."""
-    import pandas as pd
-
-    from tempering.models.treed_gp.tables import check_picture, check_writable, numeric_columns, read_table
+    """Fit a treed Gaussian process to a CSV file; columns of text are categories."""
+    from tempering.models.treed_gp.tables import (
+        check_picture,
+        check_writable,
+        input_columns,
+        numeric_columns,
+        read_table,
+    )
 
     check_writable(out, "--out")
     table = read_table(file)
@@ -45,7 +49,7 @@ def fit(
     if plot is not None:
         check_picture(plot, len(names))
     y = numeric_columns(table, [response], file).ravel()
-    x = pd.DataFrame(numeric_columns(table, names, file), columns=names)
+    x = input_columns(table, names, file)
     fitted = model.estimator(progress=not quiet, **sampling.settings)
     with warnings.catch_warnings(), sampling.executor() as executor:
         warnings.showwarning = lambda message, *_: typer.echo(f"Note: {message}", err=True)
@@ -66,17 +70,14 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict at the rows of a CSV file: mean, standard deviation and quantiles of a new response."""
-    import pandas as pd
-
     from tempering.errors import InputError
     from tempering.models.treed_gp.estimator import TreedGP
-    from tempering.models.treed_gp.tables import check_writable, numeric_columns, read_table
+    from tempering.models.treed_gp.tables import check_writable, input_columns, read_table
 
     if out is not None:
         check_writable(out, "--out")
     fitted = TreedGP.load(model)
-    names = [str(name) for name in fitted.feature_names_in_]
-    x = pd.DataFrame(numeric_columns(read_table(file), names, file), columns=names)
+    x = input_columns(read_table(file), fitted.input_names_, file)
     try:
         levels = [float(level) for level in quantiles.split(",")]
     except ValueError:

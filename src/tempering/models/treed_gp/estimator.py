@@ -197,6 +197,14 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         return np.asarray(inputs)
 
     @property
+    def input_names_(self) -> list[str]:
+        """The columns that X must have: of numbers first, then those of categories, which are one each."""
+        check_is_fitted(self)
+        if self._categories is not None:
+            return [*self._categories.numbers, *self._categories.levels]
+        return [str(name) for name in getattr(self, "feature_names_in_", range(self.n_features_in_))]
+
+    @property
     def leaf_probabilities_(self) -> Floats:
         """Posterior probabilities of 1, 2, ... leaves."""
         check_is_fitted(self)

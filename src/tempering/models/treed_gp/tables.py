@@ -40,19 +40,25 @@ def numeric_columns(table: pd.DataFrame, names: list[str], path: Path) -> Floats
         if bad.size:
             cell = table[name].iloc[int(bad[0])]
             came = repr(cell) if isinstance(cell, str) else "missing" if np.isnan(cell) else f"{cell:g}"
-            is_text = bad.size == len(numbers) and isinstance(cell, str)
-            remedy = (
-                f"{name} seems to hold categories: write a column of 0 and 1 for each of them but one "
-                "(pandas.get_dummies), or leave it out with --inputs."
-                if is_text
-                else "Drop or fill those rows."
-            )
             raise InputError(
                 f"{path}, line {bad[0] + 2}: {name} must be a finite number, but is {came} "
-                f"({bad.size} such rows in all). {remedy}"
+                f"({bad.size} such rows in all). Drop or fill those rows."
             )
         columns.append(numbers)
     return np.column_stack(columns)
+
+
+def input_columns(table: pd.DataFrame, names: list[str], path: Path) -> pd.DataFrame:
+    """Return columns of numbers, and as they are those of text without a number in any cell: categories."""
+    text = [name for name in names if name in table.columns and _is_text(table[name])]
+    numbers = [name for name in names if name not in text]
+    out = pd.DataFrame(numeric_columns(table, numbers, path) if numbers else None, table.index, numbers)
+    return pd.concat([out, table[text]], axis=1)[names]
+
+
+def _is_text(column: pd.Series) -> bool:
+    numbers = pd.to_numeric(column, errors="coerce")
+    return bool(numbers.isna().all() and column.map(lambda cell: isinstance(cell, str)).any())
 
 
 def check_writable(path: Path, option: str) -> None:
