@@ -225,6 +225,32 @@ def test_control_one_draw_of_the_prior_tried_again_and_again_is_seen(monkeypatch
     assert_mean_is_not(0.0, changes(after))
 
 
+def stretching(kernel):
+    """Stretch in nine of ten moves: no rung accepts draws of its source often."""
+    moves = build_mover.__wrapped__(kernel)
+    return lambda keys, x, c, source, settings: moves(
+        keys, x, c, source, tuple(s._replace(fresh=np.zeros(len(PATH)), scale=1e-3 * s.scale) for s in settings)
+    )
+
+
+@pytest.mark.slow
+def test_stretches_keep_every_rung():
+    after = moved_by_vector(KERNELS["hamiltonian"], "stretches", build=stretching)
+    assert_mean_is(0.0, changes(after))
+    assert np.all(have_moved(after)[BETWEEN] > 0.5)
+
+
+@pytest.mark.slow
+def test_control_stretches_that_forget_the_volume_are_seen(monkeypatch):
+    ratio_of = vector.log_ratio_of_try
+
+    def forgetful(old, there, rung, tried):
+        return ratio_of(old, there, rung, tried._replace(log_volume=0.0))
+
+    monkeypatch.setattr(vector, "log_ratio_of_try", forgetful)
+    assert_mean_is_not(0.0, changes(moved_by_vector(KERNELS["hamiltonian"], "volume", build=stretching)))
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_where_nothing_can_be_drawn_from_local_moves_are_all(name):
     none = np.full(len(PATH), -1, dtype=np.int32)

@@ -58,6 +58,13 @@ def test_a_density_that_nobody_can_count_is_not_taken_for_a_dear_one():
     assert effort_for("vector", "simulated", np.inf).chains == 32
 
 
+def test_a_dear_prior_counts_too():
+    rows = jnp.asarray(seeded_rng("rows of a prior").standard_normal((100_000, 10)))
+    target = tp.Target.from_likelihood(lambda x: -0.5 * jnp.sum(x**2), lambda x: -0.5 * jnp.sum((rows @ x) ** 2))
+    assert plan_for(target).n_chains == 8
+    assert plan_for(tp.Target(target.energy)).n_chains == 32
+
+
 @pytest.mark.parametrize("operations", CHEAP * np.geomspace(1.0, 1e4, 9))
 def test_the_operations_of_a_run_grow_no_more_until_the_least_is_reached(operations):
     """Of draws: chains times draws times operations, give or take a chain."""

@@ -228,7 +228,8 @@ def draw_of(references: Sequence[ReferenceArrays], first: int) -> Draw:
         return subspace.placed(*across, mean, factor[:-1, :-1], factor[-1, -1], stretch * normals[:d])
 
     leaps = [leap_of(arrays) for arrays in references if arrays.summits is not None]
-    return Draw(position, first, d + 1, 1 + n_pairs, leaps[0] if leaps else None)
+    centre = references[0].origin if across is None else across.centre
+    return Draw(position, first, d + 1, 1 + n_pairs, leaps[0] if leaps else None, centre=centre)
 
 
 def _component(arrays: ReferenceArrays, uniform: jax.Array) -> tuple[Any, Any, Any]:

@@ -27,14 +27,15 @@ def operations(recipe: Recipe) -> float:
 
 @lru_cache(maxsize=64)
 def operations_of(target: Target, layout: Layout, of_a_logarithm: float = 0.0) -> float:
-    """Return the operations of one energy of a target that JAX can trace; inf if it calls back.
+    """Return the operations of one log density, the prior included, that JAX can trace; inf if it calls back.
 
     Logarithms, exponentials and their like are no operations to XLA, and count as many as are said.
     """
     import jax
 
     with jax.enable_x64(True):
-        return _counted(of_a_logarithm, jax.jit(layout.on_flat(target.energy)), np.zeros(layout.size))
+        functions = [jax.jit(layout.on_flat(f)) for f in (target.energy, target.base) if f is not None]
+        return sum(_counted(of_a_logarithm, function, np.zeros(layout.size)) for function in functions)
 
 
 @lru_cache(maxsize=16)

@@ -25,6 +25,7 @@ Array = jax.Array | NDArray[np.float64]
 
 LEAPS = 4  # after each move, if there are modes to leap between: together they cost a third of a Hamiltonian one
 LEAST_FRESH = 0.1  # of what is proposed after a move: a draw of the source may lead to what no leap does
+HALVINGS = 6.0  # of a stretch's log: from 1, as distances vary on the hottest rungs, to 1/64, as in 2,000 dimensions
 REDRAW, UNIFORMS = 0x7FFFFFFF, 0x7FFFFFFE  # folded into a key for streams apart: no move takes so many numbers from it
 
 
@@ -52,6 +53,7 @@ class Draw(NamedTuple):
     n_uniforms: int = 0
     leap: Leap | None = None  # between the modes of one of these terms
     is_by_key: bool = False  # by a user's function, with all random numbers it wants
+    centre: Any = None  # of these terms, from which positions are stretched
 
     @classmethod
     def by_key(cls, sample: Callable[[Any], Any], term: int) -> Draw:
@@ -273,15 +275,26 @@ def _build_local(kernel: Any, density: Density) -> Move:
     return lambda key, particle, rung, settings: simple(key, particle, rung, settings[0])
 
 
+class Try(NamedTuple):
+    """A place, whether it is reached by a step (or drawn from the source), and by how much a step stretches volumes."""
+
+    place: Any
+    is_step: Any
+    log_volume: Any
+
+
 class Tries:
     """What is proposed after a local move, if there are ``draws``: one of the rung's source, at an end always.
 
-    Elsewhere it may be a leap to another mode instead, the more often the less such draws are accepted.
+    Elsewhere it may be a leap to another mode instead, the more often the less such draws are accepted; and where they
+    hardly ever are, a stretch: the distance from the middle of a source with heavy tails varies widely on the rungs
+    near it, and a local move changes it by one part in the root of twice the dimension.
     """
 
     def __init__(self, draws: Sequence[Draw]) -> None:
         self._draws = draws
         self._leap = next((draw.leap for draw in draws if draw.leap is not None), None)
+        self._centre = next((draw.centre for draw in draws if draw.centre is not None), None)
 
     def drawn_by_key(self, key: jax.Array, x: jax.Array) -> Any:
         """Return what a user's function draws, one for all tries of an iteration: it may take as long as they all."""
@@ -304,24 +317,31 @@ class Tries:
 
     def place(
         self, key: jax.Array, old: Particle, rung: Rung, setting: Settings, drawn: Any, is_first: Any
-    ) -> tuple[Any, Any, Any]:
-        """Return where to, the uniform number that decides on it, and whether it is a leap."""
+    ) -> tuple[Try, Any]:
+        """Return what is tried, and the uniform number that decides on it."""
         (n_normals, n_uniforms), x = numbers_of(self._draws), old.position
         n = n_uniforms if self._leap is None else max(n_uniforms, x.size)
-        normals, numbers = normals_and_uniforms(key, n_normals, 5 + n, x.dtype)
-        draws = self._source(drawn, old, is_first)
-        place = fresh_position(draws, rung.source, key, normals, numbers[5:])
-        if self._leap is None:
-            return place, numbers[0], jnp.array(False)
-        share = jnp.maximum(0.0 if setting.fresh is None else setting.fresh, LEAST_FRESH)
-        is_leap = self._leap.is_there & ~is_at_end(rung) & (numbers[1] >= share)
-        return jnp.where(is_leap, x + self._leap.way(numbers[2:5], numbers[5:]), place), numbers[0], is_leap
+        normals, numbers = normals_and_uniforms(key, n_normals + 1, 6 + n, x.dtype)
+        place = fresh_position(self._source(drawn, old, is_first), rung.source, key, normals[:-1], numbers[6:])
+        fresh = 0.0 if setting.fresh is None else setting.fresh
+        is_step = ~is_at_end(rung) & (numbers[1] >= jnp.maximum(fresh, LEAST_FRESH))
+        is_leap, is_stretch, log_stretch = jnp.array(False), jnp.array(False), jnp.zeros((), x.dtype)
+        if self._centre is not None:
+            is_stretch = is_step & (fresh < LEAST_FRESH)
+        if self._leap is not None:
+            is_leap = is_step & self._leap.is_there & ~(is_stretch & (numbers[5] < 1.0 / LEAPS))
+            is_stretch = is_stretch & ~is_leap
+            place = jnp.where(is_leap, x + self._leap.way(numbers[2:5], numbers[6:]), place)
+        if self._centre is not None:
+            log_stretch = jnp.where(is_stretch, normals[-1] * jnp.exp2(-HALVINGS * numbers[2]), 0.0)
+            place = jnp.where(is_stretch, self._centre + jnp.exp(log_stretch) * (x - self._centre), place)
+        return Try(place, is_leap | is_stretch, x.size * log_stretch), numbers[0]
 
 
-def log_ratio_of_try(old: Particle, there: Particle, rung: Rung, is_leap: jax.Array) -> Any:
-    """Return the log ratio of accepting what was tried: leaps are steps, draws of the source are not."""
-    step = tempered(there, rung) - tempered(old, rung)
-    return jnp.where(is_leap, step, log_ratio_of_fresh(old, there, rung))
+def log_ratio_of_try(old: Particle, there: Particle, rung: Rung, tried: Try) -> Any:
+    """Return the log ratio of accepting what was tried: leaps and stretches are steps, draws of the source are not."""
+    step = tempered(there, rung) - tempered(old, rung) + tried.log_volume
+    return jnp.where(tried.is_step, step, log_ratio_of_fresh(old, there, rung))
 
 
 def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
@@ -341,9 +361,9 @@ def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
             return particle, jnp.full(len(settings), jnp.nan)
 
         def redraw(i: Any, old: Particle) -> Particle:
-            place, decision, is_leap = tries.place(folded_in(own, i), old, rung, settings[0], drawn, i == 0)
-            there = at(density, place)
-            return decide(decision, old, there, log_ratio_of_try(old, there, rung, is_leap))[0]
+            tried, decision = tries.place(folded_in(own, i), old, rung, settings[0], drawn, i == 0)
+            there = at(density, tried.place)
+            return decide(decision, old, there, log_ratio_of_try(old, there, rung, tried))[0]
 
         moved, acceptance = jax.lax.cond(rung.is_local, local, stay, key, particle, settings)
         own = folded_in(key, UNIFORMS)

@@ -72,8 +72,8 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
             is_end, place, by, n_invalid = jnp.array(True), end.position, decision, end.slope.n_invalid
             if draws:
                 is_end = i == 0
-                other, uniform, is_leap = tries.place(folded_in(own, i), old, rung, setting, drawn, i == 1)
-                place, by = jnp.where(is_end, place, other), jnp.where(is_end, by, uniform)
+                tried, uniform = tries.place(folded_in(own, i), old, rung, setting, drawn, i == 1)
+                place, by = jnp.where(is_end, place, tried.place), jnp.where(is_end, by, uniform)
                 n_invalid = jnp.where(is_end, n_invalid, 0)
             there = at(density, place)
             there = there._replace(n_invalid=jnp.maximum(there.n_invalid, n_invalid))
@@ -81,7 +81,7 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
             # off the support, or where the gradient is infinite, a trajectory cannot go on, nor could its reverse
             log_ratio = jnp.where(end.slope.goes_on & ~jnp.isnan(log_ratio), log_ratio, -jnp.inf)
             if draws:
-                log_ratio = jnp.where(is_end, log_ratio, vector.log_ratio_of_try(old, there, rung, is_leap))
+                log_ratio = jnp.where(is_end, log_ratio, vector.log_ratio_of_try(old, there, rung, tried))
             new, probability = decide(by, old, there, log_ratio)
             return new, jnp.where(is_end, probability, acceptance)
 
