@@ -93,7 +93,30 @@ def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Return a row for each target, those that do not work first."""
     names = [name for name in problems.suite() if any(record["target"] == name for record in records)]
     rows = [row_of(name, [record for record in records if record["target"] == name]) for name in names]
+    return in_order(rows)
+
+
+def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of the table, those of targets that do not work first, and of these the silent ones."""
     return sorted(rows, key=lambda row: (not row["why"], -row["sound, but far off"]))
+
+
+def store(path: Path, rows: list[dict[str, Any]], arguments: dict[str, Any]) -> None:
+    """Write the table; rows stay that are there of targets which were not measured again, each with its date."""
+    today = about(0, 0.0, 0.0)["date"]
+    stored = json.loads(path.read_text()) if path.is_file() else {"about": {}, "limits": []}
+    measured = {row["target"] for row in rows}
+    before = [{"date": stored["about"]["date"]} | row for row in stored["limits"] if row["target"] not in measured]
+    rows = in_order([row | {"date": today} for row in rows] + before)
+    facts = {
+        "date": today,
+        "seeds": max((row["runs"] for row in rows), default=0),
+        "arguments of the call": arguments or "defaults",
+        "targets": len(rows),
+        "that work": sum(not row["why"] for row in rows),
+        "runs called sound though off by more than four standard errors": sum(r["sound, but far off"] for r in rows),
+    }
+    path.write_text(json.dumps({"about": facts, "limits": rows}, indent=1) + "\n")
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
@@ -107,7 +130,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         "--records", type=Path, default=FOLDER / "limits.jsonl", help="file of all runs, which are kept"
     )
     parser.add_argument("--tables-only", action="store_true", help="run nothing: the table of the runs kept")
-    parser.add_argument("--json", type=Path, help="write the table to this file")
+    parser.add_argument("--json", type=Path, help="write the table to this file; rows of other targets stay")
     return parser.parse_args(arguments)
 
 
@@ -137,16 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
     for row in rows:
         print(f"{row['target']:22} {row['why'] or 'works':40} {row['says'][:60]}")
     if options.json:
-        facts = about(max((row["runs"] for row in rows), default=0), 0.0, 0.0)
-        facts = {key: facts[key] for key in ("date", "seeds")} | {
-            "arguments of the call": options.options or "defaults",
-            "targets": len(rows),
-            "that work": sum(not row["why"] for row in rows),
-            "runs called sound though off by more than four standard errors": sum(
-                r["sound, but far off"] for r in rows
-            ),
-        }
-        options.json.write_text(json.dumps({"about": facts, "limits": rows}, indent=1) + "\n")
+        store(options.json, rows, options.options)
     return 0
 
 

@@ -93,18 +93,18 @@ def write_limits(results: Path, path: Path) -> None:
     rows, about = stored["limits"], stored["about"]
     bad = [row for row in rows if row["why"]]
     lines = [
-        f"Measured on {len(rows)} targets of the suite, {about['date']}, {about['seeds']} runs each at most; "
+        f"Measured on {len(rows)} targets of the suite, {about['seeds']} runs each at most; "
         f"{len(rows) - len(bad)} of them work. Errors are root mean squares over the runs.",
         "",
         "| target | what is wrong | error of masses | of log Z | of means, in deviations | largest z | "
-        "calls itself sound | its complaint otherwise |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+        "calls itself sound | its complaint otherwise | measured |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | --- |",
     ]
     for row in bad:
         figures = ["" if row[key] is None else f"{row[key]:.2g}" for key in ("masses", "log Z", "means", "largest z")]
         sound = f"{row['calls itself sound']} of {row['runs']}"
         said = str(row["says"]).replace("|", "\\|")
-        lines.append(f"| {row['what']} | {row['why']} | {' | '.join(figures)} | {sound} | {said} |")
+        lines.append(f"| {row['what']} | {row['why']} | {' | '.join(figures)} | {sound} | {said} | {row['date']} |")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

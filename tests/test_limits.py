@@ -47,3 +47,14 @@ def test_runs_called_sound_though_far_off_come_first_and_are_counted(tmp_path):
     assert [row["target"] for row in stored["limits"]] == ["twin-modes-8", "twin-modes-32"]
     assert stored["limits"][0]["sound, but far off"] == 1
     assert stored["about"]["that work"] == 1
+
+
+def test_rows_of_targets_that_are_not_measured_again_stay(tmp_path):
+    path, table = tmp_path / "runs.jsonl", tmp_path / "limits.json"
+    for one in (record(mass=0.501, target="twin-modes-32"), record(mass=0.6), record(mass=0.501)):
+        path.write_text(json.dumps(one) + "\n")
+        assert limits.main(["--tables-only", "--records", str(path), "--json", str(table)]) == 0
+    stored = json.loads(table.read_text())
+    assert [(row["target"], row["why"]) for row in stored["limits"]] == [("twin-modes-8", ""), ("twin-modes-32", "")]
+    assert stored["about"]["targets"] == stored["about"]["that work"] == 2
+    assert all(row["date"] for row in stored["limits"])
