@@ -68,3 +68,10 @@ CALLS_OF_A_SEARCH = 30_000
 # Of a dear density a search may take this share of the calls that the round has made: an eighth of its time, for most
 # calls of a search are gradients.
 SHARE_OF_A_SEARCH = 1 / 32
+
+# Draws from which modes are looked for, of each round and of the whole run: as many as chains, those that are highest
+# above the mixture. A new mode is worth beginning anew if it has so much of the mass, by Laplace's approximation, and
+# the mixture at its summit is so many times too low: of a bent mode, which has more summits than one, it is not.
+N_STRIKING = 32
+WORTH_LOOKING = 0.01
+LACKING = 10.0

@@ -34,6 +34,7 @@ from tempering.learning.pool import Known, Pool, Stage
 from tempering.learning.price import Price
 from tempering.learning.reference.learnt import learnt_reference
 from tempering.learning.reference.modes import Mode, find_modes
+from tempering.learning.reference.overlooked import Scouts, striking
 from tempering.learning.reference.search import FAR_DRAWS, FIRST_FREEDOM, LOOKING, SEARCH_FREEDOM, scouted
 from tempering.learning.reference.spanned import one_around, with_broad
 from tempering.learning.reference.surface import Surface, TooManyCalls
@@ -89,9 +90,13 @@ class Learner:
     report: Report
     price: Price
     keeps: bool = False  # the draws of the rounds
+    modes: tuple[Mode, ...] = ()  # that are known before
 
     def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
-        """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while chains are stuck."""
+        """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while it pays.
+
+        It does while chains are stuck, and while modes are still being found.
+        """
         pilot, schedule, belief = self._pilot(start, settings, self.price.block(n_iterations))
         calls = total = self.price.calls(pilot.n_iterations, schedule.local_every)
         now = self._learn(Pool(_stage_of(pilot, schedule.path)), belief, schedule, pilot.states, calls)
@@ -109,20 +114,35 @@ class Learner:
             total += (1.0 + STAYING) * calls
             states, stay = self._stay(replace(now, states=states), STAYING * calls)
             pool = now.pool.with_round(Stage.of(trace, now.schedule), stay)
-            now = self._learn(pool, now.belief, self._rescaled(now.schedule, trace), states, calls)
+            n_modes, scouts = len(now.belief.modes), self._striking(trace, now.schedule.path)
+            now = self._learn(pool, now.belief, self._rescaled(now.schedule, trace), states, calls, scouts)
             length *= 2
-            is_done = spent + length > n_iterations and not self._is_stuck(rounds[-1], spent, n_iterations)
+            finds = len(now.belief.modes) > n_modes and spent < 2 * n_iterations
+            is_done = spent + length > n_iterations and not (finds or self._is_stuck(rounds[-1], spent, n_iterations))
             if is_done and len(rounds) >= LEAST_ROUNDS:
                 break
         states, _ = self.engine.run(self._at_both_ends(now), now.schedule, SETTLING)
         searched = now.belief.n_searched
         share = searched / (searched + total * self.engine.n_chains)
         self.report(0, f"looking for modes took {share:.0%} of the evaluations")
-        return Tuned(states, now.schedule, tuple(rounds), spent + SETTLING, tuple(kept), share_of_search=share)
+        return Tuned(
+            states,
+            now.schedule,
+            tuple(rounds),
+            spent + SETTLING,
+            tuple(kept),
+            share_of_search=share,
+            modes=now.belief.modes,
+        )
 
     def _is_stuck(self, last: Round, spent: int, n_iterations: int) -> bool:
         """Whether chains came round too seldom, and there is something left of as much time again."""
         return last.n_round_trips < self.price.enough_trips(n_iterations) and spent < 2 * n_iterations
+
+    def _striking(self, trace: Trace, path: Path) -> Scouts:
+        """Return the draws of a round that are highest above its mixture."""
+        terms = trace.terms.reshape(-1, trace.terms.shape[-1])
+        return striking(trace.values.reshape(len(terms), -1), path.log_target(terms), terms[:, -1])
 
     def _spread(self, now: Learnt) -> Any:
         """Spread the chains over all rungs, each at a place drawn by its weight there: every round sees every rung."""
@@ -173,7 +193,7 @@ class Learner:
         centre = values.mean(axis=0)
         spread = np.maximum(values.std(axis=0, ddof=1), 1e-6 * (1.0 + np.abs(centre)))
         safe_end = one_around(centre, SAFE_REACH_OF_A_MODE * spread, SAFE_FREEDOM)
-        belief = Belief(with_broad(one_around(centre, spread, FIRST_FREEDOM)), safe_end)
+        belief = Belief(with_broad(one_around(centre, spread, FIRST_FREEDOM)), safe_end, self.modes)
         last = Places(cold.trace.values[:, -1], cold.trace.terms[:, -1])
         run.states = self.engine.on_rung(run.states, 0, last.along(path_of(Ladder([1.0]))))
         pilot = heated(run, cold, has_base=True)
@@ -181,13 +201,15 @@ class Learner:
         return pilot, Schedule(path, np.zeros(len(path)), pilot.settings), belief
 
     @on_one_blas_thread
-    def _learn(self, pool: Pool, belief: Belief, before: Schedule, states: Any, calls: float) -> Learnt:
+    def _learn(
+        self, pool: Pool, belief: Belief, before: Schedule, states: Any, calls: float, scouts: Scouts | None = None
+    ) -> Learnt:
         """Learn the mixture, the safe end, both ladders, the pseudo-prior and the shapes of moves from all rounds.
 
         The last round has made so many ``calls`` of the density in each chain.
         """
         try:
-            belief = self._believed(pool, belief, calls)
+            belief = self._believed(pool, belief, calls, scouts)
             references = self.frame.references(belief.safe_end, belief.quick_end)
             ends = self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references)
             states, stage = self._draws_of_the_mixture(pool.along(ends), before, states)
@@ -207,7 +229,7 @@ class Learner:
         states, trace = self.engine.run(states, schedule, QUANTUM, moving=False)
         return states, Stage.of_known(trace, path, known.log_normalisers(path))
 
-    def _believed(self, pool: Pool, belief: Belief, calls: float) -> Belief:
+    def _believed(self, pool: Pool, belief: Belief, calls: float, scouts: Scouts | None) -> Belief:
         """Look for modes from where chains have been, and fit the mixture to all draws and modes."""
         references = self.frame.references(belief.safe_end, belief.quick_end)
         known = pool.along(self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references))
@@ -215,7 +237,10 @@ class Learner:
         log_target = path.log_target(known.terms)
         most = self.price.most_searched(calls * self.engine.n_chains)
         surface = Surface(self.log_density, known.values.shape[1], most_calls=most)
-        modes = self._modes(surface, known.values, log_target, belief)
+        places = (known.values, log_target)
+        if scouts is not None:
+            places = (np.concatenate([places[0], scouts[0]]), np.concatenate([places[1], scouts[1]]))
+        modes = self._modes(surface, *places, belief)
         log_z = known.log_normalisers(path)  # quick end, target, safe end
         log_normaliser = log_z[path.target] - log_z[0 if pool.ends else -1]
         away = WARMER / np.sqrt(known.values.shape[1])

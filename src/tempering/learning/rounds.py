@@ -17,6 +17,7 @@ from tempering.learning import kernel_settings
 from tempering.learning.density_of_states import DRAWS_KEPT, Energies
 from tempering.learning.ladder_choice import aimed_occupancy, choose_ladder
 from tempering.learning.pseudo_prior import Seen, from_mean_energies, log_conditional_occupancy, method_named
+from tempering.learning.reference.modes import Mode
 from tempering.learning.settling import has_settled
 from tempering.path import Ladder, Path
 from tempering.target import NOT_INTEGRABLE
@@ -57,6 +58,7 @@ class Tuned:
     known: Energies | None = None  # the energies that the rounds, and what was known before, have shown
     n_invalid: int = 0
     share_of_search: float = 0.0  # of the evaluations: those that went into looking for modes
+    modes: tuple[Mode, ...] = ()  # that were found
 
 
 @dataclass(frozen=True)

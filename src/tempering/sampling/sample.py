@@ -20,7 +20,7 @@ from tempering.sampling.draw_sampling import chains_of, draw, package_rounds, re
 from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning, refuse_moved
 from tempering.sampling.planning import make_plan
 from tempering.sampling.sum_sampling import sample_sums
-from tempering.sampling.tuning import tune
+from tempering.sampling.tuning import overlooked_modes, tune
 from tempering.sampling.until import Until
 from tempering.sampling.whitening import whitened
 
@@ -143,8 +143,16 @@ def sample(
             engine, tuned = tune(plan, wanted, report)
             if wanted.quantities is not None:
                 return sample_sums(plan, wanted, engine, tuned, report)
-            recorder = context.recorder(chains_of(plan, wanted, engine, tuned), wanted.draws)
-            run = draw(context, recorder, report, wanted.until, partial(reopened, asked, wanted))
+
+            def drawn() -> TemperedDraws:
+                recorder = context.recorder(chains_of(plan, wanted, engine, tuned), wanted.draws)
+                return draw(context, recorder, report, wanted.until, partial(reopened, asked, wanted))
+
+            run = drawn()
+            if call.leaves_draws_open and (modes := overlooked_modes(plan, tuned, run)):
+                report(0, "Draws have led to a mode that the mixture lacks: tuning and drawing again with it.")
+                engine, tuned = tune(plan, wanted, report, modes)
+                run = drawn()
             if call.leaves_draws_open and more_would_help(run, is_dear=wanted.until is not None):
                 report(0, "The verdict asks for more draws: drawing as many again.")
                 run = run.more(run.n_draws)

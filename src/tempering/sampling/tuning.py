@@ -20,31 +20,36 @@ from tempering.learning.ladder_choice import choose_ladder
 from tempering.learning.loop import Learner
 from tempering.learning.pilot import Heating, coldest_that_mixes, heated, settled
 from tempering.learning.price import Price
+from tempering.learning.reference.modes import Mode
+from tempering.learning.reference.overlooked import overlooked, striking
+from tempering.learning.reference.surface import Surface
 from tempering.learning.rounds import Tuned, Tuner
 from tempering.learning.two_legs import Frame
 from tempering.path import Ladder, Path
 from tempering.randomness import stream
-from tempering.runs.draws import RunInfo
+from tempering.runs.draws import RunInfo, TemperedDraws
+from tempering.runs.evidence import evidence_of
+from tempering.runs.positions import positions_of
 from tempering.sampling.call import Wanted
 from tempering.sampling.planning import first_log_pseudo_prior
 from tempering.sampling.progress import Report
 from tempering.target.target import cold_density
 
 PAPER_LADDER = (40, 0.1)  # the paper's default, for runs that are not tuned: geometric, m = 40, k_m = 0.1
-LEARNING_STREAM = 6
+LEARNING_STREAM, LOOKING_STREAM = 6, 8
 BURN_IN = 256  # iterations of coupled chains that start from draws of single ones
 
 
-def tune(plan: Plan, wanted: Wanted, report: Report) -> tuple[JournalEngine, Tuned]:
-    """Tune what is open; return the engine, and what it runs by."""
+def tune(plan: Plan, wanted: Wanted, report: Report, modes: tuple[Mode, ...] = ()) -> tuple[JournalEngine, Tuned]:
+    """Tune what is open, with the modes that are known; return the engine, and what it runs by."""
     if plan.path == "two_legs":
-        return _tune_two_legs(plan, wanted, report)
+        return _tune_two_legs(plan, wanted, report, modes)
     if plan.ladder is not None or wanted.tune == 0:
         return _tune(plan, wanted, report)
     return _tune_ladder_too(plan, wanted, report)
 
 
-def _tune_two_legs(plan: Plan, wanted: Wanted, report: Report) -> tuple[JournalEngine, Tuned]:
+def _tune_two_legs(plan: Plan, wanted: Wanted, report: Report, modes: tuple[Mode, ...]) -> tuple[JournalEngine, Tuned]:
     """Tune two legs by simulated tempering, whichever method then runs along them."""
     assert plan.layout is not None
     target = plan.target
@@ -55,12 +60,25 @@ def _tune_two_legs(plan: Plan, wanted: Wanted, report: Report) -> tuple[JournalE
     learner = Learner(
         engine, plan.leaves, frame, cold_density(target, plan.layout), wanted.tuning.learnt["objective"],
         stream(plan.seed, LEARNING_STREAM), report, keeps=wanted.keeps_rounds or plan.method == "parallel",
-        price=Price(calls_of(plan.kernel), plan.dearness),
+        price=Price(calls_of(plan.kernel), plan.dearness), modes=modes,
     )  # fmt: skip
     tuned = learner.run(start, first_settings(plan, Ladder([1.0])), wanted.tune)
     if plan.method == "parallel":
         return _coupled(plan, wanted, tuned, report)
     return engine, tuned
+
+
+def overlooked_modes(plan: Plan, tuned: Tuned, run: TemperedDraws) -> tuple[Mode, ...]:
+    """Return all modes that are known if draws of the run have led to one that its mixture lacks; else none."""
+    positions = positions_of(run)
+    if not run.path.has_two_legs or plan.layout is None or positions is None:
+        return ()
+    terms = run.terms.reshape(run.rung.size, -1)
+    scouts = striking(positions.values.reshape(run.rung.size, -1), run.path.log_target(terms), terms[:, -1])
+    most = Price(calls_of(plan.kernel), plan.dearness).most_searched(float(run.rung.size))
+    surface = Surface(cold_density(plan.target, plan.layout), plan.layout.size, most_calls=most)
+    log_z, rng = float(evidence_of(run).value), stream(plan.seed, LOOKING_STREAM)
+    return overlooked(surface, tuned.modes, run.path.references[-1], log_z, scouts, rng)
 
 
 def _coupled(plan: Plan, wanted: Wanted, tuned: Tuned, report: Report) -> tuple[JournalEngine, Tuned]:
