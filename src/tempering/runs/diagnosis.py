@@ -16,7 +16,7 @@ from tempering.learning.density_of_states import DensityOfStates
 from tempering.path import weighted_terms
 from tempering.runs.evidence import disagreement_of
 from tempering.runs.positions import positions_of
-from tempering.runs.tours import FEW_TOURS
+from tempering.runs.tours import FEW_ROUND_TRIPS, FEW_TOURS
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 LOW_EXCHANGE = 0.1
-FEW_ROUND_TRIPS = 20
 FEW_EFFECTIVE_OF_A_LEG = 30.0  # draws, below which a leg has nothing to say by itself
 LEGS_DISAGREE = 4.5  # standard errors: the largest of a hundred quantities of a sound run is seldom above 4
 INVALID = 1e-2  # of the moves, tuning's too: the safe end reaches far out, where sums overflow

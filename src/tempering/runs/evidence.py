@@ -18,6 +18,7 @@ from tempering.estimators.evidence import integration_and_correction
 from tempering.estimators.running import answers
 from tempering.estimators.running.bins import COLDER, HOTTER
 from tempering.path import Ladder, Path
+from tempering.runs.tours import FEW_ROUND_TRIPS
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
@@ -212,7 +213,11 @@ def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
 
     is_simulated = draws.info is not None and draws.info.method == "simulated"
     found = evidence_of_legs(path, ratio, draws.visits, draws.log_pseudo_prior if is_simulated else None)
-    return replace(found, standard_error=float(np.hypot(found.standard_error, draws.thin_mass)))
+    error = np.hypot(found.standard_error, draws.thin_mass)
+    values = [float(one.value) for name, one in found.by_method.items() if name.startswith("mbar")]
+    if draws.n_round_trips < FEW_ROUND_TRIPS:  # what the legs differ by is then as likely an error as a truth
+        error = np.hypot(error, np.ptp(values))
+    return replace(found, standard_error=float(error))
 
 
 def evidence_of_legs(path: Path, ratio: Callable[[int], Estimate], visits: Any, log_p: Floats | None) -> Evidence:

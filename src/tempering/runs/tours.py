@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
 
 
+FEW_ROUND_TRIPS = 20  # of all chains: what lies beyond the rungs between is then known by few of them
 FEW_TOURS = 100  # to a place: how much mass it has is then known to a tenth at best, and what lies deeper not at all
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from tempering.execution.context import carrying_out
 from tempering.path import Ladder
-from tempering.runs.diagnosis import FEW_ROUND_TRIPS
 from tempering.runs.draws import TemperedDraws
 from tempering.runs.stored import changed
 from tempering.runs.sums import TemperedSums
+from tempering.runs.tours import FEW_ROUND_TRIPS
 from tempering.sampling import progress as progress_bars
 from tempering.sampling.call import Call
 from tempering.sampling.draw_sampling import chains_of, draw, package_rounds, reopened

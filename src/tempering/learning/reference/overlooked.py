@@ -20,9 +20,8 @@ Scouts = tuple[Floats, Floats]  # flat positions, and the log density of the tar
 
 def striking(positions: Floats, log_target: Floats, log_mixture: Floats) -> Scouts:
     """Return the draws that are highest above the mixture."""
-    log_ratio = np.where(log_target > -np.inf, log_target - log_mixture, -np.inf)
-    highest = np.argsort(-log_ratio, kind="stable")[:N_STRIKING]
-    highest = highest[log_ratio[highest] > -np.inf]
+    inside = np.flatnonzero(log_target > -np.inf)
+    highest = inside[np.argsort(log_mixture[inside] - log_target[inside], kind="stable")[:N_STRIKING]]
     return positions[highest], log_target[highest]
 
 
