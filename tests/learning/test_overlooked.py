@@ -12,6 +12,7 @@ from tempering.learning.reference.modes import find_modes
 from tempering.learning.reference.overlooked import overlooked, striking
 from tempering.learning.reference.search import assembled
 from tempering.learning.reference.surface import Surface
+from tempering.sampling.tuning import tune
 
 NARROW = 0.02  # standard deviation; the other mode's is 1
 
@@ -66,3 +67,20 @@ def test_a_run_that_meets_a_narrow_mode_late_begins_anew_with_it(seed):
     mass, evidence = run.expect(lambda a, b: (a > 0) * 1.0), run.log_evidence()
     assert abs(mass.value - 0.5) < 5 * mass.standard_error < 0.05
     assert abs(evidence.value + np.log(400.0)) < 5 * evidence.standard_error < 0.05
+
+
+def test_a_run_that_is_stopped_while_it_begins_anew_returns_the_draws_it_has(monkeypatch):
+    tuned = []
+
+    def stopped_at_second(*arguments):
+        tuned.append(arguments)
+        if len(tuned) == 2:
+            raise KeyboardInterrupt
+        return tune(*arguments)
+
+    monkeypatch.setattr("tempering.sampling.sample.tune", stopped_at_second)
+    monkeypatch.setattr("tempering.sampling.sample.overlooked_modes", lambda *_: (None,))
+    run = tp.sample(tp.Target(lambda x: -0.5 * x**2), initial=0.0, rng=shifted(1), progress=False)
+    assert len(tuned) == 2
+    assert tuned[1][-1] == (None,)
+    assert abs(run.expect(lambda x: x).value) < 0.05

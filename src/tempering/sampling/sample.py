@@ -151,8 +151,11 @@ def sample(
             run = drawn()
             if call.leaves_draws_open and (modes := overlooked_modes(plan, tuned, run)):
                 report(0, "Draws have led to a mode that the mixture lacks: tuning and drawing again with it.")
-                engine, tuned = tune(plan, wanted, report, modes)
-                run = drawn()
+                try:
+                    engine, tuned = tune(plan, wanted, report, modes)
+                    run = drawn()
+                except KeyboardInterrupt:  # there are draws to return
+                    return run
             if call.leaves_draws_open and more_would_help(run, is_dear=wanted.until is not None):
                 report(0, "The verdict asks for more draws: drawing as many again.")
                 run = run.more(run.n_draws)
