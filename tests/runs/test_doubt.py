@@ -14,7 +14,8 @@ from tempering.path import Ladder, Leg, Path
 from tempering.path.reference import Reference
 from tempering.runs.diagnosis import THIN, _about_legs, _about_thin_places
 from tempering.runs.doubt import with_doubt
-from tempering.runs.tours import FEW_TOURS, effective_pieces, thinly_covered
+from tempering.runs.evidence import evidence_of_legs
+from tempering.runs.tours import FEW_ROUND_TRIPS, FEW_TOURS, effective_pieces, thinly_covered
 
 VALUES = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 12.0]])
 WEIGHTS = np.array([[0.3, 0.2, 0.1], [0.1, 0.2, 0.1]])
@@ -120,3 +121,23 @@ def test_sums_of_an_indicator_that_never_changed_are_as_doubtful_as_its_draws():
     spread = np.sqrt(run.variance("x")[0])
     assert spread == pytest.approx(1.0, abs=0.25)
     assert run.expect("x").standard_error == pytest.approx(np.hypot(own.standard_error, spread / run.n_round_trips))
+
+
+@pytest.mark.parametrize(
+    ("quick", "n_round_trips", "value", "error"),
+    [
+        (12.0, FEW_ROUND_TRIPS - 1, 10.0, np.hypot(0.1, 2.0)),
+        (12.0, FEW_ROUND_TRIPS, 10.0, 0.1),  # a prior may not be normalised
+        (10.1, FEW_ROUND_TRIPS - 1, 10.1, 0.05),
+    ],
+)
+def test_while_round_trips_are_few_a_gap_between_the_legs_is_an_error_of_the_evidence(
+    quick, n_round_trips, value, error
+):
+    legs = [Leg("safe", np.eye(3)[1], Ladder([1.0, 0.5, 0.0]), 1), Leg("quick", np.eye(3)[2], Ladder([1.0, 0.0]), 2)]
+    path = Path([1.0, 1.0, 0.0], legs, ("log likelihood", "log prior", "log quick end"))
+    found = evidence_of_legs(
+        path, lambda rung: Estimate(quick, 0.05) if rung == 0 else Estimate(10.0, 0.1), np.ones(4), None, n_round_trips
+    )
+    assert found.value == value
+    assert found.standard_error == pytest.approx(error)

@@ -12,10 +12,8 @@ from tempering import problems
 from tempering.errors import EstimatorError, SamplerError
 from tempering.path import weighted_terms
 from tempering.runs.diagnosis import component_indicators
-from tempering.runs.evidence import evidence_of
 from tempering.runs.positions import Positions, positions_of
 from tempering.runs.stored import changed
-from tempering.runs.tours import FEW_ROUND_TRIPS
 from tempering.target.layout import Layout
 from tempering.target.whitened import Coordinates
 
@@ -194,12 +192,3 @@ def test_coordinates_of_two_runs_are_exchanged_by_way_of_positions():
     np.testing.assert_allclose(seen.seen_from(Positions(x)), x, atol=1e-12)
     np.testing.assert_allclose(seen.seen_from(Positions(x, there)), there.flat_whitened(x), atol=1e-10)
     assert np.max(np.abs(seen.values - there.flat_whitened(x))) > 0.1
-
-
-def test_with_few_round_trips_the_error_of_the_evidence_has_what_the_legs_differ_by():
-    run = run_along_two_legs("bare", shifted(1))
-    few, many = (evidence_of(changed(run, n_round_trips=n)) for n in (FEW_ROUND_TRIPS - 1, FEW_ROUND_TRIPS))
-    gap = float(many.by_method["mbar, safe leg"].value) - float(many.by_method["mbar, quick leg"].value)
-    assert few.value == many.value
-    assert few.standard_error == pytest.approx(np.hypot(many.standard_error, gap))
-    assert few.standard_error > many.standard_error

@@ -77,9 +77,7 @@ def test_plain_python_finds_them_too(method):
 
 
 def test_one_run_in_plain_python_is_within_its_own_errors():
-    run = tp.sample(
-        TARGETS["python"], initial=START, rng=1, tuning=tp.Tuning(640), draws=2_000, chains=4, progress=False
-    )
+    run = tp.sample(TARGETS["python"], initial=START, rng=1, tuning=tp.Tuning(640), draws=640, chains=4, progress=False)
     assert run.info.engine == "scalar (Python)"
     assert run.path.has_two_legs
     mass, evidence = run.expect(lambda x: x[..., 0] > 0), run.log_evidence()

@@ -212,15 +212,14 @@ def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
         return seen.fit.log_normaliser_ratio(path.target, rung, **seen.units)
 
     is_simulated = draws.info is not None and draws.info.method == "simulated"
-    found = evidence_of_legs(path, ratio, draws.visits, draws.log_pseudo_prior if is_simulated else None)
-    error = np.hypot(found.standard_error, draws.thin_mass)
-    values = [float(one.value) for name, one in found.by_method.items() if name.startswith("mbar")]
-    if draws.n_round_trips < FEW_ROUND_TRIPS:  # what the legs differ by is then as likely an error as a truth
-        error = np.hypot(error, np.ptp(values))
-    return replace(found, standard_error=float(error))
+    log_p = draws.log_pseudo_prior if is_simulated else None
+    found = evidence_of_legs(path, ratio, draws.visits, log_p, draws.n_round_trips)
+    return replace(found, standard_error=float(np.hypot(found.standard_error, draws.thin_mass)))
 
 
-def evidence_of_legs(path: Path, ratio: Callable[[int], Estimate], visits: Any, log_p: Floats | None) -> Evidence:
+def evidence_of_legs(
+    path: Path, ratio: Callable[[int], Estimate], visits: Any, log_p: Floats | None, n_round_trips: int
+) -> Evidence:
     """Estimate log Z of the target relative to both ends, which are normalised unless the prior is not.
 
     The safe end is what the evidence is defined by; where both agree, the more precise one is taken. ``ratio(rung)``
@@ -235,8 +234,11 @@ def evidence_of_legs(path: Path, ratio: Callable[[int], Estimate], visits: Any, 
         by_method["mbar, quick leg"] = quick
         gap = abs(float(quick.value) - float(safe.value))
         error = float(np.hypot(float(safe.standard_error), float(quick.standard_error)))
-        if gap < DISAGREEMENT * error + 1e-9 and float(quick.standard_error) < float(safe.standard_error):
+        is_agreed = gap < DISAGREEMENT * error + 1e-9
+        if is_agreed and float(quick.standard_error) < float(safe.standard_error):
             best, name = quick, "quick"
+        elif not is_agreed and n_round_trips < FEW_ROUND_TRIPS:  # the gap may as well be an error of the safe leg
+            best = Estimate(safe.value, float(np.hypot(safe.standard_error, gap)))
     if log_p is not None and np.all(visits > 0):
         by_visits = np.log(visits[path.target] / visits[ends[name]]) - (log_p[path.target] - log_p[ends[name]])
         by_method["visits"] = Estimate(float(by_visits), float("nan"))

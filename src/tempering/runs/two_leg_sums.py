@@ -71,7 +71,8 @@ class TwoLegSums(TemperedSums):
         return self.sums.ess
 
     def _estimate_evidence(self) -> Evidence:
-        return evidence_of_legs(self.path, self.sums.log_normaliser_ratio, self.visits, self.log_pseudo_prior)
+        ratio = self.sums.log_normaliser_ratio
+        return evidence_of_legs(self.path, ratio, self.visits, self.log_pseudo_prior, self.n_round_trips)
 
     def rungs(self) -> pd.DataFrame:
         """Tabulate the rungs: leg, k, visits, acceptance of moves and of exchanges, ESS of weights, share, k-hat."""
