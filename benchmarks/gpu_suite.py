@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 import tempering as tp
+from benchmarks.calibration.runs import target_for
 from benchmarks.peers.samplers import blackjax_tempered
 from benchmarks.suite.cases import KnownCase, known_case
 
@@ -44,14 +45,11 @@ def ours(case: KnownCase, seed: int, n: int) -> Found:
     draws = max(LEAST_DRAWS, CHAIN_ITERATIONS // n)
     start = {} if known.has_prior else {"initial": known.initial}
     run = tp.sample(
-        TARGETS_MADE.setdefault(known.name, known.target()), keep=tp.Sums(quantities), chains=n, draws=draws, rng=seed,
+        target_for(known), keep=tp.Sums(quantities), chains=n, draws=draws, rng=seed,
         progress=False, **start,
     )  # fmt: skip
     evidence = run.log_evidence()
     return (run.expect("masses").value if masses else None), float(evidence.value) if evidence.is_absolute else None
-
-
-TARGETS_MADE: dict[str, Any] = {}  # the same target for every seed, so that what was compiled is found
 
 
 def peer(case: KnownCase, seed: int, n: int) -> Found:

@@ -28,12 +28,13 @@ def surface_of(mass):
     return Surface(lambda x: log_density(x, mass), 2, most_calls=10_000)
 
 
-def looked_at(mass, starts):
-    """Look at one draw in the narrow mode, with a mixture of the modes that these starts lead to."""
+def looked_at(mass, starts, known_to_mixture=()):
+    """Look at one draw in the narrow mode, with a mixture of the modes that these starts, and those, lead to."""
     surface = surface_of(mass)
     modes = find_modes(surface, starts)
+    mixture = assembled(find_modes(surface, [*starts, *known_to_mixture]))
     scouts = np.array([[5.0 + NARROW, 5.0]]), np.array([float(log_density(jnp.array([5.0 + NARROW, 5.0]), mass))])
-    return modes, overlooked(surface, modes, assembled(modes), 0.0, scouts, seeded_rng("overlooked"))
+    return modes, overlooked(surface, modes, mixture, 0.0, scouts, seeded_rng("overlooked"))
 
 
 def test_a_mode_that_the_mixture_lacks_is_found_from_one_draw():
@@ -47,6 +48,7 @@ def test_a_mode_that_the_mixture_lacks_is_found_from_one_draw():
 
 def test_control_what_the_mixture_knows_or_has_no_mass_is_not_begun_anew_for():
     assert looked_at(0.5, [np.array([-4.0, -4.0]), np.array([5.0, 5.0])])[1] == ()
+    assert looked_at(0.5, [np.array([-4.0, -4.0])], known_to_mixture=[np.array([5.0, 5.0])])[1] == ()
     assert looked_at(1e-4, [np.array([-4.0, -4.0])])[1] == ()
 
 

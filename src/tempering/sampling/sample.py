@@ -148,18 +148,21 @@ def sample(
                 recorder = context.recorder(chains_of(plan, wanted, engine, tuned), wanted.draws)
                 return draw(context, recorder, report, wanted.until, partial(reopened, asked, wanted))
 
+            def with_rounds(run: TemperedDraws) -> TemperedDraws:
+                return changed(run, rounds=package_rounds(plan, engine, tuned)) if wanted.keeps_rounds else run
+
             run = drawn()
             if call.leaves_draws_open and (modes := overlooked_modes(plan, tuned, run)):
                 report(0, "Draws have led to a mode that the mixture lacks: tuning and drawing again with it.")
                 try:
                     engine, tuned = tune(plan, wanted, report, modes)
-                    run = drawn()
                 except KeyboardInterrupt:  # there are draws to return
-                    return run
+                    return with_rounds(run)
+                run = drawn()
             if call.leaves_draws_open and more_would_help(run, is_dear=wanted.until is not None):
                 report(0, "The verdict asks for more draws: drawing as many again.")
                 run = run.more(run.n_draws)
-            return changed(run, rounds=package_rounds(plan, engine, tuned)) if wanted.keeps_rounds else run
+            return with_rounds(run)
 
 
 def more_would_help(run: TemperedDraws, *, is_dear: bool) -> bool:
