@@ -1,8 +1,9 @@
 """Measure the package: its size, the way of one call through it, its signatures and its types.
 
-    python tests/measures.py
+    python tests/measures.py [--modules] [--pairs]
 
-Prints a table. Nothing here passes or fails: the figures are for comparing one state of the package with another.
+Prints a table; with --modules the calls of each module on the way of one call, with --pairs which package hands over to
+which. Nothing here passes or fails: the figures are for comparing one state of the package with another.
 """
 
 import ast
@@ -11,8 +12,11 @@ from collections import Counter
 from pathlib import Path
 
 import tempering as tp
+from test_imports import EXCEPTIONS, all_imports, cycles
 
 SOURCE = Path(tp.__file__).parent
+LONG = 40  # lines of a function, its docstring aside
+MANY = 8  # arguments
 TYPED = ("engines", "kernels")  # where types are hardest to state: the share of Any is counted there
 
 
@@ -45,28 +49,40 @@ def share_of_any(found):
     return sum(annotation == "Any" for annotation in stated) / len(stated)
 
 
-def longest_signatures(found, most=8):
-    """Return (arguments, function) of the functions with most of them, private ones included."""
-    counts = [(len(arguments(f)), f"{path}: {f.name}") for path, tree in found.items() for f in functions(tree)]
-    return sorted(counts, reverse=True)[:most]
+def lines_of(function):
+    """Return the lines of a function, its docstring aside."""
+    doc = function.body[0] if ast.get_docstring(function) is not None else None
+    return function.end_lineno - function.lineno + 1 - (doc.end_lineno - doc.lineno + 1 if doc else 0)
+
+
+def longer_than(found, most, size):
+    """Return (size, function) of the functions beyond ``most``, the largest first, private ones included."""
+    counts = [(size(f), f"{path}: {f.name}") for path, tree in found.items() for f in functions(tree)]
+    return sorted((count for count in counts if count[0] > most), reverse=True)
+
+
+def n_cycles():
+    """Return how many groups of parts import one another, the methods that open a door when called left out."""
+    left = {name: {to for to in names if (name, to) not in EXCEPTIONS} for name, names in all_imports().items()}
+    return len(cycles(left))
 
 
 def way_of_one_call():
-    """Return the modules that `sample` passes on its way, each time the package changes, and all calls.
+    """Return the calls of each module on the way of `sample`, and how often each package hands over to another.
 
     It is called twice: what the first call alone does, importing and compiling, is not on the way.
     """
-    seen, switches, n_calls, last = Counter(), 0, 0, ""
+    seen, pairs, last = Counter(), Counter(), ""
 
     def look(frame, event, argument):
-        nonlocal switches, n_calls, last
+        nonlocal last
         module = frame.f_globals.get("__name__", "")
         if event != "call" or not module.startswith("tempering."):
             return
         seen[module] += 1
-        n_calls += 1
         package = module.split(".")[1]
-        switches += package != last
+        if package != last:
+            pairs[last, package] += 1
         last = package
 
     def call():
@@ -78,26 +94,33 @@ def way_of_one_call():
         call()
     finally:
         sys.setprofile(None)
-    return seen, switches, n_calls
+    return seen, pairs
 
 
 def main():
     found = trees()
     n_lines = sum(file.read_text(encoding="utf-8").count("\n") for file in SOURCE.rglob("*.py"))
-    seen, switches, n_calls = way_of_one_call()
-    of_sample = next(f for f in functions(found[Path("sampling/sample.py")]) if f.name == "sample")
+    n_of_models = sum(file.read_text(encoding="utf-8").count("\n") for file in (SOURCE / "models").rglob("*.py"))
+    seen, pairs = way_of_one_call()
+    long, wide = longer_than(found, LONG, lines_of), longer_than(found, MANY, lambda f: len(arguments(f)))
     rows = {
         "files": len(found),
         "lines": n_lines,
+        "lines but for models": n_lines - n_of_models,
+        "cycles of parts": n_cycles(),
+        f"functions of more than {LONG} lines": len(long),
+        f"functions of more than {MANY} arguments": len(wide),
         "modules on the way of one sample()": len(seen),
-        "changes of package on the way": switches,
-        "calls on the way": n_calls,
-        "arguments of sample": len(arguments(of_sample)),
+        "changes of package on the way": pairs.total(),
+        "calls on the way": seen.total(),
         f"share of Any in {' and '.join(TYPED)}": f"{share_of_any(found):.2f}",
     }
-    rows |= {f"arguments of {name}": n for n, name in longest_signatures(found)}
+    rows |= {f"arguments of {name}": n for n, name in wide}
+    rows |= {f"lines of {name}": n for n, name in long}
     if "--modules" in sys.argv:
         rows |= {f"calls of {module}": n for module, n in seen.most_common()}
+    if "--pairs" in sys.argv:
+        rows |= {f"from {one} to {other}": n for (one, other), n in pairs.most_common()}
     print("\n".join(f"{name:66} {value}" for name, value in rows.items()))  # noqa: T201
 
 

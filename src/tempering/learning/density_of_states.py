@@ -107,7 +107,7 @@ class DensityOfStates:
 
     def acceptance(self, ladder: Ladder | Floats, method: str = "simulated") -> Floats:
         """Return the acceptance of moves between rungs i and i + 1, with the pseudo-prior at its best, 1 / Z."""
-        p = self.probabilities(ladder.inverse_temperatures if isinstance(ladder, Ladder) else ladder)
+        p = self.probabilities(_inverse_temperatures(ladder))
         if method == "simulated":
             return np.asarray(np.sum(np.minimum(p[1:], p[:-1]), axis=1))
         return _acceptance_of_swaps(p[:-1], p[1:])
@@ -151,14 +151,18 @@ class DensityOfStates:
         log_fraction = 2 * self.log_normaliser(1.0) - self.log_normaliser(k) - self.log_normaliser(2 - k)
         return np.asarray(np.exp(np.minimum(log_fraction, 0.0)))
 
-    def ess_per_draw(self, ladder: Ladder) -> float:
+    def ess_per_draw(self, ladder: Ladder | Floats) -> float:
         """Return ESS(w^lambda*) / T with equal occupancies."""
-        return float(np.mean(self.ess_fraction(ladder.inverse_temperatures)))
+        return float(np.mean(self.ess_fraction(_inverse_temperatures(ladder))))
 
     def log_pseudo_prior(self, ladder: Ladder) -> Floats:
         """Return the log pseudo-prior 1 / Z, under which all rungs are visited evenly."""
         log_z = self.log_normaliser(ladder.inverse_temperatures)
         return np.asarray(log_z[0] - log_z)
+
+
+def _inverse_temperatures(ladder: Ladder | Floats) -> Floats:
+    return ladder.inverse_temperatures if isinstance(ladder, Ladder) else ladder
 
 
 def round_trip_rate_of(acceptance: Floats) -> float:

@@ -51,11 +51,11 @@ def choose_ladder(
     if hottest >= 1.0:
         return Ladder([1.0])
     best, best_score = None, -np.inf
-    for ladder in _candidates(states, hottest, objective, method):
-        score = score_of(states, ladder, objective, method)
+    for k in _candidates(states, hottest, objective, method):
+        score = score_of(states, k, objective, method)
         if score > best_score:
-            best, best_score = ladder, score
-    return best if best is not None else evenly_spaced(states, hottest, MOST_RUNGS, method)
+            best, best_score = k, score
+    return Ladder(best) if best is not None else evenly_spaced(states, hottest, MOST_RUNGS, method)
 
 
 def evenly_spaced(states: DensityOfStates, hottest: float, rungs: int, method: str = "simulated") -> Ladder:
@@ -77,7 +77,7 @@ def aimed_occupancy(states: DensityOfStates, ladder: Ladder) -> Floats:
     return np.asarray(aim / np.mean(aim))
 
 
-def score_of(states: DensityOfStates, ladder: Ladder, objective: str, method: str) -> float:
+def score_of(states: DensityOfStates, ladder: Ladder | Floats, objective: str, method: str) -> float:
     """Return what a ladder is good for, per model call; minus infinity where a move between rungs is too rare."""
     acceptance = states.acceptance(ladder, method)
     if float(np.min(acceptance)) < LEAST_ACCEPTANCE:
@@ -88,7 +88,7 @@ def score_of(states: DensityOfStates, ladder: Ladder, objective: str, method: st
     return rate if objective == "barrier" else rate * states.ess_per_draw(ladder)
 
 
-def _candidates(states: DensityOfStates, hottest: float, objective: str, method: str) -> Iterator[Ladder]:
+def _candidates(states: DensityOfStates, hottest: float, objective: str, method: str) -> Iterator[Floats]:
     k = states.grid(1.0, hottest)
     barrier = states.cumulative_barrier(k, method)
     useful = states.ess_fraction(k)
@@ -101,7 +101,7 @@ def _candidates(states: DensityOfStates, hottest: float, objective: str, method:
             steps = np.interp(np.linspace(0.0, 1.0, rungs), measure, k)
             steps[0], steps[-1] = 1.0, hottest
             if np.all(np.diff(steps) < 0):
-                yield Ladder(steps)
+                yield steps
 
 
 def _sizes(least: int, most: int) -> list[int]:
@@ -119,8 +119,8 @@ def choose_quick_ladder(states: DensityOfStates, objective: str = "hybrid", meth
     Near it a few evenly spaced rungs are best: the barrier says little of a base with heavy tails, whose energies lie
     far below any that matter. Far from it the leg is long, and is visited less.
     """
-    ladders = [Ladder(np.linspace(1.0, 0.0, rungs)) for rungs in range(2, MOST_SHORT_RUNGS + 1)]
-    best = max(ladders, key=lambda ladder: score_of(states, ladder, objective, method))
+    even = [np.linspace(1.0, 0.0, rungs) for rungs in range(2, MOST_SHORT_RUNGS + 1)]
+    best = max(even, key=lambda k: score_of(states, k, objective, method))
     if score_of(states, best, objective, method) > -np.inf:
-        return best
+        return Ladder(best)
     return choose_ladder(states, 0.0, objective, method)

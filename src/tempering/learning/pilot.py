@@ -105,13 +105,16 @@ class Heating:
     length: int = QUANTUM  # iterations of a block
     n_iterations: int = field(default=0)
 
-    def block(self, k: float, settings: tuple[Settings, ...], n: int) -> tuple[Trace, Floats]:
-        """Run all chains at one k; return their trace and energies."""
-        path = self.path_of(Ladder([1.0]) if k == 1.0 else Ladder([1.0, k]))
-        rung = int(path.rungs_of(0)[-1])
-        rows = tuple(Settings(*(np.repeat(a, len(path), axis=0) for a in s)) for s in settings)
+    def path_to(self, k: float) -> Path:
+        """Return the shortest path that has a rung at k: its last."""
+        return self.path_of(Ladder([1.0]) if k == 1.0 else Ladder([1.0, k]))
+
+    def block(self, path: Path, settings: tuple[Settings, ...], n: int) -> tuple[Trace, Floats]:
+        """Run all chains at the end of a path's first leg; return their trace and energies."""
+        m, rung = len(path), int(path.rungs_of(0)[-1])
+        rows = tuple(Settings(*(np.repeat(a, m, axis=0) for a in s)) for s in settings)
         states = self.engine.on_rung(self.states, rung)
-        self.states, trace = self.engine.run(states, Schedule(path, np.zeros(len(path)), rows), n, moving=False)
+        self.states, trace = self.engine.run(states, Schedule(path, np.zeros(m), rows), n, moving=False)
         self.n_iterations += n
         self.report(n, "")
         return trace, path.energy(trace.terms)
@@ -119,8 +122,9 @@ class Heating:
     def settle(self, k: float, settings: tuple[Settings, ...], least: int, most: int) -> PilotRung:
         """Run at one k, tuning, until the mean energy turns: then its drift is down to its noise."""
         means: list[float] = []
+        path = self.path_to(k)
         for block in range(most):
-            trace, energy = self.block(k, settings, self.length)
+            trace, energy = self.block(path, settings, self.length)
             settings = self._tuned(settings, trace, gain=1.0 / (1 + block // 2))
             parts = PARTS if self.length < QUANTUM else min(max(len(energy) // FEW_CHAINS, 1), PARTS)
             means += [float(np.mean(_finite(part))) for part in np.array_split(energy, parts, axis=1)]
@@ -177,7 +181,10 @@ def coldest_that_mixes(run: Heating, pilot: Pilot) -> tuple[float, Pilot]:
         if rung.k < 1.9 * tested and rung.k < 1.0:
             continue
         tested = rung.k
-        if rung.k > COLDEST_END or spread_ratio(run.block(rung.k, rung.settings, length)[0].values) > MIXED:
+        if rung.k > COLDEST_END:
+            break
+        trace, _ = run.block(run.path_to(rung.k), rung.settings, length)
+        if spread_ratio(trace.values) > MIXED:
             break
         mixing = rung.k
     return mixing, replace(pilot, states=run.states, n_iterations=run.n_iterations)

@@ -78,7 +78,7 @@ class Stage:
         visits = np.bincount(self.rung, minlength=len(self.path))
         return replace(self, log_pseudo_prior=np.log(np.maximum(visits, 0.5)) - better)
 
-    @property
+    @cached_property
     def log_normalisers(self) -> Floats:
         """Log Z of each rung relative to the target, from how often rungs were visited."""
         visits = np.bincount(self.rung, minlength=len(self.path))

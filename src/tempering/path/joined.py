@@ -54,7 +54,7 @@ class JoinedPath(Path):
         """Where the rungs of each part begin."""
         return np.cumsum([0, *(len(part) for part in self.parts[:-1])], dtype=np.int32)
 
-    @property
+    @cached_property
     def target(self) -> int:
         """The rung that is the target in the last part; those of the others are the same density."""
         return int(self.first_rungs[-1]) + self.parts[-1].target
@@ -74,7 +74,7 @@ class JoinedPath(Path):
         """Which term is proposed from on each rung."""
         return np.concatenate([part.sources for part in self.parts])
 
-    @property
+    @cached_property
     def ends(self) -> tuple[int, ...]:
         """The rungs at the ends of the parts that are drawn from exactly."""
         return tuple(

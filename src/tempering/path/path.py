@@ -145,12 +145,12 @@ class Path:
         """Return the number of rungs."""
         return len(self.coefficients)
 
-    @property
+    @cached_property
     def has_two_legs(self) -> bool:
         """Whether the target stands in the middle."""
         return len(self.legs) == 2
 
-    @property
+    @cached_property
     def target(self) -> int:
         """The rung that is the target."""
         return len(self.legs[1].ladder) - 1 if self.has_two_legs else 0
@@ -187,7 +187,7 @@ class Path:
                 names[rung] = self.legs[leg].name
         return names
 
-    @property
+    @cached_property
     def n_own_terms(self) -> int:
         """Number of terms that are no reference's: they come first."""
         return self.target_coefficients.size - len(self.references)
@@ -201,13 +201,13 @@ class Path:
         n = len(self.legs[leg].ladder)
         return self.target + np.arange(n) if leg == 0 else self.target - np.arange(n)
 
-    @property
+    @cached_property
     def ends(self) -> tuple[int, ...]:
         """The rungs at the ends of the line that are drawn from exactly: there a new tour begins."""
         last = [int(self.rungs_of(i)[-1]) for i in range(len(self.legs))]
         return tuple(rung for rung, leg in zip(last, self.legs, strict=True) if leg.redraws)
 
-    @property
+    @cached_property
     def ladder(self) -> Ladder:
         """The ladder of the first leg, the only one or the safe one."""
         return self.legs[0].ladder
@@ -231,7 +231,7 @@ class Path:
         """Return the log importance weight of each draw towards the target, (c_target - c_r) . t."""
         return weighted_terms((self.target_coefficients - self.coefficients)[rung], terms)
 
-    @property
+    @cached_property
     def is_powered(self) -> bool:
         """Whether the whole density is raised to powers, so that normalisers are known only relative to one another."""
         return self.legs[0].name == "powers"

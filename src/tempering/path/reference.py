@@ -96,17 +96,17 @@ class Reference:
         places.setflags(write=False)
         object.__setattr__(self, "summits", places)
 
-    @property
+    @cached_property
     def dimension(self) -> int:
         """Number of dimensions."""
         return int(self.means.shape[1]) - 1 + self.n_across
 
-    @property
+    @cached_property
     def n_coordinates(self) -> int:
         """Length of the vectors it takes: the dimension, unless they are reduced already."""
         return int(self.means.shape[1]) if self.subspace is None else self.dimension
 
-    @property
+    @cached_property
     def n_components(self) -> int:
         """Number of t distributions in the mixture."""
         return len(self.weights)
