@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from tempering.errors import InputError
 from tempering.experiments import table2
@@ -37,17 +36,6 @@ def test_the_number_of_threads_changes_nothing(small_report, monkeypatch):
     monkeypatch.setattr(table2, "N_WORKERS", 1)
     assert table2.run(**SMALL) == small_report
     assert table2.run(**SMALL, rng=1) != small_report
-
-
-def test_the_distance_agrees_with_scipy_for_equal_weights_and_counts_weights_as_repeats():
-    problem, rng = mixture(), np.random.default_rng(5)
-    x = np.sort(rng.normal(0, 9, size=200))
-    repeats = rng.integers(1, 4, size=200)
-    equal = table2.kolmogorov_smirnov(np.full(200, 1 / 200), problem.cdf(x))
-    assert equal == pytest.approx(stats.ks_1samp(x, problem.cdf).statistic)
-    weighted = table2.kolmogorov_smirnov(repeats / repeats.sum(), problem.cdf(x))
-    assert weighted == pytest.approx(stats.ks_1samp(np.repeat(x, repeats), problem.cdf).statistic)
-    assert weighted != pytest.approx(equal, rel=1e-3)
 
 
 def test_the_error_of_a_variance_is_its_spread_over_repeats():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -102,31 +103,27 @@ def joined(traces: list[Trace]) -> Trace:
     if len(widths) > 1:  # some were trimmed
         room = max(widths)
         traces = [t._replace(values=np.pad(t.values, [(0, 0), (0, 0), (0, room - t.values.shape[-1])])) for t in traces]
-
-    def join(parts: list[Any]) -> Any:
-        if isinstance(parts[0], dict):
-            return {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
-        return np.concatenate(parts, axis=1)
-
-    return Trace(*(join([getattr(t, name) for t in traces]) for name in Trace._fields))
+    return by_array(lambda *parts: np.concatenate(parts, axis=1), *traces)
 
 
 def shortened(trace: Trace, n: int) -> Trace:
     """Keep the first ``n`` draws of every chain."""
-    return _part(trace, slice(n))
+    return by_array(lambda a: a[:, :n], trace)
 
 
 def thinned(trace: Trace, every: int) -> Trace:
     """Keep the last of every so many draws of every chain."""
     if every == 1:
         return trace
-    return _part(trace, slice(every - 1, None, every), copy=True)
+    return by_array(lambda a: a[:, every - 1 :: every].copy(), trace)
 
 
-def _part(trace: Trace, which: slice, *, copy: bool = False) -> Trace:
-    def keep(part: Any) -> Any:
-        if isinstance(part, dict):
-            return {name: keep(value) for name, value in part.items()}
-        return part[:, which].copy() if copy else part[:, which]
+def by_array(function: Callable[..., NDArray[Any]], *traces: Trace) -> Trace:
+    """Return what a function makes of the arrays of a trace one by one, or of those of several in the same place."""
 
-    return Trace(*(keep(part) for part in trace))
+    def made(*parts: Any) -> Any:
+        if isinstance(parts[0], dict):
+            return {name: function(*(part[name] for part in parts)) for name in parts[0]}
+        return function(*parts)
+
+    return Trace(*map(made, *traces))

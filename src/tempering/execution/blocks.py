@@ -16,7 +16,7 @@ import numpy as np
 
 from tempering.engines.stopping import AbandonedBlock, IsStopped, never
 from tempering.engines.streams import key_of, words_of
-from tempering.engines.trace import Engine, Places, Schedule, Trace
+from tempering.engines.trace import Engine, Places, Schedule, Trace, by_array
 from tempering.errors import FunctionError
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.recipe import Packed, Recipe, run_block
@@ -50,7 +50,7 @@ def block_size(engine: str, n_chains: int, chains_per_ensemble: int, operations:
 
 
 class WholeEngine:
-    """Run all chains at once in this process; states can be packed block by block, as others pack them."""
+    """Run all chains at once in this process; a checkpoint keeps their states block by block, as those of others."""
 
     def __init__(self, engine: Engine, n_units: int, size: int) -> None:
         self.name, self.n_chains, self.chains_per_ensemble = engine.name, engine.n_chains, engine.chains_per_ensemble
@@ -76,14 +76,6 @@ class WholeEngine:
         """Return the recorded values by name."""
         return self._engine.positions(trace)
 
-    def packed(self, states: Any) -> list[bytes]:
-        """Return the states as bytes, a block each."""
-        return [pack(part) for part in cut(states, self._n_units, self._size)]
-
-    def unpacked(self, parts: Sequence[bytes]) -> Any:
-        """Return the states again."""
-        return put_together([unpack(part) for part in parts], self._n_units)
-
     def parts(self, states: Any) -> list[Any]:
         """Return the states, a block each, as they are kept in a checkpoint."""
         return cut(states, self._n_units, self._size)
@@ -92,9 +84,20 @@ class WholeEngine:
         """Return the states again."""
         return put_together(list(parts), self._n_units)
 
+    def changes_in_place(self, states: Any) -> bool:
+        """Whether a run changes the states it is given, as the scalar engine's does."""
+        return isinstance(states, list) and not isinstance(states[0], bytes)
+
+    def copied(self, states: Any) -> Any:
+        """Return copies of the states, which a run may change."""
+        return self.from_parts(self._copies(states))
+
     def in_one_piece(self, states: Any) -> tuple[Engine, Any]:
         """Return the engine of all chains and copies of their states, however they are cut and packed."""
-        return self._engine, put_together([unpack(part) for part in self.packed(states)], self._n_units)
+        return self._engine, put_together(self._copies(states), self._n_units)
+
+    def _copies(self, states: Any) -> list[Any]:
+        return [unpack(pack(part)) for part in self.parts(states)]
 
 
 class BlockEngine(WholeEngine):
@@ -107,7 +110,7 @@ class BlockEngine(WholeEngine):
 
     def start(self, path: Path) -> list[Any]:
         """Return the states of all blocks at their starting points."""
-        return cut(self._engine.start(path), self._n_units, self._size)
+        return self.from_parts(cut(self._engine.start(path), self._n_units, self._size))
 
     def run(self, states: list[Any], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[Any], Trace]:
         """Advance all blocks by ``n`` iterations, one after the other."""
@@ -123,22 +126,14 @@ class BlockEngine(WholeEngine):
         """Put every chain on a rung: one for all, or one each."""
         rungs = np.broadcast_to(rung, self._n_units)
         rows = rows_of_blocks(self._n_units, self._size, is_padded=True)
-        return [
-            self._put_on(state, rungs[row], None if places is None else places.of(row))
-            for state, row in zip(states, rows, strict=True)
-        ]
+        return self.from_parts([
+            self._put_on(part, rungs[row], None if places is None else places.of(row))
+            for part, row in zip(self.parts(states), rows, strict=True)
+        ])  # fmt: skip
 
     def n_invalid(self, states: list[Any]) -> int:
         """Return how often a log density was NaN or +inf so far, chains that fill up the last block included."""
-        return sum(self._engine.n_invalid(state) for state in states)
-
-    def packed(self, states: list[Any]) -> list[bytes]:
-        """Return the states as bytes, a block each."""
-        return [pack(part) for part in states]
-
-    def unpacked(self, parts: Sequence[bytes]) -> list[Any]:
-        """Return the states again."""
-        return [unpack(part) for part in parts]
+        return sum(self._engine.n_invalid(part) for part in self.parts(states))
 
     def parts(self, states: list[Any]) -> list[Any]:
         """Return the states, a block each, as they are kept in a checkpoint."""
@@ -155,15 +150,13 @@ class BlockEngine(WholeEngine):
     def _side_by_side(self, traces: list[Trace]) -> Trace:
         """Join the blocks' traces, and leave out the chains that filled up the last."""
 
-        def join(parts: list[Any]) -> Any:
-            if isinstance(parts[0], dict):
-                return {name: join([part[name] for part in parts]) for name in parts[0]}
+        def join(*parts: Any) -> Any:
             if parts[0].flags.c_contiguous:
                 return np.concatenate(parts)[: self.n_chains]
             rows = np.concatenate([np.swapaxes(part, 0, 1) for part in parts], axis=1)  # as they lie in memory
             return np.swapaxes(rows, 0, 1)[: self.n_chains]
 
-        return Trace(*(join([getattr(trace, name) for trace in traces]) for name in Trace._fields))
+        return by_array(join, *traces)
 
 
 class SpreadEngine(BlockEngine):
@@ -173,10 +166,6 @@ class SpreadEngine(BlockEngine):
         WholeEngine.__init__(self, engine, n_units, size)
         self._recipe = Packed(uuid4().hex, recipe) if workers.share_memory else recipe.packed()
         self._workers = workers
-
-    def start(self, path: Path) -> list[bytes]:
-        """Return the states of all blocks at their starting points."""
-        return super().packed(super().start(path))
 
     def run(self, states: list[bytes], schedule: Schedule, n: int, *, moving: bool = True) -> tuple[list[bytes], Trace]:
         """Advance all blocks by ``n`` iterations, wherever the executor sends them."""
@@ -188,21 +177,6 @@ class SpreadEngine(BlockEngine):
                 error.chain += error.block * self._size * self.chains_per_ensemble
             raise
         return [state for state, _ in done], self._side_by_side([trace for _, trace in done])
-
-    def packed(self, states: list[bytes]) -> list[bytes]:
-        """Return the states as bytes, as they are."""
-        return list(states)
-
-    def unpacked(self, parts: Sequence[bytes]) -> list[bytes]:
-        """Return the states as they are."""
-        return list(parts)
-
-    def n_invalid(self, states: list[bytes]) -> int:
-        """Return how often a log density was NaN or +inf so far."""
-        return super().n_invalid([unpack(state) for state in states])
-
-    def _put_on(self, state: bytes, rungs: Any, places: Places | None) -> bytes:
-        return pack(super()._put_on(unpack(state), rungs, places))
 
     def parts(self, states: list[bytes]) -> list[Any]:
         """Return the states, a block each, as they are kept in a checkpoint."""

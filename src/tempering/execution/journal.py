@@ -193,8 +193,7 @@ class JournalEngine:
     def _run_piece(self, states: Any, schedule: Schedule, n: int, call: str, *, moving: bool) -> tuple[Any, Trace]:
         """Run and record; whatever ends the run here, what was recorded before is written."""
         journal = self._journal
-        changes = isinstance(states, list) and not isinstance(states[0], bytes)  # as the scalar engine's do, in place
-        kept = journal.frozen() if journal is not None and changes else None
+        kept = journal.frozen() if journal is not None and self.engine.changes_in_place(states) else None
         try:
             self._interruption.stop_tuning(self._where)
             with self.pace.measuring(n), self._interruption.abandoning():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tempering.engines.trace import Schedule, Trace, joined, shortened, thinned, trimmed
+from tempering.engines.trace import Schedule, Trace, by_array, joined, shortened, thinned, trimmed
 from tempering.errors import DamageError
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.journal import JournalEngine
@@ -110,8 +110,7 @@ class DrawsInMemory(DrawRecorder):
 
     def longer(self, n: int, folder: Folder | None) -> DrawsInMemory:
         """Return a recorder of ``n`` draws that goes on from copies of the states, the last block whole."""
-        states = self._engine.unpacked(self._engine.packed(self.states))
-        recorder = DrawsInMemory(replace(self.chains, states=states), n)
+        recorder = DrawsInMemory(replace(self.chains, states=self._engine.copied(self.states)), n)
         recorder._new, recorder.n_done = list(self._new), self.n_done
         return recorder
 
@@ -154,8 +153,7 @@ class DrawsOnDisk(DrawRecorder):
 
     def run(self, n: int) -> tuple[Any, Trace]:
         """Run a block; remember where it began if states are changed in place, as the scalar engine's are."""
-        changes = isinstance(self.states, list) and not isinstance(self.states[0], bytes)
-        self._before = self._encoded(self.states) if changes else None
+        self._before = self._encoded(self.states) if self._engine.changes_in_place(self.states) else None
         return super().run(n)
 
     def keep(self, block: tuple[Any, Trace]) -> None:
@@ -183,7 +181,7 @@ class DrawsOnDisk(DrawRecorder):
         chunk = self._chunk(rest)
         while min(rest.rung.shape[1], self.n - self._n_stored) >= chunk:
             self._write_chunk(self._as_draws(rest, chunk))
-            rest = _without(rest, chunk)
+            rest = by_array(lambda a: a[:, chunk:], rest)
             self._new = [rest]
         assert self._store is not None
         tail = self._wanted(rest)
@@ -263,9 +261,3 @@ def _width(trace: Trace) -> int:
     """Return how many numbers a draw of the widest array has."""
     arrays = trace.values.values() if isinstance(trace.values, dict) else [trace.values]
     return max(int(np.prod(array.shape[2:])) for array in [*arrays, trace.acceptance])
-
-
-def _without(trace: Trace, n: int) -> Trace:
-    """Leave out the first ``n`` draws of every chain."""
-    keep: Any = lambda a: {k: v[:, n:] for k, v in a.items()} if isinstance(a, dict) else a[:, n:]  # noqa: E731
-    return Trace(*(keep(part) for part in trace))

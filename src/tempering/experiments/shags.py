@@ -9,7 +9,7 @@ import os
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from tempering.experiments import Report, Row
 from tempering.io.checkpoint import Checkpoint, within
 from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.counts import Counts
-from tempering.models.recapture.estimator import learn_pseudo_prior, without_first
+from tempering.models.recapture.estimator import learn_pseudo_prior
 from tempering.models.recapture.layout import PARAMETERS
 from tempering.models.recapture.model import RecaptureModel, recapture_model
 from tempering.models.recapture.reading import read
@@ -29,6 +29,8 @@ from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import Structure
 from tempering.path.ladder import Ladder
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.joining import join
+from tempering.runs.stored import rows_of
 from tempering.sampling.options import Execution, Tuning
 from tempering.sampling.sample import sample
 
@@ -161,28 +163,11 @@ def sample_groups(
             execution=Execution(executor=executor, checkpoint=within(checkpoint, f"group {group}")),
             progress=progress and group == 0,
         )  # fmt: skip
-        kept = without_first(draws, int(DISCARDED * per_chain))
+        kept = rows_of(draws, int(DISCARDED * per_chain), per_chain)
         return replace(kept, values=model.named(kept.values["x"]))
 
     with ThreadPoolExecutor(n_threads or os.cpu_count()) as threads:
-        return joined_chains(list(threads.map(one, range(len(sizes)))))
-
-
-def joined_chains(parts: list[TemperedDraws]) -> TemperedDraws:
-    """Put the chains of several runs beside each other."""
-
-    def join(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    return replace(
-        parts[0],
-        values={name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
-        rung=join("rung"),
-        terms=join("terms"),
-        proposed=join("proposed"),
-        acceptance=join("acceptance"),
-        _kept={},
-    )
+        return join(list(threads.map(one, range(len(sizes)))), along="chains")
 
 
 def tabulate(outcome: Outcome) -> tuple[Row, ...]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tempering.compiling.blas_threads import one_blas_thread
 from tempering.errors import InputError
+from tempering.estimators import ks_distance
 from tempering.execution.workers import Workers
 from tempering.experiments import Report, Row, summarise
 from tempering.path.ladder import Ladder
@@ -131,8 +131,6 @@ def simulate(target: Target, seed: int, n_draws: int, n_tune: int) -> TemperedDr
 def evaluate(draws: TemperedDraws, problem: NormalMixture) -> Outcome:
     """Return sample sizes and distances from the truth by rule."""
     position = draws.values["x"].ravel()
-    order = np.argsort(position)
-    truth = np.asarray(problem.cdf(position[order]), dtype=np.float64)
     ess, distance = {}, {}
     for rule in RULES:
         if rule == "cold_only" and draws.visits[0] == 0:
@@ -140,28 +138,9 @@ def evaluate(draws: TemperedDraws, problem: NormalMixture) -> Outcome:
             continue
         combined = draws.combination(draws.energy, rule)
         ess[rule] = combined.ess
-        distance[rule] = kolmogorov_smirnov(combined.weights.ravel()[order], truth)
+        distance[rule] = ks_distance(position, combined.weights.ravel(), problem.cdf)
     ess["sum"] = float(np.nansum(combined.ess_per_rung))
     return Outcome(ess, distance)
-
-
-def kolmogorov_smirnov(weights: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
-    r"""Return the largest distance between a weighted empirical distribution function and the true one.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (n,)
-        Weights of the draws in ascending order of the draws, summing to one.
-    truth : ndarray, shape (n,)
-        The true distribution function at the draws, in the same order.
-
-    Examples
-    --------
-    >>> kolmogorov_smirnov(np.array([0.5, 0.5]), np.array([0.25, 0.75]))
-    0.25
-    """
-    after = np.cumsum(weights)
-    return float(max(np.max(after - truth), np.max(truth - (after - weights))))
 
 
 def tabulate(outcomes: Sequence[Outcome]) -> tuple[Row, ...]:

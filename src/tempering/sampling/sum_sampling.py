@@ -70,7 +70,7 @@ def _begin(
     """Run a little, to see where energies and quantities lie; cut the run into parts."""
     assert wanted.quantities is not None
     blocks, schedule = engine.engine, tuned.schedule
-    _, trace = engine.run(blocks.unpacked(blocks.packed(tuned.states)), schedule, PILOT)
+    _, trace = engine.run(blocks.copied(tuned.states), schedule, PILOT)
     if plan.is_powered:
         check_spread(trace, schedule)
     if plan.context.folder is not None:

@@ -48,16 +48,6 @@ def test_too_few_draws_are_refused():
         shags.run(1000, progress=False)
 
 
-def test_joined_chains_are_those_of_the_parts_in_turn():
-    parts = [some_draws(), some_draws(5.0)]
-    whole = shags.joined_chains(parts)
-    assert whole.n_chains == 8
-    assert np.array_equal(whole.energy, np.concatenate([part.energy for part in parts]))
-    assert np.array_equal(whole.values["model"][4:], parts[1].values["model"])
-    cold = whole.combination(whole.energy, "cold_only").estimate
-    assert cold == pytest.approx(np.mean(whole.energy[whole.rung == 0]))
-
-
 def test_the_probability_of_a_structure_is_that_of_its_code():
     space = ModelSpace(4)
     draws = some_draws()

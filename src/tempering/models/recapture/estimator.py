@@ -27,6 +27,7 @@ from tempering.models.recapture.times import TimeStructures, time_structures
 from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of
 from tempering.runs.draws import TemperedDraws
+from tempering.runs.stored import rows_of
 from tempering.sampling.options import Execution, Tuning
 from tempering.sampling.sample import sample
 
@@ -289,7 +290,7 @@ class MarkRecapture:
         log_p = learn_pseudo_prior(model, ladder, draws=self.tune, executor=executor, checkpoint=kept, **how)
         tuning = Tuning(0, pseudo_prior=log_p)
         burnt: TemperedDraws = sample(model, draws=self.draws + self.tune, tuning=tuning, **common)
-        return without_first(burnt, self.tune)
+        return rows_of(burnt, self.tune, burnt.n_draws)
 
 
 def _refuse(refused: Mapping[str, bool], what: str, needs: str) -> None:
@@ -317,16 +318,3 @@ def learn_pseudo_prior(
         execution=Execution(executor=executor, checkpoint=checkpoint), progress=progress,
     )  # fmt: skip
     return -mbar(pilot.energy, ladder.inverse_temperatures, pilot.rung).log_normalisers
-
-
-def without_first(draws: TemperedDraws, n: int) -> TemperedDraws:
-    """Discard the first ``n`` draws of every chain."""
-    return replace(
-        draws,
-        values={name: array[:, n:] for name, array in draws.values.items()},
-        rung=draws.rung[:, n:],
-        terms=draws.terms[:, n:],
-        proposed=draws.proposed[:, n:],
-        acceptance=draws.acceptance[:, n:],
-        _kept={},
-    )
