@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import tempering as tp
 from statistical import seeded_rng
 from tempering.errors import EstimatorError, InputError, SamplerError, TargetError
 from tempering.estimators import RULES
-from tempering.informed import Moves, sample_informed
+from tempering.informed import Balancing, Moves, sample_informed
 from tempering.informed.decomposable import DecomposableGraphs
 from tempering.informed.segmentation import ChangePoints
 from tempering.informed.verdict import count_round_trips
@@ -24,7 +25,7 @@ def sequence():
     ("settings", "rule"),
     [
         ({"balancing": "sum"}, "screened"),
-        ({"balancing": "square_root", "tries": 12, "draws": 2000}, "screened"),
+        ({"balancing": Balancing("square_root", tries=12), "draws": 2000}, "screened"),
         ({"balancing": "sum", "ladder": [1.0, 0.5, 0.0]}, "mbar"),
         ({"balancing": "barker", "ladder": [1.0, 0.4], "method": "parallel"}, "ess_optimal"),
         ({"balancing": "min", "ladder": 0.7}, "screened"),
@@ -33,7 +34,7 @@ def sequence():
 def test_change_points_agree_with_forward_and_backward_sums(settings, rule):
     model = ChangePoints(sequence(), 1.0, 2.0, 0.08)
     truth, log_evidence = model.exact()
-    run = sample_informed(model, chains=4, rng=3, tune=200, **{"draws": 1000, **settings})
+    run = sample_informed(model, chains=4, rng=3, tuning=tp.Tuning(200), **{"draws": 1000, **settings})
     found = run.expect(rule=rule)
     z = (np.asarray(found.value) - truth) / np.asarray(found.standard_error)
     assert np.abs(z).max() < 7  # 39 places, errors from tens of batches
@@ -48,7 +49,9 @@ def test_change_points_agree_with_forward_and_backward_sums(settings, rule):
 def test_every_rule_combines_the_rungs_to_the_same_answer():
     model = ChangePoints(sequence(), 1.0, 2.0, 0.08)
     truth = model.exact()[0]
-    run = sample_informed(model, balancing="sum", ladder=[1.0, 0.8, 0.6], draws=1500, tune=200, chains=4, rng=8)
+    run = sample_informed(
+        model, balancing="sum", ladder=[1.0, 0.8, 0.6], draws=1500, tuning=tp.Tuning(200), chains=4, rng=8
+    )
     for rule in RULES:
         found = run.expect(rule=rule)
         z = (np.asarray(found.value) - truth) / np.asarray(found.standard_error)
@@ -116,7 +119,7 @@ def test_edges_have_their_exact_probabilities():
     log_posterior = np.array(list(states.values()))
     weight = np.exp(log_posterior - log_posterior.max())
     truth = weight / weight.sum() @ np.array([model.record(state) for state in states])
-    run = sample_informed(model, balancing="sum", draws=1500, tune=200, chains=4, rng=2)
+    run = sample_informed(model, balancing="sum", draws=1500, tuning=tp.Tuning(200), chains=4, rng=2)
     found = run.expect()
     z = (np.asarray(found.value) - truth) / np.maximum(np.asarray(found.standard_error), 1e-6)
     assert np.abs(z).max() < 7
@@ -126,7 +129,7 @@ def test_edges_have_their_exact_probabilities():
 
 def test_multiple_try_needs_the_way_back():
     with pytest.raises(SamplerError, match="way_back"):
-        sample_informed(graphs(), tries=3, draws=10)
+        sample_informed(graphs(), balancing=Balancing(tries=3), draws=10)
 
 
 def test_bad_input_is_named():
@@ -148,12 +151,15 @@ def test_bad_input_is_named():
     [
         ({"draws": 0}, "draws"),
         ({"draws": 2.5}, "draws"),
-        ({"tune": -1}, "tune"),
+        ({"method": "sequential"}, "usual moves"),
+        ({"method": tp.Method("parallel", rung_moves="random")}, "usual moves"),
+        ({"tuning": tp.Tuning(100, objective="ess")}, "in one way"),
         ({"chains": 0}, "chains"),
         ({"ladder": "hot"}, "single inverse temperature"),
         ({"ladder": 2.0}, "single inverse temperature"),
-        ({"ladder": [1, 0.5], "log_pseudo_prior": [0.0]}, "each of the 2 rungs"),
-        ({"ladder": [1, 0.5], "log_pseudo_prior": [0.0, np.nan]}, "each of the 2 rungs"),
+        ({"ladder": [1, 0.5], "tuning": tp.Tuning(pseudo_prior=[0.0])}, "each of the 2 rungs"),
+        ({"tune": 5}, r"write tuning=tp.Tuning\(5\)"),
+        ({"tries": 5}, "tries=5"),
     ],
 )
 def test_bad_settings_are_named(settings, message):
@@ -180,9 +186,11 @@ def test_ratios_that_are_no_numbers_are_named():
 @pytest.mark.slow
 def test_the_verdict_sees_what_is_wrong_and_nothing_else():
     model = ChangePoints(sequence(), 1.0, 2.0, 0.08)
-    good = sample_informed(model, balancing="sum", draws=1500, tune=200, chains=4, rng=3)
+    good = sample_informed(model, balancing="sum", draws=1500, tuning=tp.Tuning(200), chains=4, rng=3)
     assert good.diagnose(lambda changes: changes).is_good, good.diagnose(lambda changes: changes)
-    short = sample_informed(model, balancing="square_root", draws=30, tune=0, chains=2, ladder=[1, 0.5, 0], rng=3)
+    short = sample_informed(
+        model, balancing="square_root", draws=30, tuning=tp.Tuning(0), chains=2, ladder=[1, 0.5, 0], rng=3
+    )
     found = short.diagnose()
     assert not found.is_good
     assert "independent" in str(found)

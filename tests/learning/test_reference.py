@@ -11,6 +11,7 @@ from tempering.engines.reference_arrays import arrays_of, draw_of
 from tempering.engines.reference_arrays import log_density as log_density_of_arrays
 from tempering.errors import TargetError
 from tempering.learning.reference import (
+    FitEffort,
     Reference,
     TooManyCalls,
     along_reference,
@@ -486,7 +487,7 @@ def test_scouts_that_are_higher_than_known_modes_explain_are_climbed_from(monkey
     heights = problem.log_density(hot)
     hidden = (problem.mode_of(hot) == 1) & ~is_parted(surface, wide, hot, heights)
     scouts = np.concatenate([hot[hidden][:2], hot[problem.mode_of(hot) == 0][:500]])
-    options = {"scouts": scouts, "scout_heights": problem.log_density(scouts), "draws": 300}
+    options = {"scouts": (scouts, problem.log_density(scouts)), "effort": FitEffort(draws=300)}
     fitted = fit_reference(problem.log_density, problem.means[0], rng=1, **options)
     assert fitted.n_modes == 2
     monkeypatch.setattr(search, "is_unexplained", lambda modes, places, heights: np.zeros(len(places), dtype=bool))
@@ -502,7 +503,7 @@ def test_a_fit_stops_at_the_calls_it_was_given():
         return float(problem.log_density(np.asarray(x)))
 
     with pytest.raises(TooManyCalls) as stopped:
-        fit_reference(counted, problem.initial, most_calls=500, rng=1)
+        fit_reference(counted, problem.initial, effort=FitEffort(most_calls=500), rng=1)
     assert 500 < stopped.value.n_calls
     assert len(calls) <= stopped.value.n_calls
 

@@ -101,7 +101,7 @@ def run(
     progress : bool
         Show a bar when the output is a terminal.
     """
-    outcome = simulate(n_draws, n_chains, rng, progress, executor, checkpoint)
+    outcome = simulate(n_draws, n_chains, rng, Execution(executor=executor, checkpoint=checkpoint), progress)
     title = f"Section 3.3 on synthetic shag-like data: {n_draws} iterations over {n_chains} chains"
     path = None if figure is None else draw_figure(outcome.draws, figure)
     return Report(title, tabulate(outcome), NOTES, path)
@@ -111,9 +111,8 @@ def simulate(
     n_draws: int,
     n_chains: int,
     rng: int,
+    execution: Execution = Execution(),
     progress: bool = True,
-    executor: Executor | None = None,
-    checkpoint: str | Path | Checkpoint | None = None,
 ) -> Outcome:
     """Learn the pseudo-prior from coupled chains, run simulated tempering, discard the first tenth."""
     per_chain = n_draws // n_chains
@@ -129,12 +128,10 @@ def simulate(
     model = replace(model, starts=anneal(model, np.random.default_rng(rng)).states)
     n_pilot = int(np.clip(n_draws // 800, 500, 2000))  # at the paper's length, 40 rungs cost 2 % of the run
     log_p = learn_pseudo_prior(
-        model, LADDER, draws=n_pilot, rng=rng, executor=executor, checkpoint=within(checkpoint, "pilot"),
-        progress=progress,
+        model, LADDER, draws=n_pilot, rng=rng, executor=execution.executor,
+        checkpoint=within(execution.checkpoint, "pilot"), progress=progress,
     )  # fmt: skip
-    draws = sample_groups(
-        model, log_p, per_chain, n_chains, rng + 1, executor=executor, checkpoint=checkpoint, progress=progress
-    )
+    draws = sample_groups(model, log_p, per_chain, n_chains, rng + 1, execution=execution, progress=progress)
     return Outcome(draws, counts, space)
 
 
@@ -146,8 +143,7 @@ def sample_groups(
     rng: int,
     *,
     n_threads: int | None = None,
-    executor: Executor | None = None,
-    checkpoint: str | Path | Checkpoint | None = None,
+    execution: Execution = Execution(),
     progress: bool = True,
 ) -> TemperedDraws:
     """Run the chains in groups, as many at once as there are cores, and join what each keeps.
@@ -160,7 +156,7 @@ def sample_groups(
         draws = sample(
             model, ladder=LADDER, draws=per_chain, chains=sizes[group], rng=rng + group,
             tuning=Tuning(0, pseudo_prior=log_pseudo_prior),
-            execution=Execution(executor=executor, checkpoint=within(checkpoint, f"group {group}")),
+            execution=replace(execution, checkpoint=within(execution.checkpoint, f"group {group}")),
             progress=progress and group == 0,
         )  # fmt: skip
         kept = rows_of(draws, int(DISCARDED * per_chain), per_chain)

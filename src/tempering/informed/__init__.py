@@ -7,7 +7,7 @@ Zhou & Smith 2022; Li, Smith & Zhou 2023). Tempered Gibbs sampling (Zanella & Ro
 coordinates with known conditionals. Rungs of a ladder multiply their weights into these.
 """
 
-from tempering.informed.balancing import BALANCING, log_balancing, tempered_form
+from tempering.informed.balancing import BALANCING, Balancing, log_balancing, tempered_form
 from tempering.informed.neighbourhood import Moves, Neighbourhood
 from tempering.informed.run import InformedRun
 from tempering.informed.sampling import sample_informed
@@ -16,6 +16,7 @@ from tempering.informed.verdict import Verdict
 
 __all__ = [
     "BALANCING",
+    "Balancing",
     "FiniteConditionals",
     "InformedRun",
     "Moves",

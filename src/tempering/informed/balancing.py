@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import SamplerError
+from tempering.sampling.options import check_count
 
 Floats = NDArray[np.float64]
 LogBalancing = Callable[[Floats], Floats]
@@ -55,6 +57,32 @@ def log_balancing(name: str) -> LogBalancing:
     if name not in BALANCING:
         raise SamplerError(f"There is no balancing function {name!r}: choose one of {', '.join(BALANCING)}.")
     return BALANCING[name]
+
+
+@dataclass(frozen=True)
+class Balancing:
+    """How the neighbours of a state are weighed against it, and how many of them are looked at.
+
+    Parameters
+    ----------
+    name : str
+        One of `BALANCING`.
+    tries : int, optional
+        Multiple try: neighbours looked at in a step; by default all.
+
+    Examples
+    --------
+    >>> Balancing("sum", tries=20)
+    Balancing(name='sum', tries=20)
+    """
+
+    name: str = "square_root"
+    tries: int | None = None
+
+    def __post_init__(self) -> None:
+        log_balancing(self.name)
+        if self.tries is not None:
+            check_count("tries", self.tries)
 
 
 def tempered_form(name: str, power: float) -> LogBalancing:

@@ -33,6 +33,10 @@ class Point(NamedTuple):
 class Mover(Protocol):
     """A chain without rejections at each of several rungs."""
 
+    @property
+    def inverse_temperatures(self) -> Any:
+        """Return k of every rung."""
+
     def initial(self, rng: np.random.Generator) -> Any:
         """Return the state to start from."""
 

@@ -6,19 +6,30 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tempering.errors import SamplerError
+from tempering.informed.balancing import Balancing
 from tempering.informed.mover import InformedMover, Mover, Point
 from tempering.informed.neighbourhood import Neighbourhood
 from tempering.informed.run import InformedRun
-from tempering.informed.rung_moves import RUNG_MOVES, Jumper, step_parallel, step_simulated
+from tempering.informed.rung_moves import RUNG_MOVES, Jumper, RungMove, step_parallel, step_simulated
 from tempering.path.ladder import Ladder
 from tempering.randomness import seed_of, stream
+from tempering.rungs.simulated import move_lifted
+from tempering.sampling.options import Method, Tuning, check_count, refuse_moved
 
 Floats = NDArray[np.float64]
 # Steps of the pseudo-prior's learning end near 1 / visits: Wang-Landau in its 1/t form (Belardinelli & Pereyra 2007)
 FIRST_STEP = 1.0
+JUMPS_OF_TUNING = 1_000  # of each chain
+
+MOVED = {  # earlier arguments, and how they are written now
+    "tries": "balancing=tempering.informed.Balancing('square_root', tries={!r})",
+    "tune": "tuning=tp.Tuning({!r})",
+    "log_pseudo_prior": "tuning=tp.Tuning(pseudo_prior={!r})",
+    "rung_moves": "method=tp.Method('simulated', rung_moves={!r})",
+}
 
 
 class InformedDraw(NamedTuple):
@@ -34,15 +45,13 @@ def sample_informed(
     model: Neighbourhood | Mover,
     *,
     ladder: Ladder | Sequence[float] | float | None = None,
-    method: str = "simulated",
-    balancing: str = "square_root",
-    tries: int | None = None,
-    rung_moves: str = "lifted",
-    log_pseudo_prior: ArrayLike | None = None,
+    method: str | Method = "simulated",
+    balancing: str | Balancing = "square_root",
     draws: int = 10_000,
-    tune: int = 1_000,
     chains: int = 2,
+    tuning: Tuning = Tuning(),
     rng: np.random.Generator | int | None = None,
+    **moved: Any,
 ) -> InformedRun:
     """Sample a discrete space without rejections.
 
@@ -52,18 +61,17 @@ def sample_informed(
         A mover brings its own inverse temperatures.
     ladder : Ladder, sequence of float, float or None
         None is k = 1 alone. A single number below 1 is the tempered form: one chain at pi^k, weighted back.
-    method : {"simulated", "parallel"}
-    balancing : str
-        One of `tempering.informed.BALANCING`.
-    tries : int, optional
-        Multiple try: neighbours looked at in a step.
-    rung_moves : {"lifted", "neighbour"}
-        How simulated tempering changes rungs.
-    log_pseudo_prior : array_like, shape (n_rungs,), optional
-        Learnt while tuning if it is not given.
-    draws, tune, chains : int
-        Jumps kept and jumps of tuning, of each chain, and the number of chains (of ensembles under "parallel").
+    method : {"simulated", "parallel"} or Method
+        `tempering.Method` also says by which moves simulated tempering changes rungs.
+    balancing : str or Balancing
+        One of `tempering.informed.BALANCING`; `tempering.informed.Balancing` also says how many neighbours to look at.
+    draws, chains : int
+        Jumps of each chain that are kept, and the number of chains (of ensembles under "parallel").
+    tuning : Tuning
+        How many jumps of each chain are spent on learning the pseudo-prior, 1,000 by default, or its logs.
     rng : Generator, int or None
+    **moved
+        Earlier spellings: each raises an error that names the new one.
 
     Returns
     -------
@@ -88,30 +96,49 @@ def sample_informed(
     >>> bool(abs(estimate.value - 0.5) < 4 * estimate.standard_error)
     True
     """
-    mover = model if hasattr(model, "arrive") else _informed(model, ladder, balancing, tries)
-    k = np.array(mover.inverse_temperatures, dtype=np.float64)  # type: ignore[union-attr]
-    if method not in ("simulated", "parallel"):
-        raise SamplerError(f"method must be 'simulated' or 'parallel', but got {method!r}.")
-    if rung_moves not in RUNG_MOVES:
-        raise SamplerError(f"rung_moves must be one of {', '.join(RUNG_MOVES)}, but got {rung_moves!r}.")
-    for name, value, least in (("draws", draws, 1), ("tune", tune, 0), ("chains", chains, 1)):
-        if not (isinstance(value, int | np.integer) and value >= least):
-            raise SamplerError(f"{name} must be a whole number of at least {least}, but got {value!r}.")
+    refuse_moved(moved, "sample_informed", MOVED)
+    for name, value in (("draws", draws), ("chains", chains)):
+        check_count(name, value)
+    how = _method(method)
+    by = balancing if isinstance(balancing, Balancing) else Balancing(balancing)
+    mover: Mover = model if hasattr(model, "arrive") else _informed(model, ladder, by)  # type: ignore[assignment]
+    k = np.array(mover.inverse_temperatures, dtype=np.float64)
+    tune, given = _tuned(tuning, k.size)
     seed = seed_of(rng)
-    if method == "parallel" and k.size > 1:
-        ensembles = [_run_parallel(stream(seed, c), mover, k, tune, draws) for c in range(chains)]  # type: ignore[arg-type]
+    if how.name == "parallel" and k.size > 1:
+        ensembles = [_run_parallel(stream(seed, c), mover, k, tune, draws) for c in range(chains)]
         return _collect([chain for ensemble in ensembles for chain in ensemble], k, k.size)
-    given = None if log_pseudo_prior is None else np.asarray(log_pseudo_prior, dtype=np.float64)
-    if given is not None and not (given.shape == k.shape and np.isfinite(given).all()):
-        raise SamplerError(f"log_pseudo_prior needs a finite number for each of the {k.size} rungs, but got {given}.")
-    runs = [
-        _run_simulated(stream(seed, c), mover, k, given, rung_moves, tune, draws)  # type: ignore[arg-type]
-        for c in range(chains)
-    ]
+    moves = RUNG_MOVES.get(how.rung_moves, move_lifted)  # of a single rung, whatever the method
+    runs = [_run_simulated(stream(seed, c), mover, k, given, moves, tune, draws) for c in range(chains)]
     return _collect(runs, k, 1)
 
 
-def _informed(model: Any, ladder: Any, balancing: str, tries: int | None) -> InformedMover:
+def _method(method: str | Method) -> Method:
+    how = method if isinstance(method, Method) else Method(method)
+    if how.name == "sequential" or (how.name == "parallel" and how.rung_moves != "non_reversible"):
+        raise SamplerError(
+            f"Informed chains run by method='simulated' or by method='parallel' with its usual moves, but got {how}."
+        )
+    return how
+
+
+def _tuned(tuning: Tuning, n_rungs: int) -> tuple[int, Floats | None]:
+    """Return the jumps of tuning, and the pseudo-prior if it is given."""
+    if tuning.objective is not None or tuning.hottest is not None or isinstance(tuning.pseudo_prior, str):
+        raise SamplerError(
+            f"Informed chains tune the pseudo-prior of a given ladder, and in one way, but got {tuning}. Give "
+            "iterations, or the logs of the pseudo-prior."
+        )
+    given = None if tuning.pseudo_prior is None else np.asarray(tuning.pseudo_prior, dtype=np.float64)
+    if given is not None and given.size != n_rungs:
+        raise SamplerError(
+            f"pseudo_prior must hold one log value for each of the {n_rungs} rungs, but has {given.size}. Leave it out "
+            "to have it learnt."
+        )
+    return JUMPS_OF_TUNING if tuning.iterations is None else tuning.iterations, given
+
+
+def _informed(model: Any, ladder: Any, balancing: Balancing) -> InformedMover:
     missing = [name for name in ("initial", "terms", "neighbours", "move", "record") if not hasattr(model, name)]
     if missing:
         raise SamplerError(f"The model lacks the methods {', '.join(missing)}. See tempering.informed.Neighbourhood.")
@@ -125,13 +152,12 @@ def _informed(model: Any, ladder: Any, balancing: str, tries: int | None) -> Inf
         k = np.array([float(ladder)])
     else:
         k = np.asarray(Ladder(ladder).inverse_temperatures)
-    return InformedMover(model, k, balancing, tries)
+    return InformedMover(model, k, balancing.name, balancing.tries)
 
 
 def _run_simulated(
-    rng: np.random.Generator, mover: Mover, k: Floats, given: Floats | None, rung_moves: str, tune: int, draws: int
+    rng: np.random.Generator, mover: Mover, k: Floats, given: Floats | None, move_rung: RungMove, tune: int, draws: int
 ) -> list[InformedDraw]:
-    move_rung = RUNG_MOVES[rung_moves]
     walker = Jumper(mover.arrive(rng, mover.initial(rng)), 0, 1)
     log_p = np.zeros(k.size) if given is None else np.array(given)
     for t in range(tune):

@@ -258,15 +258,15 @@ ELSEWHERE = {  # what other samplers call our arguments
 }
 
 
-def refuse_moved(given: Mapping[str, Any]) -> None:
+def refuse_moved(given: Mapping[str, Any], who: str = "sample", moved: Mapping[str, str] = MOVED) -> None:
     """Say how an earlier argument, or one of another sampler, is written; refuse any other as Python would."""
     for name, value in given.items():
-        if name in MOVED:
-            raise SamplerError(f"The argument {name} has moved: write {MOVED[name].format(value)}.")
+        if name in moved:
+            raise SamplerError(f"The argument {name} has moved: write {moved[name].format(value)}.")
         for ours, theirs in ELSEWHERE.items():
             if name in theirs:
                 raise SamplerError(f"There is no argument {name} here: write {ours.format(value)}.")
-        raise TypeError(f"sample() got an unexpected keyword argument {name!r}")
+        raise TypeError(f"{who}() got an unexpected keyword argument {name!r}")
 
 
 def _log_values(values: Any) -> tuple[float, ...]:

@@ -47,17 +47,33 @@ class _Weighted:
     log_density: Floats
 
 
+@dataclass(frozen=True)
+class FitEffort:
+    """How much a fit of a reference may spend.
+
+    Parameters
+    ----------
+    draws : int
+        Draws of every mode in each round of refitting; four times as many judge the fit.
+    splits : int
+        How often, at most, each component may be replaced by three, which follow a bend better than one.
+    most_calls : int, optional
+        Evaluations of the log density after which `tempering.learning.reference.TooManyCalls` is raised.
+    """
+
+    draws: int = 1000
+    splits: int = 2
+    most_calls: int | None = None
+
+
 def fit_reference(
     log_density: Callable[[Any], Any],
     starts: ArrayLike | Sequence[ArrayLike],
     *,
     box: tuple[ArrayLike, ArrayLike] | None = None,
     scattered: int = 100,
-    scouts: ArrayLike | None = None,
-    scout_heights: ArrayLike | None = None,
-    draws: int = 1000,
-    splits: int = 2,
-    most_calls: int | None = None,
+    scouts: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    effort: FitEffort = FitEffort(),
     rng: np.random.Generator | int | None = None,
 ) -> FittedReference:
     """Fit a mixture of heavy-tailed components to the modes of a density.
@@ -74,17 +90,11 @@ def fit_reference(
         too. A narrow mode in many dimensions is not found so: a random point climbs to the widest mode.
     scattered : int
         Number of points in the box.
-    scouts : array_like, shape (point, d), optional
+    scouts : array_like, shape (point, d), or a pair of it and the log density there, optional
         Many points, such as the hot draws of a pilot run, that are looked at but not all climbed from: only where a
         valley parts them from the modes known so far, or where they are higher than those explain.
-    scout_heights : array_like, shape (point,), optional
-        The log density of the scouts, where it is known already.
-    draws : int
-        Of every mode in each round of refitting; four times as many judge the fit.
-    splits : int
-        How often, at most, each component may be replaced by three, which follow a bend better than one.
-    most_calls : int, optional
-        Evaluations of the log density after which `tempering.learning.reference.TooManyCalls` is raised.
+    effort : FitEffort
+        How much may be spent.
     rng : int, Generator or None
         Source of all randomness.
 
@@ -103,7 +113,7 @@ def fit_reference(
     """
     generator = np.random.default_rng(rng)
     points = np.unique(np.atleast_2d(np.asarray(starts, dtype=float)), axis=0)
-    surface = Surface(log_density, points.shape[1], most_calls)
+    surface = Surface(log_density, points.shape[1], effort.most_calls)
     edges = None if box is None else _checked_box(box, points.shape[1])
     if edges is not None:
         points = np.concatenate([points, generator.uniform(*edges, size=(scattered, points.shape[1]))])
@@ -116,19 +126,27 @@ def fit_reference(
     if scouts is None:
         modes = searched(surface, modes, edges, generator)
     else:
-        places = np.asarray(scouts, dtype=float)
-        heights = surface.values(places) if scout_heights is None else np.asarray(scout_heights, dtype=float)
+        places, heights = _looked_at(surface, scouts)
         modes = heaviest(scouted(surface, heaviest(modes), edges, (places, heights), generator), WORTH)
-    reference = _refined(surface, assembled(modes), draws, splits, generator)
-    return judged(surface, reference, len(modes), 4 * draws, generator)
+    reference = _refined(surface, assembled(modes), effort, generator)
+    return judged(surface, reference, len(modes), 4 * effort.draws, generator)
 
 
-def _refined(surface: Surface, reference: Reference, draws: int, splits: int, rng: np.random.Generator) -> Reference:
+def _looked_at(surface: Surface, scouts: Any) -> tuple[Floats, Floats]:
+    """Return scouts and the log density there, which may be known already."""
+    if isinstance(scouts, tuple):
+        places, heights = (np.asarray(part, dtype=float) for part in scouts)
+        return places, heights
+    places = np.asarray(scouts, dtype=float)
+    return places, surface.values(places)
+
+
+def _refined(surface: Surface, reference: Reference, effort: FitEffort, rng: np.random.Generator) -> Reference:
     """Refit; while that is not enough, put three components in the place of each and refit again."""
     n_modes = reference.n_components - 1
-    each = max(draws, DRAWS_PER_DIMENSION * reference.dimension)
+    each = max(effort.draws, DRAWS_PER_DIMENSION * reference.dimension)
     best, share = _refitted(surface, reference, each, rng)
-    for split in range(1, splits + 1):
+    for split in range(1, effort.splits + 1):
         if share > ENOUGH_SHARE or n_modes * 3**split > MAX_MODES:
             break
         candidate, found = _refitted(surface, split_reference(best), max(each // 3**split, 200), rng)

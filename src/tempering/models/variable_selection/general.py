@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from tempering.errors import InputError
 from tempering.estimators import Estimate
-from tempering.informed import InformedRun, Moves, sample_informed
+from tempering.informed import Balancing, InformedRun, Moves, sample_informed
 from tempering.models.variable_selection.chains import ChainPlan
 from tempering.models.variable_selection.families import FAMILIES, Distribution, laplace, log_constant
 from tempering.models.variable_selection.posterior import Model, ModelLookup, SelectionPosterior
 from tempering.models.variable_selection.priors import SizePrior, Slab
 from tempering.models.variable_selection.problem import LinearProblem
+from tempering.sampling.options import Tuning
 
 if TYPE_CHECKING:
     from tempering.models.variable_selection.estimator import VariableSelection
@@ -233,11 +234,10 @@ def fit_general(problem: GeneralProblem, plan: ChainPlan, rule: str, seed: int) 
     run = sample_informed(
         problem,
         ladder=list(plan.inverse_temperatures),
-        balancing=balancing,
+        balancing=Balancing(balancing, problem.tries),
         draws=plan.draws,
-        tune=plan.tune,
         chains=plan.chains,
-        tries=problem.tries,
+        tuning=Tuning(plan.tune),
         rng=seed,
     )
     return _posterior(problem, run, rule)
