@@ -29,7 +29,7 @@ from tempering.learning.limits import (
     WARM_SHARE,
     WARMER,
 )
-from tempering.learning.pilot import Heating, Pilot, heated, settled
+from tempering.learning.pilot import Heating, Pilot, gathered, heated, settled
 from tempering.learning.pool import Known, Pool, Stage
 from tempering.learning.price import Price
 from tempering.learning.reference.learnt import learnt_reference
@@ -188,7 +188,7 @@ class Learner:
 
         states = self.engine.start(path_of(Ladder([1.0])))
         run = Heating(self.engine, self.leaves, states, path_of, self.report, length)
-        cold = settled(run, settings)
+        cold = gathered(run, settled(run, settings), self.rng)
         values = cold.trace.values.reshape(-1, d)
         centre = values.mean(axis=0)
         spread = np.maximum(values.std(axis=0, ddof=1), 1e-6 * (1.0 + np.abs(centre)))

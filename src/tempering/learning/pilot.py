@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
+from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
 from tempering.errors import TargetError
 from tempering.kernels.settings import Settings
 from tempering.learning import kernel_settings
@@ -38,6 +38,9 @@ MOST_PILOT_RUNGS = 200
 FEW_CHAINS = 8  # need a whole block for a mean energy; more of them a part of it, a quarter at the least
 PARTS = 4  # of a block, at the most; of a short one always, for every call of it is dear
 LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD = 4, 24  # for the cold rung, which starts anywhere, to settle
+# Nats below another chain's, and one for each coordinate, at which the mass around a chain counts as none: its normal
+# approximation from a block of draws may be wrong by that much.
+LOST = 30.0
 MOST_BLOCKS = 16  # for a rung that starts from its neighbour
 
 
@@ -52,9 +55,17 @@ class PilotRung:
 
     @property
     def local_barrier(self) -> float:
-        """Half the mean absolute deviation of the energy (`DensityOfStates.local_barrier`)."""
-        energy = _finite(self.energy)
-        return float(0.5 * np.mean(np.abs(energy - np.mean(energy))))
+        """Half the mean absolute deviation of the energy (`DensityOfStates.local_barrier`), of the median chain.
+
+        Chains that started far away may be trapped at summits with no mass: the distance to them is no spread of the
+        energy, and would make the steps to hotter rungs tiny.
+        """
+        chains = [chain[chain > -np.inf] for chain in np.atleast_2d(self.energy)]
+        chains = [chain for chain in chains if chain.size]
+        if not chains:
+            return 0.0
+        centre = np.median([np.median(chain) for chain in chains])
+        return float(0.5 * np.median([np.mean(np.abs(chain - centre)) for chain in chains]))
 
 
 @dataclass(frozen=True)
@@ -144,6 +155,49 @@ class Heating:
 def settled(run: Heating, start: tuple[Settings, ...]) -> PilotRung:
     """Let the chains settle at the target."""
     return run.settle(1.0, start, LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD)
+
+
+def gathered(run: Heating, cold: PilotRung, rng: np.random.Generator) -> PilotRung:
+    """Move the chains that are trapped at summits without mass to where others are, and settle again.
+
+    What such chains see would poison all that is learnt: at hotter rungs their energies, hundreds of nats too low, are
+    taken for the usual ones, and the constants of all rungs with them.
+    """
+    path = run.path_to(1.0)
+    mass = log_masses(cold.trace.values, path.log_target(cold.trace.terms))
+    lost = mass < np.max(mass) - LOST - cold.trace.values.shape[-1]
+    if not np.any(lost):
+        return cold
+    source = np.arange(len(mass))
+    source[lost] = rng.choice(source[~lost], np.sum(lost))
+    places = Places(cold.trace.values[source, -1], cold.trace.terms[source, -1])
+    run.states = run.engine.on_rung(run.states, int(path.rungs_of(0)[-1]), places.along(path))
+    return run.settle(1.0, cold.settings, LEAST_BLOCKS_COLD, MOST_BLOCKS_COLD)
+
+
+def log_masses(values: Floats, log_target: Floats) -> Floats:
+    """Return the log mass around each chain, up to a constant: as of a normal distribution with its deviations.
+
+    Parameters
+    ----------
+    values : ndarray, shape (chain, draw, coordinate)
+    log_target : ndarray, shape (chain, draw)
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> width = np.array([1.0, 0.1])[:, np.newaxis]
+    >>> x = width * rng.standard_normal((2, 1000))
+    >>> mass = log_masses(x[..., np.newaxis], -0.5 * (x / width) ** 2 - np.log(width) - [[0.0], [3.0]])
+    >>> (mass[1] - mass[0]).round(1)
+    np.float64(-3.0)
+    """
+    spread = np.std(values, axis=1)
+    moved = np.any(spread > 0, axis=1)
+    usual = np.median(spread[moved], axis=0) if np.any(moved) else np.ones(values.shape[-1])
+    spread = np.where(moved[:, np.newaxis], spread, usual)
+    mass: Floats = np.mean(log_target, axis=1) + np.sum(np.log(np.maximum(spread, 1e-300)), axis=1)
+    return mass
 
 
 def heated(run: Heating, cold: PilotRung, *, has_base: bool, hottest: float | None = None) -> Pilot:
