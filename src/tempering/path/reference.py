@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,11 @@ from scipy.special import gammaln, ndtri
 from tempering.errors import TargetError
 from tempering.path.stacked import compiled_draw, compiled_log_density
 from tempering.path.subspace import Subspace
+
+if TYPE_CHECKING:
+    import jax
+
+    from tempering.path.subspace import Array
 
 Floats = NDArray[np.float64]
 
@@ -111,20 +116,20 @@ class Reference:
         """Number of t distributions in the mixture."""
         return len(self.weights)
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return log q(x), normalised, for vectors in the last axis; NumPy or JAX."""
         xp = x.__array_namespace__() if hasattr(x, "__array_namespace__") else np
         if xp is np:
             return self._by_blocks(self._log_density, np.asarray(x, dtype=float), ())
         return self._log_density(x)
 
-    def _log_density(self, x: Any) -> Any:
+    def _log_density(self, x: Array) -> Any:
         xp = x.__array_namespace__()
         log_parts = self.log_parts_at(self._squared_distances(x))
         largest = xp.max(log_parts, axis=-1, keepdims=True)
         return xp.log(xp.sum(xp.exp(log_parts - largest), axis=-1)) + largest[..., 0]
 
-    def log_density_gradient(self, x: Any) -> tuple[float, Floats]:
+    def log_density_gradient(self, x: Array) -> tuple[float, Floats]:
         """Return log q and its gradient at one vector."""
         x = np.asarray(x, dtype=float)
         value, log_parts = float(self.log_density(x)), self.log_parts(x)
@@ -134,20 +139,20 @@ class Reference:
         slope = np.exp(log_parts - value) @ slopes
         return value, np.asarray(slope if self.subspace is None else self.subspace.slope(x, slope))
 
-    def _reduced(self, x: Any) -> Any:
+    def _reduced(self, x: Array) -> Any:
         return x if self.subspace is None else self.subspace.reduced(x)
 
-    def log_parts(self, x: Any) -> Any:
+    def log_parts(self, x: Array) -> Any:
         """Return log of w_c t_c(x), one column a component."""
         return self.log_parts_at(self.squared_distances(x))
 
-    def log_parts_at(self, squared_distances: Any) -> Any:
+    def log_parts_at(self, squared_distances: Array) -> Any:
         """Return log of w_c t_c where the squared distances to all components are known."""
         xp = squared_distances.__array_namespace__()
         half = 0.5 * (self.degrees_of_freedom + self.dimension)
         return self.log_heights - half * xp.log1p(squared_distances / self.degrees_of_freedom)
 
-    def squared_distances(self, x: Any) -> Any:
+    def squared_distances(self, x: Array) -> Any:
         """Return the squared Mahalanobis distance of vectors to every component, one column each."""
         if isinstance(x, np.ndarray):
             return self._by_blocks(self._squared_distances, x, (self.n_components,))
@@ -165,14 +170,14 @@ class Reference:
             found[first : first + rows] = function(flat[first : first + rows])
         return found.reshape(*x.shape[:-1], *trailing)
 
-    def _squared_distances(self, x: Any) -> Any:
+    def _squared_distances(self, x: Array) -> Any:
         xp = x.__array_namespace__()
         stacked, shift = self._whitening
         z = (self._reduced(x) - self.means[0]) @ stacked - shift
         z = xp.reshape(z, (*x.shape[:-1], *self.means.shape))
         return np.einsum("...i,...i->...", z, z) if xp is np else xp.sum(z**2, axis=-1)  # six times as fast
 
-    def sample(self, rng: Any) -> Any:
+    def sample(self, rng: np.random.Generator | jax.Array) -> Any:
         """Draw one vector, by a JAX key or by a NumPy ``Generator``."""
         if isinstance(rng, np.random.Generator):
             return self.sample_many(rng, 1)[0]
@@ -203,7 +208,7 @@ class Reference:
             drawn[mine] = self._placed(self.means[c], self.factors[c], z[mine])
         return drawn
 
-    def _placed(self, mean: Any, factor: Any, z: Any) -> Any:
+    def _placed(self, mean: Array, factor: Array, z: Array) -> Any:
         """Return vectors of a component made of standard ones."""
         return mean + z @ factor.T if self.subspace is None else self.subspace.placed(mean, factor, z)
 

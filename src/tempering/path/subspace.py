@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import TargetError
+
+if TYPE_CHECKING:
+    import jax
+
+    Array = jax.Array | NDArray[np.float64]
 
 Floats = NDArray[np.float64]
 
@@ -65,11 +70,11 @@ class Subspace:
         """Number of dimensions that are in no direction."""
         return self.centre.size - self.n_directions
 
-    def reduced(self, x: Any) -> Any:
+    def reduced(self, x: Array) -> Any:
         """Return coordinates along the directions, and the distance from them, for vectors in the last axis."""
         return reduced(self.centre, self.deviations, self.directions, x)
 
-    def placed(self, mean: Any, factor: Any, z: Any) -> Any:
+    def placed(self, mean: Array, factor: Array, z: Array) -> Any:
         """Return vectors with a mean and a factor in reduced coordinates, made of standard normal ones of all."""
         return placed(self.centre, self.deviations, self.directions, mean, factor[:-1, :-1], factor[-1, -1], z)
 
@@ -106,7 +111,7 @@ class Subspace:
         return f"Subspace({self.n_directions} directions in {self.centre.size} dimensions)"
 
 
-def reduced(centre: Any, deviations: Any, directions: Any, x: Any) -> Any:
+def reduced(centre: Array, deviations: Array, directions: Array, x: Array) -> Any:
     """Return coordinates along directions, and the distance from them; NumPy or JAX."""
     xp = x.__array_namespace__()
     z = (x - centre) / deviations
@@ -116,7 +121,9 @@ def reduced(centre: Any, deviations: Any, directions: Any, x: Any) -> Any:
     return xp.concatenate([along, xp.sqrt(square)], axis=-1)
 
 
-def placed(centre: Any, deviations: Any, directions: Any, mean: Any, factor: Any, width: Any, z: Any) -> Any:
+def placed(
+    centre: Array, deviations: Array, directions: Array, mean: Array, factor: Array, width: Array, z: Array
+) -> Any:
     """Return vectors made of standard ones: by a factor along the directions, by one width across; NumPy or JAX."""
     along = z @ directions
     moved = mean[..., :-1] + along @ factor.T - width * along

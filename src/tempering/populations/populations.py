@@ -39,20 +39,20 @@ class BatchMover(NamedTuple):
     layout: Layout
     elsewhere: Callable[[str, list[tuple[Any, ...]]], list[Any]] | None = None
 
-    def draw(self, key: Any, n: int) -> vector.Particle:
+    def draw(self, key: jax.Array, n: int) -> vector.Particle:
         """Draw ``n`` particles of the base."""
         n_batches = -(-n // BATCH)
         parts = self._each("drawn", [(child(key, i),) for i in range(n_batches)])
         particles: vector.Particle = jax.tree.map(lambda *a: np.concatenate(a)[:n], *parts)
         return particles
 
-    def drawn(self, key: Any) -> vector.Particle:
+    def drawn(self, key: jax.Array) -> vector.Particle:
         """Draw one batch."""
         particles: vector.Particle = jax.tree.map(np.asarray, self.draw_batch(key))
         return particles
 
     def move(
-        self, key: Any, particles: vector.Particle, k: float, settings: Any, n_steps: int
+        self, key: jax.Array, particles: vector.Particle, k: float, settings: Any, n_steps: int
     ) -> tuple[vector.Particle, Floats]:
         """Move every particle by ``n_steps``, a multiple of `STEPS`.
 
@@ -71,7 +71,7 @@ class BatchMover(NamedTuple):
         moved, acceptance = jax.tree.map(lambda *a: np.concatenate(a, axis=1)[:, :n], *parts)
         return moved, acceptance
 
-    def moved(self, key: Any, now: vector.Particle, k: float, settings: Any, n_steps: int) -> Any:
+    def moved(self, key: jax.Array, now: vector.Particle, k: float, settings: Any, n_steps: int) -> Any:
         """Move one batch."""
         blocks = []
         for block in range(n_steps // STEPS):
@@ -98,14 +98,14 @@ def build_mover(path: Target, kernel: Any, layout: Layout) -> BatchMover:
     sample_base, functions = path.sample_base, functions_of(path, kernel, layout)
     density = partial(functions.density, ())
 
-    def draw_one(key: Any) -> vector.Particle:
+    def draw_one(key: jax.Array) -> vector.Particle:
         parts = [jnp.ravel(leaf).astype(float) for leaf in jax.tree.leaves(sample_base(key))]
         return vector.at(density, jnp.concatenate(parts))
 
     move_all = jax.vmap(vector.build_move(kernel, density), in_axes=(0, 0, None, None))
 
-    def move_batch(key: Any, particles: Any, k: Any, settings: Any) -> Any:
-        def body(now: Any, step_key: Any) -> Any:
+    def move_batch(key: jax.Array, particles: Any, k: Any, settings: Any) -> Any:
+        def body(now: Any, step_key: jax.Array) -> Any:
             rung = vector.Rung(jnp.stack([k, 1.0]), -1)
             moved, acceptance = move_all(jax.random.split(step_key, BATCH), now, rung, settings)
             return moved, (moved, acceptance)

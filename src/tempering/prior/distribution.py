@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tempering.errors import TargetError
-from tempering.prior.bijections import Line, namespace
-from tempering.prior.randomness import source_of
+from tempering.prior.bijections import Bijection, Line, namespace
+from tempering.prior.randomness import Source, source_of
+
+if TYPE_CHECKING:
+    from tempering.prior.bijections import Array
+    from tempering.prior.randomness import Randomness
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +49,7 @@ class Distribution:
         except ValueError as error:
             raise TargetError(f"{self.name}: shape and parameters must fit each other, but {error}.") from None
 
-    def _number(self, parameter: str, value: Any) -> Any:
+    def _number(self, parameter: str, value: Array) -> Any:
         try:
             number = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
@@ -73,36 +78,36 @@ class Distribution:
         return np.broadcast_shapes(self.shape, *(np.shape(parameter) for parameter in given))
 
     @property
-    def bijection(self) -> Any:
+    def bijection(self) -> Bijection:
         """The map from free numbers to the support."""
         return Line()
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return the normalised log density at a value inside the support; copies are summed over."""
         xp, _ = namespace(x)
         return xp.sum(self._log_density(xp, x))
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         """Return the log density of each copy; ``xp`` is JAX's or NumPy's functions."""
         raise NotImplementedError
 
-    def log_density_free(self, free: Any) -> Any:
+    def log_density_free(self, free: Array) -> Any:
         """Return the log density of the free numbers of one value: that of the value, and the Jacobian."""
         xp, _ = namespace(free)
         return self.log_density(self.bijection.forward(free)) + xp.sum(self.bijection.log_jacobian(free))
 
-    def sample(self, rng: Any) -> Any:
+    def sample(self, rng: Randomness) -> Any:
         """Draw one value; ``rng`` is a NumPy generator or a JAX key."""
         return self._draw(source_of(rng), self.value_shape)
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         raise NotImplementedError
 
-    def sample_free(self, rng: Any) -> Any:
+    def sample_free(self, rng: Randomness) -> Any:
         """Draw the free numbers of one value."""
         return self.bijection.inverse(self.sample(rng))
 
-    def contains(self, value: Any) -> bool:
+    def contains(self, value: Array) -> bool:
         """Say whether a value has the shape and lies inside the support."""
         with np.errstate(all="ignore"):
             free = self.bijection.inverse(np.asarray(value, dtype=float))

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special as scipy_special
 
 from tempering.prior.bijections import HalfLine, namespace
 from tempering.prior.distribution import Distribution
-from tempering.prior.randomness import source_of
+from tempering.prior.randomness import Source, source_of
+
+if TYPE_CHECKING:
+    from tempering.prior.bijections import Array
+    from tempering.prior.randomness import Randomness
 
 
 @dataclass(frozen=True)
 class Positive(Distribution):
     """What priors on positive numbers have in common."""
 
-    @property
-    def bijection(self) -> Any:
-        """The map from free numbers to positive ones."""
-        return HalfLine()
+    bijection = HalfLine()
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,10 @@ class HalfNormal(Positive):
     scale: Any = 1.0
     above_0 = ("scale",)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         return -0.5 * (x / self.scale) ** 2 - np.log(self.scale) + 0.5 * np.log(2 / np.pi)
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         return self.scale * abs(source.normal(shape))
 
 
@@ -44,10 +46,10 @@ class HalfCauchy(Positive):
     scale: Any = 1.0
     above_0 = ("scale",)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         return np.log(2 / np.pi) - np.log(self.scale) - xp.log1p((x / self.scale) ** 2)
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         u, xp = source.uniform(shape), source.xp
         return self.scale * xp.tan(0.5 * np.pi * u)
 
@@ -60,11 +62,11 @@ class LogNormal(Positive):
     sd_of_log: Any = 1.0
     above_0 = ("sd_of_log",)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         z = (xp.log(x) - self.mean_of_log) / self.sd_of_log
         return -0.5 * z**2 - np.log(self.sd_of_log) - 0.5 * np.log(2 * np.pi) - xp.log(x)
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         z, xp = source.normal(shape), source.xp
         return xp.exp(self.mean_of_log + self.sd_of_log * z)
 
@@ -77,21 +79,21 @@ class Gamma(Positive):
     rate: Any = 1.0
     above_0 = ("shape_parameter", "rate")
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         a = self.shape_parameter
         return a * np.log(self.rate) - scipy_special.gammaln(a) + (a - 1) * xp.log(x) - self.rate * x
 
-    def log_density_free(self, free: Any) -> Any:
+    def log_density_free(self, free: Array) -> Any:
         """Return the log density of the log: exact where the value underflows."""
         xp, _ = namespace(free)
         a = self.shape_parameter
         return xp.sum(a * np.log(self.rate) - scipy_special.gammaln(a) + a * free - self.rate * xp.exp(free))
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         log_value, xp = source.log_gamma(self.shape_parameter, shape), source.xp
         return xp.exp(log_value - np.log(self.rate))
 
-    def sample_free(self, rng: Any) -> Any:
+    def sample_free(self, rng: Randomness) -> Any:
         """Draw the log of a value."""
         return source_of(rng).log_gamma(self.shape_parameter, self.value_shape) - np.log(self.rate)
 
@@ -104,11 +106,11 @@ class InverseGamma(Positive):
     scale: Any = 1.0
     above_0 = ("shape_parameter", "scale")
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         a = self.shape_parameter
         return a * np.log(self.scale) - scipy_special.gammaln(a) - (a + 1) * xp.log(x) - self.scale / x
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         log_value, xp = np.log(self.scale) - source.log_gamma(self.shape_parameter, shape), source.xp
         return xp.exp(log_value)
 
@@ -120,9 +122,9 @@ class Exponential(Positive):
     rate: Any = 1.0
     above_0 = ("rate",)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         return np.log(self.rate) - self.rate * x
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         u, xp = source.uniform(shape), source.xp
         return -xp.log(u) / self.rate

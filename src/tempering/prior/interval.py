@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special as scipy_special
 
-from tempering.prior.bijections import RADIUS_SHAPE, Circle, Interval, log_sigmoid, namespace
+from tempering.prior.bijections import RADIUS_SHAPE, Bijection, Circle, Interval, log_sigmoid, namespace
 from tempering.prior.distribution import Distribution
-from tempering.prior.randomness import source_of
+from tempering.prior.randomness import Source, source_of
+
+if TYPE_CHECKING:
+    from tempering.prior.bijections import Array
+    from tempering.prior.randomness import Randomness
 
 
 @dataclass(frozen=True)
@@ -26,17 +31,17 @@ class Uniform(Distribution):
         self._must(np.asarray(self.low) < self.high, "low must be below high")
 
     @property
-    def bijection(self) -> Any:
+    def bijection(self) -> Bijection:
         """The map from free numbers to the interval, or to the circle."""
         return Circle(self.low, self.high) if self.periodic else Interval(self.low, self.high)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         return -np.log(self.high - self.low) + 0.0 * x
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         return self.low + (self.high - self.low) * source.uniform(shape)
 
-    def sample_free(self, rng: Any) -> Any:
+    def sample_free(self, rng: Randomness) -> Any:
         """Draw the free numbers of one value; those of a circle with their radius."""
         source = source_of(rng)
         if self.periodic:
@@ -58,15 +63,15 @@ class VonMises(Distribution):
         self._must(np.ndim(self.concentration) == 0, "concentration must be one number")
 
     @property
-    def bijection(self) -> Any:
+    def bijection(self) -> Bijection:
         """The map from the plane to the circle."""
         return Circle(self.low, self.low + 2 * np.pi)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         kappa = self.concentration
         return kappa * (xp.cos(x - self.mean) - 1.0) - np.log(2 * np.pi) - np.log(scipy_special.ive(0, kappa))
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         u, xp = source.uniform(shape), source.xp
         grid, share = self._table
         angle = self.mean + xp.interp(u, xp.asarray(share), xp.asarray(grid)) - self.low
@@ -81,13 +86,13 @@ class VonMises(Distribution):
         grid = np.linspace(-np.pi, np.pi, 20_001)
         return grid, around.cdf(grid)
 
-    def sample_free(self, rng: Any) -> Any:
+    def sample_free(self, rng: Randomness) -> Any:
         """Draw a point of the plane."""
         source = source_of(rng)
         return _with_radius(self.bijection.inverse(self._draw(source, self.value_shape)), source)
 
 
-def _with_radius(directions: Any, source: Any) -> Any:
+def _with_radius(directions: Array, source: Source) -> Any:
     """Give points at distance 1 the radius that the law of a circle has."""
     log_radius = source.log_gamma(RADIUS_SHAPE, directions.shape[:-1]) - np.log(RADIUS_SHAPE)
     xp, _ = namespace(directions)
@@ -105,20 +110,20 @@ class LogUniform(Distribution):
         self._must((np.asarray(self.low) > 0) & (np.asarray(self.low) < self.high), "0 < low < high must hold")
 
     @property
-    def bijection(self) -> Any:
+    def bijection(self) -> Bijection:
         """The map from free numbers to the interval."""
         return _Logged(Interval(np.log(self.low), np.log(self.high)))
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         return -np.log(np.log(self.high) - np.log(self.low)) - xp.log(x)
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         u, xp = source.uniform(shape), source.xp
         return xp.exp(np.log(self.low) + (np.log(self.high) - np.log(self.low)) * u)
 
 
 @dataclass(frozen=True)
-class _Logged:
+class _Logged(Bijection):
     """Positive numbers whose logs are what another map gives."""
 
     of_logs: Any
@@ -126,15 +131,15 @@ class _Logged:
     def free_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return self.of_logs.free_shape(shape)  # type: ignore[no-any-return]
 
-    def forward(self, free: Any) -> Any:
+    def forward(self, free: Array) -> Any:
         xp, _ = namespace(free)
         return xp.exp(self.of_logs.forward(free))
 
-    def inverse(self, value: Any) -> Any:
+    def inverse(self, value: Array) -> Any:
         xp, _ = namespace(value)
         return self.of_logs.inverse(xp.log(value))
 
-    def log_jacobian(self, free: Any) -> Any:
+    def log_jacobian(self, free: Array) -> Any:
         return self.of_logs.forward(free) + self.of_logs.log_jacobian(free)
 
 
@@ -152,11 +157,11 @@ class Beta(Distribution):
         self._must(np.asarray(self.low) < self.high, "low must be below high")
 
     @property
-    def bijection(self) -> Any:
+    def bijection(self) -> Bijection:
         """The map from free numbers to the interval."""
         return Interval(self.low, self.high)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         width = self.high - self.low
         z = (x - self.low) / width
         return (
@@ -166,17 +171,17 @@ class Beta(Distribution):
             - np.log(width)
         )
 
-    def log_density_free(self, free: Any) -> Any:
+    def log_density_free(self, free: Array) -> Any:
         """Return the log density of the log odds: exact next to the bounds."""
         xp, _ = namespace(free)
         constant = scipy_special.betaln(self.a, self.b)
         return xp.sum(self.a * log_sigmoid(free) + self.b * log_sigmoid(-free) - constant)
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         odds = source.log_gamma(self.a, shape) - source.log_gamma(self.b, shape)
         return self.bijection.forward(odds)
 
-    def sample_free(self, rng: Any) -> Any:
+    def sample_free(self, rng: Randomness) -> Any:
         """Draw the log odds of a value."""
         source = source_of(rng)
         return source.log_gamma(self.a, self.value_shape) - source.log_gamma(self.b, self.value_shape)
@@ -196,7 +201,7 @@ class TruncatedNormal(Distribution):
         self._must(np.asarray(self.low) < self.high, "low must be below high")
 
     @property
-    def bijection(self) -> Any:
+    def bijection(self) -> Bijection:
         """The map from free numbers to the interval."""
         return Interval(self.low, self.high)
 
@@ -213,11 +218,11 @@ class TruncatedNormal(Distribution):
         top, bottom = scipy_special.log_ndtr(b), scipy_special.log_ndtr(a)
         return top + np.log1p(-np.exp(bottom - top))
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         z = (x - self.mean) / self.sd
         return -0.5 * z**2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi) - self._log_mass
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         u = source.uniform(shape)
         xp, special = namespace(u)
         a, b, sign = self._ends
@@ -225,7 +230,7 @@ class TruncatedNormal(Distribution):
         z = special.ndtri(low + (high - low) * u)
         return xp.clip(self.mean + sign * self.sd * z, self.low, self.high)
 
-    def sample_free(self, rng: Any) -> Any:
+    def sample_free(self, rng: Randomness) -> Any:
         """Draw the free numbers of one value, which rounding must not put on a bound."""
         value = self.sample(rng)
         xp, _ = namespace(value)
@@ -237,15 +242,12 @@ class TruncatedNormal(Distribution):
 class Sine(Distribution):
     """An angle of [0, pi] whose density goes with its sine, as an inclination has."""
 
-    @property
-    def bijection(self) -> Any:
-        """The map from free numbers to the angles."""
-        return Interval(0.0, np.pi)
+    bijection = Interval(0.0, np.pi)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         return xp.log(0.5 * xp.sin(x))
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         u, xp = source.uniform(shape), source.xp
         return 2.0 * xp.arcsin(xp.sqrt(u))
 
@@ -254,14 +256,11 @@ class Sine(Distribution):
 class Cosine(Distribution):
     """An angle of [-pi/2, pi/2] whose density goes with its cosine, as a declination has."""
 
-    @property
-    def bijection(self) -> Any:
-        """The map from free numbers to the angles."""
-        return Interval(-np.pi / 2, np.pi / 2)
+    bijection = Interval(-np.pi / 2, np.pi / 2)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         return xp.log(0.5 * xp.cos(x))
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         u, xp = source.uniform(shape), source.xp
         return xp.arcsin(2.0 * u - 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from tempering.errors import TargetError
 from tempering.prior.bijections import Interval, log_sigmoid, namespace
 from tempering.prior.distribution import Distribution
 from tempering.prior.scipy_frozen import from_scipy, is_frozen
+
+if TYPE_CHECKING:
+    from tempering.prior.randomness import Randomness
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,7 @@ class JointPrior:
         """Return the log density of the free numbers of a position."""
         return sum(part.log_density_free(self._free(position, name)) for name, part in self.parts.items())
 
-    def sample(self, rng: Any) -> Any:
+    def sample(self, rng: Randomness) -> Any:
         """Draw the free numbers of a position, from a NumPy generator or a JAX key."""
         if isinstance(rng, np.random.Generator):
             return self._joined({name: np.asarray(part.sample_free(rng)) for name, part in self.parts.items()})
@@ -164,7 +167,7 @@ class UnitCube:
         xp, _ = namespace(position)
         return xp.sum(log_sigmoid(position) + log_sigmoid(-position))
 
-    def sample(self, rng: Any) -> Any:
+    def sample(self, rng: Randomness) -> Any:
         """Draw the log odds of a point of the cube."""
         from tempering.prior.randomness import source_of
 

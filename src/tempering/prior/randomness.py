@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+if TYPE_CHECKING:
+    import jax
 
-def source_of(rng: Any) -> Any:
+    Randomness = np.random.Generator | jax.Array
+
+
+class Source(Protocol):
+    """Random numbers by NumPy or by JAX."""
+
+    xp: Any  # the functions of arrays that go with them
+
+    def uniform(self, shape: tuple[int, ...]) -> Any:
+        """Draw uniform numbers of (0, 1), neither end among them."""
+
+    def normal(self, shape: tuple[int, ...]) -> Any:
+        """Draw standard normal numbers."""
+
+    def log_gamma(self, a: Any, shape: tuple[int, ...]) -> Any:
+        """Draw logs of gamma numbers of unit scale, which do not underflow for small shapes."""
+
+
+def source_of(rng: Randomness) -> Source:
     """Return a source of random numbers: `FromGenerator` or `FromKey`."""
     return FromGenerator(rng) if isinstance(rng, np.random.Generator) else FromKey(rng)
 
 
-class FromGenerator:
+class FromGenerator(Source):
     """Numbers of a NumPy generator."""
 
     xp = np
@@ -34,7 +54,7 @@ class FromGenerator:
         return np.log(larger) + np.log(self.uniform(shape)) / a
 
 
-class FromKey:
+class FromKey(Source):
     """Numbers of a JAX key, split anew for each."""
 
     def __init__(self, key: Any) -> None:

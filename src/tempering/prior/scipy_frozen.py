@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tempering.errors import TargetError
-from tempering.prior.bijections import HalfLine, Interval, Line
+from tempering.prior.bijections import Bijection, HalfLine, Interval, Line
 from tempering.prior.distribution import Distribution
 from tempering.prior.half_line import Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, LogNormal
 from tempering.prior.interval import Beta, LogUniform, Uniform
 from tempering.prior.line import Cauchy, Normal, StudentT
+
+if TYPE_CHECKING:
+    from tempering.prior.bijections import Array
+    from tempering.prior.randomness import Randomness
 
 
 def is_frozen(given: Any) -> bool:
@@ -72,7 +76,7 @@ class FromSciPy(Distribution):
         return np.shape(self.frozen.median())
 
     @property
-    def bijection(self) -> Any:
+    def bijection(self) -> Bijection:
         """The map from free numbers to the support."""
         low, high = self.frozen.support()
         if np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
@@ -81,11 +85,11 @@ class FromSciPy(Distribution):
             return HalfLine(low)
         return HalfLine(high, -1.0) if np.all(np.isfinite(high)) else Line()
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return the log density."""
         return np.sum(self.frozen.logpdf(x))
 
-    def sample(self, rng: Any) -> Any:
+    def sample(self, rng: Randomness) -> Any:
         """Draw one value, from a NumPy generator."""
         return np.asarray(self.frozen.rvs(size=self.value_shape or None, random_state=rng), dtype=float)
 

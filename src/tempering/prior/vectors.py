@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special as scipy_special
 
 from tempering.prior.bijections import Simplex, namespace
 from tempering.prior.distribution import Distribution
-from tempering.prior.randomness import source_of
+from tempering.prior.randomness import Source, source_of
+
+if TYPE_CHECKING:
+    from tempering.prior.bijections import Array
+    from tempering.prior.randomness import Randomness
 
 
 @dataclass(frozen=True)
@@ -25,29 +30,26 @@ class Dirichlet(Distribution):
         self._must(np.ndim(self.concentration) == 1 and np.size(self.concentration) > 1, "two numbers are needed")
         self._must(self.shape == (), "copies are not possible: use several names")
 
-    @property
-    def bijection(self) -> Any:
-        """The map from free numbers to the simplex."""
-        return Simplex()
+    bijection = Simplex()
 
     @property
     def _constant(self) -> float:
         alpha = np.asarray(self.concentration)
         return float(scipy_special.gammaln(alpha.sum()) - scipy_special.gammaln(alpha).sum())
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         return self._constant + xp.sum((self.concentration - 1.0) * xp.log(x))
 
-    def log_density_free(self, free: Any) -> Any:
+    def log_density_free(self, free: Array) -> Any:
         """Return the log density of the log ratios: exact next to the edges."""
         xp, _ = namespace(free)
         return self._constant + xp.sum(self.concentration * self.bijection.log_forward(free))
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         log_gamma = source.log_gamma(self.concentration, shape)
         return self.bijection.forward(log_gamma[:-1] - log_gamma[-1:])
 
-    def sample_free(self, rng: Any) -> Any:
+    def sample_free(self, rng: Randomness) -> Any:
         """Draw the log ratios of a value."""
         log_gamma = source_of(rng).log_gamma(self.concentration, self.value_shape)
         return log_gamma[:-1] - log_gamma[-1:]
@@ -78,10 +80,10 @@ class MultivariateNormal(Distribution):
     def _inverse_root(self) -> Any:
         return np.linalg.inv(self._root)
 
-    def _log_density(self, xp: Any, x: Any) -> Any:
+    def _log_density(self, xp: ModuleType, x: Array) -> Any:
         z = self._inverse_root @ (x - self.mean)
         constant = np.sum(np.log(np.diag(self._root))) + 0.5 * np.size(self.mean) * np.log(2 * np.pi)
         return -0.5 * xp.sum(z**2) - constant
 
-    def _draw(self, source: Any, shape: tuple[int, ...]) -> Any:
+    def _draw(self, source: Source, shape: tuple[int, ...]) -> Any:
         return self.mean + self._root @ source.normal(shape)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from tempering.errors import TargetError
-from tempering.problems.problem import FloatArray, OneMode, check_power, namespace_of
+from tempering.problems.problem import Array, FloatArray, OneMode, check_power, namespace_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Banana(OneMode):
         up = self.thickness**2 + self.bend**2 * (2 * variance**2 + 4 * self.location**2 * variance)
         return np.array([[variance, across], [across, up]])
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return log pi(x) for positions of shape (..., 2), NumPy or JAX."""
         x = namespace_of(x).asarray(x)
         along = (x[..., 0] - self.location) / self.spread
@@ -81,7 +81,7 @@ class Banana(OneMode):
         location, spread, bend, thickness = self.location, self.spread, self.bend, self.thickness
         constant = self._log_constant
 
-        def log_density(x: Any) -> Any:
+        def log_density(x: Array) -> Any:
             along = (x[0] - location) / spread
             across = (x[1] - bend * x[0] ** 2) / thickness
             return -0.5 * (along**2 + across**2) - constant

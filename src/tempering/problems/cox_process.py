@@ -11,7 +11,7 @@ import numpy as np
 from tempering.errors import TargetError
 from tempering.problems.known import Evidence, KnownTarget
 from tempering.problems.priors import Prior, normal_quantile
-from tempering.problems.problem import FloatArray, namespace_of
+from tempering.problems.problem import Array, FloatArray, namespace_of
 
 VARIANCE, RANGE, EXPECTED = 1.91, 1 / 33, 126.0  # as Møller et al. estimated them from 126 pine saplings
 # log evidence of the made-up saplings: mean and error of ten runs (five for 32) of `python -m benchmarks.suite_truths`
@@ -53,7 +53,7 @@ class FieldPrior(Prior):
     def _log_height(self) -> float:
         return float(-np.sum(np.log(np.diag(self.tril))) - 0.5 * self.dimension * np.log(2 * np.pi))
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return the log density for fields of shape (..., cells), NumPy or JAX."""
         xp = namespace_of(x)
         z = (xp.asarray(x) - self.mean) @ self._inverse.T
@@ -63,7 +63,7 @@ class FieldPrior(Prior):
         """Draw ``n`` fields."""
         return np.asarray(self.mean + rng.standard_normal((n, self.dimension)) @ self.tril.T)
 
-    def from_unit_cube(self, u: Any) -> Any:
+    def from_unit_cube(self, u: Array) -> Any:
         """Colour normal quantiles."""
         return self.mean + normal_quantile(u) @ self.tril.T
 
@@ -78,7 +78,7 @@ def _made_up_points() -> FloatArray:
     return np.asarray((corner + rng.random(corner.shape)) / grid)
 
 
-def counts_on(points: Any, grid: int) -> FloatArray:
+def counts_on(points: Array, grid: int) -> FloatArray:
     """Count points of the unit square in the cells of a grid, row by row."""
     points = np.asarray(points, float)
     if points.ndim != 2 or points.shape[1] != 2 or np.any((points < 0) | (points > 1)):
@@ -108,7 +108,7 @@ def cox_process(grid: int = 32, points: Any = None, log_evidence: tuple[float, f
     area = 1.0 / grid**2
     prior = FieldPrior(grid)
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         x = xp.asarray(x)
         return xp.sum(counts * x - area * xp.exp(x), axis=-1)

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr
 from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity, chance
 from tempering.problems.label_switching import order_of_means
 from tempering.problems.priors import NormalPrior, Prior, UniformPrior, normal_quantile
-from tempering.problems.problem import FloatArray, log_sum_exp, namespace_of
+from tempering.problems.problem import Array, FloatArray, log_sum_exp, namespace_of
 
 _LOG_2PI = np.log(2 * np.pi)
 
@@ -42,7 +42,7 @@ class _ComponentsPrior(Prior):
         """Three means, three log deviations, two log ratios."""
         return 8
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return the log density; that of the log ratios is Gamma(3) times the product of the weights."""
         xp = namespace_of(x)
         x = xp.asarray(x)
@@ -51,7 +51,7 @@ class _ComponentsPrior(Prior):
         total = total - 3 * float(np.log(self.mean_sd * self.log_sd_sd)) + np.log(2.0)
         return total + xp.sum(log_weights(x), axis=-1)
 
-    def from_unit_cube(self, u: Any) -> Any:
+    def from_unit_cube(self, u: Array) -> Any:
         """Break the stick of weights at uniform places; normal quantiles for the rest."""
         xp = namespace_of(u)
         z = normal_quantile(u[..., :6])
@@ -62,7 +62,7 @@ class _ComponentsPrior(Prior):
         return xp.concat([*normals, ratios], axis=-1)
 
 
-def log_weights(x: Any) -> Any:
+def log_weights(x: Array) -> Any:
     """Return the logs of the three weights, from the log ratios to the third in the last two coordinates."""
     xp = namespace_of(x)
     logits = xp.concat([x[..., 6:8], xp.zeros_like(x[..., :1])], axis=-1)
@@ -72,7 +72,7 @@ def log_weights(x: Any) -> Any:
 def galaxies() -> KnownTarget:
     """Velocities of 82 galaxies as a mixture of three normals: six labellings of mass 1/6 each, exactly."""
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         x = xp.asarray(x)
         means, log_sds = x[..., :3], x[..., 3:6]
@@ -122,7 +122,7 @@ def _schools_truth(n: int = 40_001) -> dict[str, Any]:
     }
 
 
-def _schools_density(x: Any) -> Any:
+def _schools_density(x: Array) -> Any:
     """Return log prior + log likelihood of (mu, log tau, effects), normalised, the Jacobian of log tau included."""
     xp = namespace_of(x)
     x = xp.asarray(x)
@@ -213,14 +213,14 @@ def sinusoid() -> KnownTarget:
     """Amplitude, phase and frequency of a sine sampled four times a second: aliases of the true frequency are modes."""
     y, truth = _signal(), _sinusoid_truth()
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         x = xp.asarray(x)
         angle = 2 * np.pi * x[..., 2:3] * _TIMES + x[..., 1:2]
         misfit = (y - x[..., 0:1] * xp.sin(angle)) / _NOISE
         return -0.5 * xp.sum(misfit**2, axis=-1) - len(y) * (np.log(_NOISE) + 0.5 * _LOG_2PI)
 
-    def band_of(x: Any) -> Any:
+    def band_of(x: Array) -> Any:
         xp = namespace_of(x)
         return xp.where(x[..., 2] < 2, 0, xp.where(x[..., 2] < 4, 1, 2))
 

@@ -10,7 +10,7 @@ from numba import njit
 
 from tempering.errors import TargetError
 from tempering.problems.priors import NormalPrior
-from tempering.problems.problem import FloatArray, frozen_array, namespace_of
+from tempering.problems.problem import Array, FloatArray, frozen_array, namespace_of
 
 _LOG_2PI = np.log(2 * np.pi)
 
@@ -89,17 +89,17 @@ class GaussianLikelihood:
         """The prior."""
         return NormalPrior(self.prior_mean, self.prior_sd)
 
-    def log_prior(self, x: Any) -> Any:
+    def log_prior(self, x: Array) -> Any:
         """Return the log prior density for positions of shape (..., dimension), NumPy or JAX."""
         return self.prior.log_density(x)
 
-    def log_likelihood(self, x: Any) -> Any:
+    def log_likelihood(self, x: Array) -> Any:
         """Return the log likelihood for positions of shape (..., dimension), NumPy or JAX."""
         xp = namespace_of(x)
         z = (self.data - xp.asarray(x) @ self.design.T) / self.noise_sd
         return -0.5 * xp.sum(z * z, axis=-1) - len(self.data) * (np.log(self.noise_sd) + 0.5 * _LOG_2PI)
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return log prior + log likelihood: the posterior, not normalised."""
         return self.log_prior(x) + self.log_likelihood(x)
 
@@ -109,7 +109,7 @@ class GaussianLikelihood:
         design, data, noise_sd, n_data = self.design, self.data, self.noise_sd, len(self.data)
         constant = n_data * (np.log(noise_sd) + 0.5 * _LOG_2PI)
 
-        def log_likelihood(x: Any) -> Any:
+        def log_likelihood(x: Array) -> Any:
             total = 0.0
             for i in range(n_data):
                 residual = data[i]
@@ -127,7 +127,7 @@ class GaussianLikelihood:
         prior_mean, prior_sd = self.prior_mean, self.prior_sd
         constant = np.sum(np.log(prior_sd)) + 0.5 * self.dimension * _LOG_2PI
 
-        def log_prior(x: Any) -> Any:
+        def log_prior(x: Array) -> Any:
             total = 0.0
             for j in range(len(x)):
                 total += ((x[j] - prior_mean[j]) / prior_sd[j]) ** 2
@@ -141,7 +141,7 @@ class GaussianLikelihood:
         """Log prior + log likelihood of one position, compiled."""
         log_prior, log_likelihood = self.log_prior_numba, self.log_likelihood_numba
 
-        def log_density(x: Any) -> Any:
+        def log_density(x: Array) -> Any:
             return log_prior(x) + log_likelihood(x)
 
         compiled: Callable[[Any], float] = njit(log_density, nogil=True)

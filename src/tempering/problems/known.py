@@ -14,7 +14,7 @@ import numpy as np
 
 from tempering.errors import TargetError
 from tempering.problems.priors import Prior
-from tempering.problems.problem import FloatArray, namespace_of
+from tempering.problems.problem import Array, FloatArray, namespace_of
 
 if TYPE_CHECKING:
     from tempering.target import Target
@@ -89,7 +89,7 @@ class Modes:
     accuracy: float = 0.0
     can_be_found: bool = True
 
-    def indicator(self, x: Any) -> Any:
+    def indicator(self, x: Array) -> Any:
         """Return ones and zeros of shape (..., n_modes): which mode a position belongs to."""
         xp = namespace_of(x)
         found = xp.expand_dims(xp.asarray(self.mode_of(x)), -1) == np.arange(len(self.masses))
@@ -171,15 +171,15 @@ class KnownTarget:
         """Number of coordinates."""
         return self.prior.dimension
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return the log of the target, not normalised: its integral is ``evidence``."""
         return self.density(x) + self.prior.log_density(x) if self.has_prior else self.density(x)
 
-    def log_likelihood(self, x: Any) -> Any:
+    def log_likelihood(self, x: Array) -> Any:
         """Return the log of the target over the prior, for samplers that go from the prior to the target."""
         return self.density(x) if self.has_prior else self.density(x) - self.prior.log_density(x)
 
-    def log_prior(self, x: Any) -> Any:
+    def log_prior(self, x: Array) -> Any:
         """Return the log density of the prior."""
         return self.prior.log_density(x)
 

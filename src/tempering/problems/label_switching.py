@@ -8,7 +8,7 @@ import numpy as np
 
 from tempering.problems.posterior import Posterior, Truth
 from tempering.problems.priors import NormalPrior
-from tempering.problems.problem import FloatArray, frozen_array, log_sum_exp, namespace_of
+from tempering.problems.problem import Array, FloatArray, frozen_array, log_sum_exp, namespace_of
 
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 _WEIGHTS, _MEANS, _SDS = (0.5, 0.3, 0.2), (-1.5, 1.2, 4.5), (0.9, 0.7, 1.1)  # what made the data
@@ -61,7 +61,7 @@ class LabelSwitching(Posterior):
         """Evidence and summaries, computed once."""
         return Truth.stored("label_switching")
 
-    def log_likelihood(self, x: Any) -> Any:
+    def log_likelihood(self, x: Array) -> Any:
         """Return the log likelihood, shape (..., 9)."""
         xp = namespace_of(x)
         means, log_sds, logits = xp.moveaxis(xp.reshape(xp.asarray(x), (*x.shape[:-1], 3, 3)), -2, 0)
@@ -69,11 +69,11 @@ class LabelSwitching(Posterior):
         z = (self.data[:, None] - xp.expand_dims(means, -2)) * xp.expand_dims(xp.exp(-log_sds), -2)
         return xp.sum(log_sum_exp(xp.expand_dims(log_heights, -2) - 0.5 * z * z), axis=-1)
 
-    def mode_of(self, x: Any) -> Any:
+    def mode_of(self, x: Array) -> Any:
         """Return which order the means are in: the number of their permutation."""
         return order_of_means(x)
 
-    def summaries(self, x: Any) -> Any:
+    def summaries(self, x: Array) -> Any:
         """Return means, log deviations and weights of the components, sorted by their means."""
         xp = namespace_of(x)
         means, log_sds, logits = xp.moveaxis(xp.reshape(xp.asarray(x), (*x.shape[:-1], 3, 3)), -2, 0)
@@ -82,7 +82,7 @@ class LabelSwitching(Posterior):
         return xp.concat([xp.take_along_axis(v, order, axis=-1) for v in (means, log_sds, weights)], axis=-1)
 
 
-def order_of_means(x: Any) -> Any:
+def order_of_means(x: Array) -> Any:
     """Return the number, among the six orders, of the one that the first three coordinates are in."""
     xp = namespace_of(x)
     a, b, c = x[..., 0], x[..., 1], x[..., 2]

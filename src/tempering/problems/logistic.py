@@ -8,7 +8,7 @@ import numpy as np
 
 from tempering.problems.posterior import Posterior, Truth
 from tempering.problems.priors import NormalPrior
-from tempering.problems.problem import FloatArray, frozen_array, namespace_of
+from tempering.problems.problem import Array, FloatArray, frozen_array, namespace_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +60,17 @@ class LogisticRegression(Posterior):
     def _total(self) -> FloatArray:
         return np.asarray(self.outcomes @ self.design)
 
-    def log_likelihood(self, x: Any) -> Any:
+    def log_likelihood(self, x: Array) -> Any:
         """Return the log likelihood, shape (..., dimension)."""
         xp = namespace_of(x)
         x = xp.asarray(x)
         return x @ self._total - xp.sum(xp.logaddexp(0.0, x @ self.design.T), axis=-1)
 
-    def mode_of(self, x: Any) -> Any:
+    def mode_of(self, x: Array) -> Any:
         """Return 0: there is one mode."""
         return np.zeros(np.shape(x)[:-1], dtype=int)
 
-    def summaries(self, x: Any) -> FloatArray:
+    def summaries(self, x: Array) -> FloatArray:
         """Return the coefficients."""
         return np.asarray(x)
 

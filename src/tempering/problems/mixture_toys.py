@@ -11,12 +11,12 @@ from scipy.special import gammaln
 from tempering.problems.gaussian_mixture import GaussianMixture
 from tempering.problems.known import Evidence, Function, KnownTarget, Modes, Quantity, chance, squared_length
 from tempering.problems.priors import CauchyPrior, NormalPrior, UniformPrior
-from tempering.problems.problem import FloatArray, log_sum_exp, namespace_of
+from tempering.problems.problem import Array, FloatArray, log_sum_exp, namespace_of
 
 CLOSED_FORM = "closed form"
 
 
-def component_shares(log_parts: Any) -> Any:
+def component_shares(log_parts: Array) -> Any:
     """Return the chances that each component made a position, from its log parts of shape (..., n)."""
     xp = namespace_of(log_parts)
     return xp.exp(log_parts - xp.expand_dims(log_sum_exp(log_parts), -1))
@@ -25,7 +25,7 @@ def component_shares(log_parts: Any) -> Any:
 def component_modes(log_parts: Function, weights: FloatArray, *, can_be_found: bool = True) -> Modes:
     """Return the components of a mixture as modes; their masses are exact also where they overlap."""
 
-    def mode_of(x: Any) -> Any:
+    def mode_of(x: Array) -> Any:
         return namespace_of(x).argmax(log_parts(x), axis=-1)
 
     return Modes(mode_of, weights, lambda x: component_shares(log_parts(x)), can_be_found=can_be_found)
@@ -160,7 +160,7 @@ def plain_normal(dimension: int = 10) -> KnownTarget:
     centre, inverse = 1.0 + np.arange(dimension) % 2, np.linalg.inv(tril)
     constant = -0.5 * dimension * np.log(2 * np.pi) - float(np.sum(np.log(scale)))
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         z = (xp.asarray(x) - centre) @ inverse.T
         return constant - 0.5 * xp.sum(z * z, axis=-1)
@@ -184,7 +184,7 @@ def challenging() -> KnownTarget:
     inverse = np.linalg.inv(np.linalg.cholesky(covariances))
     heights = -np.log(6 * 2 * np.pi) - 0.5 * np.linalg.slogdet(covariances)[1]
 
-    def log_parts(x: Any) -> Any:
+    def log_parts(x: Array) -> Any:
         xp = namespace_of(x)
         z = xp.einsum("kij,...kj->...ki", inverse, xp.expand_dims(xp.asarray(x), -2) - means)
         return heights - 0.5 * xp.sum(z * z, axis=-1)
@@ -214,7 +214,7 @@ def student_modes(dimension: int = 4, degrees: float = 5.0) -> KnownTarget:
     constant = float(gammaln((nu + d) / 2) - gammaln(nu / 2) - 0.5 * d * np.log(nu * np.pi))
     heights = np.log(weights) + constant - d * np.log(scales)
 
-    def log_parts(x: Any) -> Any:
+    def log_parts(x: Array) -> Any:
         xp = namespace_of(x)
         z = (xp.expand_dims(xp.asarray(x), -2) - centres) / scales[:, None]
         return heights - 0.5 * (nu + d) * xp.log1p(xp.sum(z * z, axis=-1) / nu)
@@ -243,7 +243,7 @@ def cauchy_modes() -> KnownTarget:
     weights, centres, scales = np.array([0.6, 0.4]), np.array([-5.0, 10.0]), np.array([1.0, 0.5])
     heights = np.log(weights) - np.log(np.pi * scales)
 
-    def log_parts(x: Any) -> Any:
+    def log_parts(x: Array) -> Any:
         xp = namespace_of(x)
         z = (xp.asarray(x) - centres) / scales  # the only coordinate is the last axis
         return heights - xp.log1p(z * z)

@@ -12,7 +12,7 @@ from scipy.special import gammaln, ndtr, ndtri
 
 from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity, chance, squared_length
 from tempering.problems.priors import UniformPrior
-from tempering.problems.problem import FloatArray, namespace_of
+from tempering.problems.problem import Array, FloatArray, namespace_of
 
 _LOG_2PI = np.log(2 * np.pi)
 
@@ -25,12 +25,12 @@ def eggbox() -> KnownTarget:
     nodes = np.array([(i, j) for i in range(6) for j in range(6) if (i + j) % 2 == 0])
     n_edges = np.sum((nodes == 0) | (nodes == 5), axis=1)
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         x = xp.asarray(x)
         return (2.0 + xp.cos(0.5 * x[..., 0]) * xp.cos(0.5 * x[..., 1])) ** 5
 
-    def mode_of(x: Any) -> Any:
+    def mode_of(x: Array) -> Any:
         xp = namespace_of(x)
         squared = xp.sum((xp.expand_dims(xp.asarray(x), -2) - 2 * np.pi * nodes) ** 2, axis=-1)
         return xp.argmin(squared, axis=-1)
@@ -51,7 +51,7 @@ def shells(dimension: int = 5) -> KnownTarget:
     centres[:, 0] = [-3.5, 3.5]
     peak = 0.5 * (radius + np.sqrt(radius**2 + 4 * width**2 * (d - 1)))  # of r^(d - 1) N(r; radius, width)
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         offset = xp.expand_dims(xp.asarray(x), -2) - centres
         squared = xp.sum(offset * offset, axis=-1)
@@ -106,17 +106,17 @@ class _LogGamma:
         """Coordinates 3 to (d + 2) / 2, counted from 1, are log-gamma; the first that is not, counted from 0."""
         return max(2, (self.dimension + 2) // 2)
 
-    def log_gamma_part(self, x: Any, centre: float) -> Any:
+    def log_gamma_part(self, x: Array, centre: float) -> Any:
         """Return the log density of location + scale * log of an exponential variable."""
         z = (x - centre) / self.width
         return z - namespace_of(z).exp(z) - np.log(self.width)
 
-    def normal_part(self, x: Any, centre: float) -> Any:
+    def normal_part(self, x: Array, centre: float) -> Any:
         """Return the log density of a normal."""
         z = (x - centre) / self.width
         return -0.5 * z * z - 0.5 * _LOG_2PI - np.log(self.width)
 
-    def density(self, x: Any) -> Any:
+    def density(self, x: Array) -> Any:
         """Return the log likelihood."""
         xp = namespace_of(x)
         x = xp.asarray(x)
@@ -125,7 +125,7 @@ class _LogGamma:
         total = total + xp.sum(self.log_gamma_part(x[..., 2 : self.first_normal], 2 / 3), axis=-1)
         return total + xp.sum(self.normal_part(x[..., self.first_normal :], 2 / 3), axis=-1)
 
-    def mode_of(self, x: Any) -> Any:
+    def mode_of(self, x: Array) -> Any:
         """Return which quarter of the first two coordinates a position is in."""
         xp = namespace_of(x)
         return xp.where(x[..., 0] < 0.5, 0, 2) + xp.where(x[..., 1] < 0.5, 0, 1)
@@ -185,19 +185,19 @@ class _SpikeAndSlab:
     spike: float = 0.01
     weight: float = 100.0
 
-    def parts(self, x: Any) -> tuple[Any, Any]:
+    def parts(self, x: Array) -> tuple[Any, Any]:
         """Return the log densities of slab and spike, weighed."""
         squared, d = namespace_of(x).sum(x * x, axis=-1), self.dimension
         wide = -0.5 * squared / self.slab**2 - d * (0.5 * _LOG_2PI + np.log(self.slab))
         narrow = -0.5 * squared / self.spike**2 - d * (0.5 * _LOG_2PI + np.log(self.spike))
         return wide, np.log(self.weight) + narrow
 
-    def density(self, x: Any) -> Any:
+    def density(self, x: Array) -> Any:
         """Return the log likelihood."""
         xp = namespace_of(x)
         return xp.logaddexp(*self.parts(xp.asarray(x)))
 
-    def share_of_spike(self, x: Any) -> Any:
+    def share_of_spike(self, x: Array) -> Any:
         """Return the chance that the spike made a position."""
         xp = namespace_of(x)
         wide, narrow = self.parts(xp.asarray(x))
@@ -276,7 +276,7 @@ def rosenbrock(pairs: int = 1, steepness: float = 100.0, half_width: float = 5.0
     log_z, mean_x, mean_square, mean_y, below = _rosenbrock(steepness, half_width)
     d = 2 * pairs
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         x = xp.asarray(x)
         first, second = x[..., 0::2], x[..., 1::2]

@@ -11,7 +11,7 @@ from numba import njit
 from scipy.special import logsumexp, ndtr
 
 from tempering.problems.gaussian_mixture import GaussianMixture
-from tempering.problems.problem import FloatArray, check_power, frozen_array, namespace_of
+from tempering.problems.problem import Array, FloatArray, check_power, frozen_array, namespace_of
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
@@ -75,11 +75,11 @@ class NormalMixture:
         """The share of each mode: of draws that `mode_of` calls its own, but for the modes' overlap."""
         return self.weights
 
-    def mode_of(self, x: Any) -> Any:
+    def mode_of(self, x: Array) -> Any:
         """Return the mode that most probably made ``x``, any shape."""
         return self.as_vector.mode_of(_as_vectors(x))
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return log pi(x) for numbers of any shape, NumPy or JAX."""
         return self.as_vector.log_density(_as_vectors(x))
 
@@ -88,13 +88,13 @@ class NormalMixture:
         """The log density of one number, compiled."""
         of_vector = self.as_vector.log_density_numba
 
-        def log_density(x: Any) -> float:
+        def log_density(x: Array) -> float:
             return of_vector(x + np.zeros(1))
 
         compiled: Callable[[Any], float] = njit(log_density, nogil=True)
         return compiled
 
-    def cdf(self, x: Any) -> FloatArray:
+    def cdf(self, x: Array) -> FloatArray:
         """Return the exact cumulative distribution function of the cold density."""
         z = (np.asarray(x, dtype=np.float64)[..., None] - self.means) / self.sds
         return np.asarray(ndtr(z) @ self.weights)
@@ -134,7 +134,7 @@ class NormalMixture:
         return [float(root.real) for pair in roots for root in pair if root.imag == 0.0]
 
 
-def _as_vectors(x: Any) -> Any:
+def _as_vectors(x: Array) -> Any:
     xp = namespace_of(x)
     return xp.expand_dims(xp.asarray(x), -1)
 

@@ -11,7 +11,7 @@ from scipy import integrate
 
 from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity, chance
 from tempering.problems.priors import NormalPrior
-from tempering.problems.problem import FloatArray, namespace_of
+from tempering.problems.problem import Array, FloatArray, namespace_of
 
 _ROOT_3 = np.sqrt(3.0)
 
@@ -24,7 +24,7 @@ def many_well(dimension: int = 32) -> KnownTarget:
     pairs = dimension // 2
     mean, square, above, log_z = _well()
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         x = xp.asarray(x)
         first, second = x[..., 0::2], x[..., 1::2]
@@ -123,7 +123,7 @@ def phi4_chain(dimension: int = 100, tilt: float = 0.005) -> KnownTarget:
     d, coefficient = dimension, 0.1 * dimension
     truth, middle = phi4_chain_truth(d, tilt, 801 if d <= 200 else 1601), dimension // 2
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         x = xp.asarray(x)
         bends = xp.sum((x[..., 1:] - x[..., :-1]) ** 2, axis=-1) + x[..., 0] ** 2 + x[..., -1] ** 2
@@ -152,7 +152,7 @@ def phi4_lattice(side: int = 14, mass: float = -4.75, coupling: float = 5.1) -> 
     """
     d = side * side
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         field = xp.reshape(xp.asarray(x), (*x.shape[:-1], side, side))
         around = sum(xp.roll(field, shift, axis=axis) for shift in (1, -1) for axis in (-1, -2))

@@ -13,7 +13,7 @@ import numpy as np
 
 from tempering.errors import TargetError
 from tempering.problems.priors import NormalPrior
-from tempering.problems.problem import FloatArray
+from tempering.problems.problem import Array, FloatArray
 
 
 class Posterior(Protocol):
@@ -34,21 +34,21 @@ class Posterior(Protocol):
     def truth(self) -> "Truth":
         """What was computed once."""
 
-    def log_likelihood(self, x: Any) -> Any:
+    def log_likelihood(self, x: Array) -> Any:
         """Return the log likelihood."""
 
-    def log_prior(self, x: Any) -> Any:
+    def log_prior(self, x: Array) -> Any:
         """Return the log prior density."""
         return self.prior.log_density(x)
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return log prior + log likelihood: the posterior, not normalised."""
         return self.log_prior(x) + self.log_likelihood(x)
 
-    def mode_of(self, x: Any) -> Any:
+    def mode_of(self, x: Array) -> Any:
         """Return the number of the mode that ``x`` belongs to."""
 
-    def summaries(self, x: Any) -> Any:
+    def summaries(self, x: Array) -> Any:
         """Return the quantities whose means and deviations are known, shape (..., n_summaries)."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from tempering.errors import TargetError
-from tempering.problems.problem import FloatArray, frozen_array, namespace_of
+from tempering.problems.problem import Array, FloatArray, frozen_array, namespace_of
 
 _LOG_2PI = np.log(2 * np.pi)
 
@@ -22,10 +22,10 @@ class Prior(Protocol):
     def dimension(self) -> int:
         """Number of coordinates."""
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return the log density for positions of shape (..., dimension), NumPy or JAX."""
 
-    def from_unit_cube(self, u: Any) -> Any:
+    def from_unit_cube(self, u: Array) -> Any:
         """Turn points that are uniform in the unit cube into draws of the prior."""
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
@@ -39,7 +39,7 @@ class Prior(Protocol):
         return self.from_unit_cube(jax.random.uniform(key, (self.dimension,), minval=1e-12))  # no quantile is infinite
 
 
-def normal_quantile(u: Any) -> Any:
+def normal_quantile(u: Array) -> Any:
     """Return quantiles of the standard normal, for NumPy and JAX arrays alike."""
     if namespace_of(u) is np:
         return ndtri(u)
@@ -84,14 +84,14 @@ class UniformPrior(Prior):
     def _log_height(self) -> float:
         return -float(np.sum(np.log(self.upper - self.lower)))
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return the log density, minus infinity outside; positions of shape (..., dimension), NumPy or JAX."""
         xp = namespace_of(x)
         x = xp.asarray(x)
         inside = xp.all((x >= self.lower) & (x <= self.upper), axis=-1)
         return xp.where(inside, self._log_height, -np.inf)
 
-    def from_unit_cube(self, u: Any) -> Any:
+    def from_unit_cube(self, u: Array) -> Any:
         """Stretch the unit cube to the box."""
         return self.lower + (self.upper - self.lower) * u
 
@@ -119,13 +119,13 @@ class CauchyPrior(Prior):
         """Number of coordinates."""
         return len(self.location)
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return the log density for positions of shape (..., dimension), NumPy or JAX."""
         xp = namespace_of(x)
         z = (xp.asarray(x) - self.location) / self.scale
         return -xp.sum(xp.log1p(z * z), axis=-1) - float(np.sum(np.log(np.pi * self.scale)))
 
-    def from_unit_cube(self, u: Any) -> Any:
+    def from_unit_cube(self, u: Array) -> Any:
         """Return the quantiles at ``u``."""
         xp = namespace_of(u)
         return self.location + self.scale * xp.tan(np.pi * (u - 0.5))
@@ -154,12 +154,12 @@ class NormalPrior(Prior):
     def _log_height(self) -> float:
         return float(-np.sum(np.log(self.sd)) - 0.5 * self.dimension * _LOG_2PI)
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return the log density for positions of shape (..., dimension), NumPy or JAX."""
         xp = namespace_of(x)
         z = (xp.asarray(x) - self.mean) / self.sd
         return self._log_height - 0.5 * xp.sum(z * z, axis=-1)
 
-    def from_unit_cube(self, u: Any) -> Any:
+    def from_unit_cube(self, u: Array) -> Any:
         """Return the quantiles at ``u``, NumPy or JAX."""
         return self.mean + self.sd * normal_quantile(u)

@@ -4,14 +4,18 @@ A problem is a frozen value that knows its own truth, so that a sampler can be j
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import TargetError
 
+if TYPE_CHECKING:
+    import jax
+
 FloatArray = NDArray[np.floating[Any]]
+Array = Union["jax.Array", FloatArray]
 
 
 class Problem(Protocol):
@@ -40,7 +44,7 @@ class Problem(Protocol):
     def log_density_numba(self) -> Callable[[Any], float]:
         """The same log density of one position, compiled by Numba."""
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return log pi(x)."""
 
     def log_normaliser(self, k: float) -> float:
@@ -58,13 +62,13 @@ class OneMode:
         """One mode, which has it all."""
         return np.ones(1)
 
-    def mode_of(self, x: Any) -> Any:
+    def mode_of(self, x: Array) -> Any:
         """Return 0, the only mode, for each position."""
         xp = namespace_of(x)
         return xp.zeros(xp.asarray(x).shape[:-1], dtype=int)
 
 
-def namespace_of(x: Any) -> Any:
+def namespace_of(x: Array) -> Any:
     """Return the array module (``numpy`` or ``jax.numpy``) that ``x`` belongs to."""
     return x.__array_namespace__() if hasattr(x, "__array_namespace__") else np
 
@@ -91,7 +95,7 @@ def check_power(k: float) -> float:
     return float(k)
 
 
-def _constant(x: Any) -> Any:
+def _constant(x: Array) -> Any:
     """Keep JAX from differentiating what cancels: the gradient through a maximum takes half of a mixture's time."""
     if isinstance(x, np.ndarray | np.generic):
         return x
@@ -100,7 +104,7 @@ def _constant(x: Any) -> Any:
     return jax.lax.stop_gradient(x)
 
 
-def log_sum_exp(log_terms: Any) -> Any:
+def log_sum_exp(log_terms: Array) -> Any:
     """Sum ``exp(log_terms)`` over the last axis, in logs, for NumPy and JAX arrays alike."""
     xp = namespace_of(log_terms)
     largest = _constant(xp.max(log_terms, axis=-1, keepdims=True))

@@ -12,7 +12,7 @@ import numpy as np
 
 from tempering.problems.posterior import Posterior, Truth
 from tempering.problems.priors import NormalPrior
-from tempering.problems.problem import FloatArray, frozen_array, namespace_of
+from tempering.problems.problem import Array, FloatArray, frozen_array, namespace_of
 
 KNOWN = np.array([[0.5, 0.3], [0.3, 0.7]])
 HIDDEN = np.array([[0.57, 0.91], [0.10, 0.37], [0.26, 0.14], [0.85, 0.04]])  # where they really are
@@ -64,7 +64,7 @@ class Sensors(Posterior):
         """Evidence and summaries, computed once."""
         return Truth.stored("sensors")
 
-    def log_likelihood(self, x: Any) -> Any:
+    def log_likelihood(self, x: Array) -> Any:
         """Return the log likelihood, shape (..., 8)."""
         xp = namespace_of(x)
         at = xp.reshape(xp.asarray(x), (*x.shape[:-1], 4, 2))
@@ -76,14 +76,14 @@ class Sensors(Posterior):
         unseen = xp.log(-xp.expm1(-0.5 * squared / REACH**2))
         return xp.sum(xp.where(self.distances >= 0, seen, unseen), axis=-1)
 
-    def mode_of(self, x: Any) -> Any:
+    def mode_of(self, x: Array) -> Any:
         """Return on which side of the line through the known sensors each sensor lies, as a number from 0 to 15."""
         at = namespace_of(x).reshape(x, (*x.shape[:-1], 4, 2)) - KNOWN[0]
         along = KNOWN[1] - KNOWN[0]
         side = at[..., 0] * along[1] - at[..., 1] * along[0] > 0
         return side @ np.array([1, 2, 4, 8])
 
-    def summaries(self, x: Any) -> Any:
+    def summaries(self, x: Array) -> Any:
         """Return the positions."""
         return x
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from tempering.problems.known import Evidence, KnownTarget, Modes, Quantity, chance, squared_length
 from tempering.problems.priors import CauchyPrior, NormalPrior
-from tempering.problems.problem import FloatArray, log_sum_exp, namespace_of
+from tempering.problems.problem import Array, FloatArray, log_sum_exp, namespace_of
 
 _LOG_2PI = np.log(2 * np.pi)
 
@@ -21,7 +21,7 @@ class _Funnel:
 
     dimension: int
 
-    def density(self, x: Any) -> Any:
+    def density(self, x: Array) -> Any:
         """Return the log density; the deviations are never formed."""
         xp = namespace_of(x)
         x = xp.asarray(x)
@@ -29,7 +29,7 @@ class _Funnel:
         scaled = xp.sum(rest * rest, axis=-1) * xp.exp(-v)
         return -v * v / 18 - np.log(3.0) - 0.5 * (scaled + (d - 1) * v + d * _LOG_2PI)
 
-    def careless_density(self, x: Any) -> Any:
+    def careless_density(self, x: Array) -> Any:
         """Return the same by deviations exp(v / 2), which underflow far away."""
         xp = namespace_of(x)
         x = xp.asarray(x)
@@ -81,7 +81,7 @@ class _Rings:
         """Where the rings are."""
         return np.arange(1.0, self.n_rings + 1)
 
-    def density(self, x: Any) -> Any:
+    def density(self, x: Array) -> Any:
         """Return the log density in the plane: that of the radius over 2 pi r."""
         xp = namespace_of(x)
         x = xp.asarray(x)
@@ -91,7 +91,7 @@ class _Rings:
         log_radius = log_sum_exp(-0.5 * z * z) - np.log(self.n_rings * self.width) - 0.5 * _LOG_2PI
         return log_radius - xp.log(2 * np.pi * r)
 
-    def ring_of(self, x: Any) -> Any:
+    def ring_of(self, x: Array) -> Any:
         """Return the number of the nearest ring."""
         xp = namespace_of(x)
         r = xp.sqrt(xp.sum(x * x, axis=-1))
@@ -136,12 +136,12 @@ def walled_modes(half_width: float = 10.0) -> KnownTarget:
     weights, sds = np.array([0.6, 0.4]), np.array([0.8, 1.2])
     centres = np.array([[-5.0, 3.0], [6.5, -8.0]])
 
-    def parts(x: Any) -> Any:
+    def parts(x: Array) -> Any:
         xp = namespace_of(x)
         z = (xp.expand_dims(xp.asarray(x), -2) - centres) / sds[:, None]
         return np.log(weights) - 2 * np.log(sds) - _LOG_2PI - 0.5 * xp.sum(z * z, axis=-1)
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         x = xp.asarray(x)
         log_parts = parts(x)

@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import digamma, gammaincc, gammaln, polygamma
 
 from tempering.errors import TargetError
-from tempering.problems.problem import FloatArray, OneMode, check_power, frozen_array, namespace_of
+from tempering.problems.problem import Array, FloatArray, OneMode, check_power, frozen_array, namespace_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Skewed(OneMode):
         """The exact covariance, from the trigamma function."""
         return np.asarray((self.tril * polygamma(1, self.shapes)) @ self.tril.T)
 
-    def log_density(self, x: Any) -> Any:
+    def log_density(self, x: Array) -> Any:
         """Return log pi(x) for positions of shape (..., dimension), NumPy or JAX."""
         xp = namespace_of(x)
         y = (xp.asarray(x) - self.location) @ self._inverse_tril.T
@@ -99,7 +99,7 @@ class Skewed(OneMode):
         )
         dimension = self.dimension
 
-        def log_density(x: Any) -> float:
+        def log_density(x: Array) -> float:
             total = -constant
             for i in range(dimension):
                 y = 0.0
@@ -111,7 +111,7 @@ class Skewed(OneMode):
         compiled: Callable[[Any], float] = njit(log_density, nogil=True)
         return compiled
 
-    def cdf(self, x: Any) -> FloatArray:
+    def cdf(self, x: Array) -> FloatArray:
         """Return the exact distribution function of a one-dimensional problem, for ``x`` of any shape."""
         if self.dimension != 1:
             raise TargetError(

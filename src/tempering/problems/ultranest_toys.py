@@ -11,7 +11,7 @@ from scipy.special import gammaln, ndtr, ndtri
 from tempering.problems.known import Evidence, KnownTarget, Quantity
 from tempering.problems.nested_toys import powered_normal
 from tempering.problems.priors import UniformPrior
-from tempering.problems.problem import FloatArray, namespace_of
+from tempering.problems.problem import Array, FloatArray, namespace_of
 
 SOURCE = "Buchner (2021), UltraNest"
 
@@ -26,7 +26,7 @@ def unequal_scales(dimension: int = 10) -> KnownTarget:
     sds = unequal_sds(dimension)
     inside = 1 - 2 * ndtr(-0.5 / sds)
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         z = (xp.asarray(x) - 0.5) / sds
         return -0.5 * xp.sum(z * z, axis=-1)
@@ -55,10 +55,10 @@ def correlated(dimension: int = 10, mixing: float = 0.95) -> KnownTarget:
     inverse = np.linalg.inv(factor)
     outside = float(np.sum(2 * ndtr(-0.5 / np.linalg.norm(factor, axis=1))))  # at the most: the sum over all faces
 
-    def axes(x: Any) -> Any:
+    def axes(x: Array) -> Any:
         return (namespace_of(x).asarray(x) - 0.5) @ inverse.T
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         return -0.5 * namespace_of(x).sum(axes(x) ** 2, axis=-1)
 
     def exact(rng: np.random.Generator, n: int) -> FloatArray:
@@ -82,11 +82,11 @@ def pyramid(dimension: int = 4) -> KnownTarget:
     """A nearly flat pyramid: log L = -(largest |x_i - 1/2|)^0.01, with a kink everywhere."""
     d = dimension
 
-    def height(x: Any) -> Any:
+    def height(x: Array) -> Any:
         xp = namespace_of(x)
         return xp.max(xp.abs(xp.asarray(x) - 0.5), axis=-1)
 
-    def density(x: Any) -> Any:
+    def density(x: Array) -> Any:
         xp = namespace_of(x)
         r = height(x)
         return -(xp.where(r > 0, r, 1e-300) ** 0.01)
@@ -117,7 +117,7 @@ def thin_shell(dimension: int = 4) -> KnownTarget:
     power = d / 2 - 1
     peak = 0.5 * (centre + np.sqrt(centre**2 + 4 * width**2 * power))
 
-    def squared(x: Any) -> Any:
+    def squared(x: Array) -> Any:
         xp = namespace_of(x)
         return xp.sum((xp.asarray(x) - 0.5) ** 2, axis=-1)
 

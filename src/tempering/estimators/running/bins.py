@@ -12,6 +12,7 @@ All functions take the module of arrays, NumPy's or JAX's, as ``xp``: engines su
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ class EnergyBins:
         centre = float(np.mean(finite)) if finite.size else 0.0
         return cls(scale * np.round(centre / scale), scale)
 
-    def locate(self, xp: Any, energy: Any, places: Places | None = None) -> tuple[Any, Any]:
+    def locate(self, xp: ModuleType, energy: Any, places: Places | None = None) -> tuple[Any, Any]:
         """Return the bin of each energy, and its distance from the middle in widths.
 
         The bin is found in single precision: at an edge it may be the next one, whose moments serve as well.
@@ -68,24 +69,24 @@ class EnergyBins:
 Places = tuple[Any, Any, Any]  # of the bins: middles, 1 / widths, 1 / scale; kept, for divisions are slow
 
 
-def places_of(xp: Any, bins: EnergyBins) -> Places:
+def places_of(xp: ModuleType, bins: EnergyBins) -> Places:
     """Return where the bins are."""
     return middles(xp, bins), 1.0 / widths(xp, bins), 1.0 / xp.asarray(bins.scale)
 
 
-def middles(xp: Any, bins: EnergyBins) -> Any:
+def middles(xp: ModuleType, bins: EnergyBins) -> Any:
     """Return the energies in the middle of the bins."""
     edges = _edges(xp)
     return bins.centre + bins.scale * 0.5 * (edges[1:] + edges[:-1])
 
 
-def widths(xp: Any, bins: EnergyBins) -> Any:
+def widths(xp: ModuleType, bins: EnergyBins) -> Any:
     """Return the widths of the bins."""
     edges = _edges(xp)
     return bins.scale * (edges[1:] - edges[:-1])
 
 
-def _edges(xp: Any) -> Any:
+def _edges(xp: ModuleType) -> Any:
     return xp.sinh(LOWEST + xp.arange(N_BINS + 1) / PER_UNIT)
 
 
@@ -97,7 +98,7 @@ class Nodes(NamedTuple):
     values: Any  # (..., bin, 2, quantity)
 
 
-def nodes_of(xp: Any, table: Any, bins: EnergyBins, n_quantities: int = 0) -> Nodes:
+def nodes_of(xp: ModuleType, table: Any, bins: EnergyBins, n_quantities: int = 0) -> Nodes:
     """Return nodes with the moments of a table, shape (..., bin, 3 + 2 n_quantities or more).
 
     Columns are the sums of 1, d, d^2, then of the quantities h, then of d h.
@@ -161,7 +162,7 @@ def tilts_of(k: Floats) -> Floats:
 COLD, SQUARED, COLDER, HOTTER = range(4)
 
 
-def batch_of(xp: Any, table: Any, bins: EnergyBins, tilts: Any, n_quantities: int) -> BatchSums:
+def batch_of(xp: ModuleType, table: Any, bins: EnergyBins, tilts: Any, n_quantities: int) -> BatchSums:
     """Reduce tables of shape (..., rung, bin, column) to what standard errors need."""
     nodes = nodes_of(xp, table, bins, n_quantities)
     there = nodes.count > 0

@@ -10,6 +10,7 @@ max(scale, abs(h - centre)) / 96, and to the square of it where the density is s
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ COARSENING = 8  # fine energy bins a coarse one
 N_COARSE = N_BINS // COARSENING
 
 
-def value_bin(xp: Any, standardised: Any) -> Any:
+def value_bin(xp: ModuleType, standardised: Any) -> Any:
     """Return the bin of (h - centre) / scale; NaN counts as beyond the upper end."""
     u = xp.arcsinh(standardised.astype(np.float32))
     place = xp.clip((xp.where(xp.isnan(u), LIMIT, u) + LIMIT) * PER_UNIT, 0, N_VALUES - 1)
