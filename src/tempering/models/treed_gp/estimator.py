@@ -21,6 +21,7 @@ from tempering.models.treed_gp.categories import Categories
 from tempering.models.treed_gp.design import Design
 from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.fitting import Plan, fit, usual_rounds
+from tempering.models.treed_gp.map_tree import draw_given_tree
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.parameters import NestedParameters, names_what_moved, settings_of
 from tempering.models.treed_gp.posterior import Posterior
@@ -29,9 +30,12 @@ from tempering.models.treed_gp.seeds import seed_from
 from tempering.models.treed_gp.settings import Keeping, Prior, Proposals, Tempering, check_count
 from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
+from tempering.randomness import stream
 from tempering.runs.diagnosis import Diagnosis
 
 Floats = NDArray[np.float64]
+
+GIVEN_TREE = 12  # a stream
 
 
 class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ignore[misc]
@@ -52,8 +56,9 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     tempering : Tempering or dict, optional
         The ladder of inverse temperatures, what is tempered, and how the rungs are combined.
     draws : int, optional
-        Rounds of each chain. None runs until the chains agree on the predictions and have come round: 2000 rounds at
-        the least, 8000 at the most. Above 400 distinct inputs both are less, by sqrt(400 / n), as rounds become slower.
+        Rounds of each chain. None runs until the chains agree on the predictions, and have come round or agree closely:
+        1000 rounds at the least, 8000 at the most. Above 400 distinct inputs both are less, by sqrt(400 / n), as rounds
+        become slower.
     tune : int, optional
         Rounds of tuning before that; None is as many as the (first) draws.
     chains : int
@@ -88,6 +93,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     """
 
     _categories: Categories | None = None
+    _given_tree: tuple[Posterior, list[Leaf]] | None = None  # what `map_tree_` has found, and for which fit
 
     @names_what_moved
     def __init__(
@@ -223,7 +229,12 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     def map_tree_(self) -> list[Leaf]:
         """Leaves of the best tree with the most probable number of leaves; parameters are posterior means given it."""
         check_is_fitted(self)
-        return describe_tree(self.model_, self.posterior_.map_rows)
+        found = self.posterior_
+        if self._given_tree is None or self._given_tree[0] is not found:
+            assert found.draws.info is not None
+            rng = stream(found.draws.info.seed, GIVEN_TREE)
+            self._given_tree = found, describe_tree(self.model_, draw_given_tree(self.model_, found.map_row, rng))
+        return self._given_tree[1]
 
     @property
     def best_trees_(self) -> dict[int, list[Leaf]]:

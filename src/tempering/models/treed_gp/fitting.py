@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.errors import InputError
 from tempering.io.checkpoint import Checkpoint
-from tempering.models.treed_gp import layout
+from tempering.models.treed_gp import diagnosis, layout
 from tempering.models.treed_gp.agreement import prediction_r_hat
-from tempering.models.treed_gp.map_tree import draw_given_tree
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.posterior import Posterior, posterior_of
 from tempering.models.treed_gp.settings import Keeping, Tempering
@@ -30,12 +29,12 @@ from tempering.sampling.until import Until
 
 Floats = NDArray[np.float64]
 
-TREES, GIVEN_TREE, AGREEMENT = 11, 12, 13  # streams
+TREES, AGREEMENT = 11, 13  # streams
 MEMORY = 1e9  # bytes, for the trees of all draws, were all as large as they may be
 LONG_FIT = 60.0  # seconds from which the user is told beforehand
 WORTH_A_TRIAL = 300  # distinct inputs from which a fit is timed beforehand
 TRIAL = 1.0  # seconds of that
-ENOUGH_ROUND_TRIPS = 10  # of all chains: with fewer, two that agree may both be where they began
+ENOUGH_ROUND_TRIPS = 10  # of all chains: with fewer, they must agree as closely as the verdict asks
 CLOSE_R_HAT = 1.02  # of predictions: what chains differ by then adds a fiftieth to the predictive variance
 
 
@@ -66,10 +65,10 @@ def usual_rounds(n_distinct: int) -> tuple[int, int]:
     Examples
     --------
     >>> usual_rounds(100), usual_rounds(1600), usual_rounds(1_000_000)
-    ((2000, 8000), (1000, 4000), (400, 1600))
+    ((1000, 8000), (500, 4000), (400, 1600))
     """
     scale = min(1.0, (400 / n_distinct) ** 0.5)
-    return max(400, int(2000 * scale)), max(1600, int(8000 * scale))
+    return max(400, int(1000 * scale)), max(1600, int(8000 * scale))
 
 
 @on_one_blas_thread
@@ -121,20 +120,15 @@ def fit(
     found = posterior_of(
         model, run, tempering.rule, keep.trees, stream(seed, TREES), plan.points, -(-keep.predict_every // thin)
     )
-    best = found.best_rows[np.flatnonzero(found.best_leaves == found.map_leaves)[0]]
-    return replace(
-        found,
-        map_rows=draw_given_tree(model, best, stream(seed, GIVEN_TREE)),
-        prediction_r_hat=prediction_r_hat(model, run, tempering.rule, stream(seed, AGREEMENT)),
-    )
+    return replace(found, prediction_r_hat=prediction_r_hat(model, run, tempering.rule, stream(seed, AGREEMENT)))
 
 
 def is_enough(model: TreedGPModel, rule: str, run: TemperedDraws) -> bool:
-    """Say whether the chains came round and agree on the predictions, so that no more rounds are needed."""
-    if len(run.ladder) > 1 and run.n_round_trips < ENOUGH_ROUND_TRIPS:
-        return False
+    """Say whether the chains agree on the predictions, and came round or agree closely, so that draws are enough."""
     assert run.info is not None
-    return prediction_r_hat(model, run, rule, stream(run.info.seed, AGREEMENT)) <= CLOSE_R_HAT
+    came_round = len(run.ladder) == 1 or run.n_round_trips >= ENOUGH_ROUND_TRIPS
+    largest = CLOSE_R_HAT if came_round else diagnosis.CLOSE_R_HAT
+    return prediction_r_hat(model, run, rule, stream(run.info.seed, AGREEMENT)) <= largest
 
 
 def check_end(model: TreedGPModel, hottest: float) -> None:

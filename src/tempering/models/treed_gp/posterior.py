@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,8 +52,6 @@ class Posterior:
     """Mean, variance of the surface and variance of the noise at the fit's points, shape (3, n)."""
     prediction_r_hat: float = float("nan")
     """How far the chains' predictions are apart, in predictive deviations: sqrt(1 + gap^2); NaN for one chain."""
-    map_rows: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    """Draws of the parameters given the tree `map_leaves` chooses, at k = 1: shape (n, record length)."""
 
     @property
     def ladder(self) -> Ladder:
@@ -89,6 +87,11 @@ class Posterior:
     def map_leaves(self) -> int:
         """The number of leaves of the largest posterior probability."""
         return int(self.best_leaves[np.argmax(self.leaf_probabilities[self.best_leaves - 1])])
+
+    @property
+    def map_row(self) -> Floats:
+        """The recorded tree of the largest posterior density among those of so many leaves."""
+        return np.asarray(self.best_rows[np.flatnonzero(self.best_leaves == self.map_leaves)[0]])
 
     def leaf_probabilities_at(self, rung: int) -> Floats:
         """Return P(1, 2, ... leaves) at a rung's own temperature, without weights."""

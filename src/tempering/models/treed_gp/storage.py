@@ -16,7 +16,7 @@ from tempering.models.treed_gp.parameters import GROUPS, settings_of
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedGP
 
-FORMAT = "tempering treed GP 6"
+FORMAT = "tempering treed GP 7"
 ATTRIBUTES = ("_categories", "_training", "posterior_", "n_features_in_", "feature_names_in_", "response_name_")
 
 
