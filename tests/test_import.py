@@ -62,3 +62,18 @@ def test_help_is_quick():
     seconds, heavy = min(imported_by(program) for _ in range(3))
     assert heavy <= {"rich"}
     assert seconds < 0.5
+
+
+def test_a_density_compiled_by_numba_is_sampled_without_jax():
+    """JAX takes a third of a second to import."""
+    program = (
+        "import numpy as np, tempering as tp\n"
+        "from numba import njit\n"
+        "target = tp.Target(njit(lambda x: -0.5 * (x[0] - 3.0) ** 2))\n"
+        "options = {'ladder': [1, 0.5], 'draws': 300, 'tuning': tp.Tuning(320), 'rng': 1, 'progress': False}\n"
+        "run = tp.sample(target, initial=np.zeros(1), **options)\n"
+        "assert abs(run.expect(lambda x: x[..., 0]).value - 3.0) < 0.5\n"
+    )
+    _, heavy = imported_by(program)
+    assert "numba" in heavy
+    assert "jax" not in heavy

@@ -23,7 +23,8 @@ from rows import (
 )
 
 from tempering import Target
-from tempering.engines import scalar_pieces, vector
+from tempering.compiling.functions import is_numba
+from tempering.engines import vector
 from tempering.engines.trace import Schedule, joined, shortened
 from tempering.errors import NotANumberError, TargetError
 from tempering.kernels import BlackJAX
@@ -225,4 +226,4 @@ def test_a_kernel_that_needs_jax_is_refused_by_the_scalar_engine():
 def test_threads_are_not_started_for_one_chain_or_for_plain_python():
     assert build(Row("numba", "simulated", "lifted", "random walk"), 1)._threads is None
     assert build(Row("python", "simulated", "lifted", "random walk"), 3)._threads is None
-    assert scalar_pieces.is_numba(KERNELS["slice"].scalar_move) is False
+    assert is_numba(KERNELS["slice"].scalar_move) is False

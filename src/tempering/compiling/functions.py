@@ -29,6 +29,11 @@ def when_compiled(loops: Function) -> Callable[[Function], Function]:
     return register
 
 
+def is_numba(function: Any) -> bool:
+    """Whether a function was compiled by Numba's njit."""
+    return hasattr(function, "py_func") and hasattr(function, "nopython_signatures")
+
+
 @cache
 def bind(function: Function, **pieces: Function) -> Function:
     """Return a copy of ``function`` whose global names in ``pieces`` mean those functions."""

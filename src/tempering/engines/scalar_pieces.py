@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.compiling.functions import bind, compiled
+from tempering.compiling.functions import bind, compiled, is_numba
 from tempering.engines import loops
 from tempering.engines.answers import kept
 from tempering.engines.stopping import IsStopped
@@ -240,11 +240,6 @@ def _joined(step: Any, redraw: Any, is_compiled: bool) -> Any:
     import numba
 
     return numba.njit(step_or_redraw)
-
-
-def is_numba(function: Callable[..., Any]) -> bool:
-    """Whether a function was compiled by Numba's njit."""
-    return hasattr(function, "py_func") and hasattr(function, "nopython_signatures")
 
 
 def _densities(target: Target, layout: Layout) -> tuple[Any, Any, bool]:

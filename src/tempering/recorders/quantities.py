@@ -23,9 +23,7 @@ def apply(function: Callable[..., Any], values: Mapping[str, Any], layout: Layou
         return function(**values)
     if layout.names == ("x",):
         return function(values["x"])
-    import jax
-
-    return function(jax.tree_util.tree_unflatten(layout.treedef, [values[name] for name in layout.names]))
+    return function(layout.built(values[name] for name in layout.names))
 
 
 def evaluated(function: Any, values: Mapping[str, Any], layout: Layout | None) -> Any:

@@ -359,11 +359,8 @@ def _create(group: Any, name: str, like: NDArray[Any], names: tuple[str, ...], n
 
 def _describe(layout: Layout) -> dict[str, Any] | None:
     """Return shapes and container as JSON; None for containers of a user's own."""
-    import jax
-
-    skeleton = jax.tree_util.tree_unflatten(layout.treedef, range(len(layout.shapes)))
     try:
-        container = _encode(skeleton)
+        container = _encode(layout.built(range(len(layout.shapes))))
     except TypeError:
         return None
     return {"shapes": [list(shape) for shape in layout.shapes], "container": container}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.functions import is_numba
 from tempering.errors import SamplerError, TargetError
 from tempering.execution.context import Context
 from tempering.execution.plan import ONE_LEG, PATHS, Plan
@@ -142,8 +143,6 @@ def first_log_pseudo_prior(pseudo_prior: str | NDArray[np.float64], ladder: Ladd
 
 
 def _engine_of_target(target: Target, layout: Layout, position: Any, engine: str) -> str:
-    from tempering.engines.scalar_pieces import is_numba
-
     if engine != "auto":
         return engine
     if is_numba(target.energy):
@@ -159,8 +158,6 @@ def _engine_of_model(model: Any, engine: str) -> str:
         return engine
     if getattr(model, "engine", None) in ("vector", "scalar"):
         return str(model.engine)
-    from tempering.engines.scalar_pieces import is_numba
-
     if is_numba(model.step):
         return "scalar"
     import jax

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.functions import is_numba
 from tempering.compiling.programs import jitted
 from tempering.errors import TargetError, TemperingError
 from tempering.target.batched import Batched
@@ -61,17 +62,7 @@ def possible_draws(target: Target) -> tuple[Any, ...]:
 
 def check_density(function: Callable[[Any], Any], position: Any) -> None:
     """Refuse a log density that does not return one real number at a position."""
-    import jax
-
-    try:
-        with jax.enable_x64(True), np.errstate(all="ignore"):
-            value = jax.eval_shape(function, position)
-        if isinstance(function, Batched):  # whose shape JAX is told, not shown
-            value = _called(function, position)
-    except TemperingError:
-        raise
-    except Exception:  # whatever JAX says: a plain function is called as it is
-        value = _called(function, position)
+    value = _called(function, position) if is_numba(function) else _shape_returned(function, position)
     kind = np.dtype(getattr(value, "dtype", np.asarray(value).dtype)).kind
     if kind == "c":
         raise TargetError(
@@ -84,6 +75,20 @@ def check_density(function: Callable[[Any], Any], position: Any) -> None:
             f"A log density must return one number, but at a position of shape {_shape(position)} it returned {came}. "
             "Sum over the coordinates, and look for a missing return."
         )
+
+
+def _shape_returned(function: Callable[[Any], Any], position: Any) -> Any:
+    """Return what a function that JAX can trace would return; what any other does return."""
+    import jax
+
+    try:
+        with jax.enable_x64(True), np.errstate(all="ignore"):
+            value = jax.eval_shape(function, position)
+        return _called(function, position) if isinstance(function, Batched) else value  # JAX is told its shape
+    except TemperingError:
+        raise
+    except Exception:  # whatever JAX says: a plain function is called as it is
+        return _called(function, position)
 
 
 def _called(function: Callable[[Any], Any], position: Any) -> Any:

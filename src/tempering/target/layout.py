@@ -5,7 +5,7 @@ Kernels see flat vectors; users see their own arrays, dicts or nested containers
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from tempering.target.gradients import WithGradient, gradient_of
 class Layout:
     """Map between a position and its flat vector; hashable, so that compiled code can be kept by it."""
 
-    treedef: Any
+    treedef: Any  # of JAX; None where a position is one array, for which nobody need import it
     shapes: tuple[tuple[int, ...], ...]
     names: tuple[str, ...]
     keyword: bool = field(default=False)  # positions are dicts with string keys
@@ -28,9 +28,7 @@ class Layout:
     @classmethod
     def of(cls, position: Any) -> Layout:
         """Read the layout of an example position."""
-        import jax
-
-        paths, treedef = jax.tree_util.tree_flatten_with_path(position)
+        paths, treedef = _with_paths(position)
         if not paths:
             raise TargetError("A position must hold at least one number, but it is empty. Pass initial=...")
         keyword = isinstance(position, dict) and all(isinstance(name, str) for name in position)
@@ -59,9 +57,7 @@ class Layout:
 
     def flatten(self, position: Any) -> NDArray[np.float64]:
         """Return the flat vector of one position."""
-        import jax
-
-        leaves, treedef = jax.tree_util.tree_flatten(position)
+        leaves, treedef = _flattened(position)
         found = tuple(np.shape(leaf) for leaf in leaves)
         if treedef != self.treedef or found != self.shapes:
             raise TargetError(
@@ -77,6 +73,13 @@ class Layout:
         for shape, size in zip(self.shapes, self._sizes, strict=True):
             leaves.append(flat[..., start : start + size].reshape(lead + shape))
             start += size
+        return self.built(leaves)
+
+    def built(self, leaves: Iterable[Any]) -> Any:
+        """Put something into the place of every array of a position."""
+        if self.treedef is None:
+            (leaf,) = leaves
+            return leaf
         import jax
 
         return jax.tree_util.tree_unflatten(self.treedef, leaves)
@@ -85,11 +88,9 @@ class Layout:
         """Return positions with leading axes as vectors in the last axis: the way back from `unflatten`."""
         if self.is_vector:
             return positions
-        import jax
-
         leaves = [
             leaf.reshape((*leaf.shape[: leaf.ndim - len(shape)], -1))
-            for leaf, shape in zip(jax.tree_util.tree_leaves(positions), self.shapes, strict=True)
+            for leaf, shape in zip(_flattened(positions)[0], self.shapes, strict=True)
         ]
         return leaves[0].__array_namespace__().concatenate(leaves, axis=-1)
 
@@ -99,9 +100,7 @@ class Layout:
 
     def by_name(self, positions: Any) -> dict[str, Any]:
         """Return the arrays of positions by name."""
-        import jax
-
-        return dict(zip(self.names, jax.tree_util.tree_leaves(positions), strict=True))
+        return dict(zip(self.names, _flattened(positions)[0], strict=True))
 
     def on_flat(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Turn a function of a position into one of its flat vector."""
@@ -124,9 +123,27 @@ class Layout:
     @property
     def is_vector(self) -> bool:
         """Whether a position is its own flat vector."""
-        import jax
+        return self.treedef is None and len(self.shapes[0]) == 1
 
-        return jax.tree_util.treedef_is_leaf(self.treedef) and len(self.shapes[0]) == 1
+
+def _flattened(position: Any) -> tuple[list[Any], Any]:
+    """Return the arrays of a position, and how it holds them: None where it is one array."""
+    if isinstance(position, np.ndarray | np.generic | int | float) or hasattr(position, "__array_namespace__"):
+        return [position], None
+    import jax
+
+    leaves, treedef = jax.tree_util.tree_flatten(position)
+    return leaves, None if jax.tree_util.treedef_is_leaf(treedef) else treedef
+
+
+def _with_paths(position: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """Return the arrays of a position with where each is, too."""
+    leaves, treedef = _flattened(position)
+    if treedef is None:
+        return [((), leaf) for leaf in leaves], None
+    import jax
+
+    return jax.tree_util.tree_flatten_with_path(position)[0], treedef
 
 
 def _name(path: tuple[Any, ...]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tempering.compiling.functions import is_numba
 from tempering.errors import TargetError
 from tempering.path.reference import Reference
 from tempering.target import Target
@@ -62,7 +63,7 @@ def along_reference(target: Target, reference: Any, layout: Layout | None = None
 def _path(target: Target, reference: Any, layout: Layout | None) -> Target:
     log_q, sample, log_pi = reference.log_density, reference.sample, _cold(target)
     log_q_gradient = gradient_of(reference)
-    if _is_numba(log_pi):
+    if is_numba(log_pi):
         log_q, sample = _compiled(reference)
     elif isinstance(reference, Reference) and layout is not None and not layout.is_vector:
         log_q = lambda position: reference.log_density(_flat(position))  # noqa: E731
@@ -109,12 +110,12 @@ def _cold(target: Target) -> Any:
 
     if gradient_of(prior) is not None and gradient_of(whole) is not None:
         return WithGradient(log_pi, _combined(prior, whole, 1.0))
-    return _like(whole, log_pi) if _is_numba(prior) else log_pi
+    return _like(whole, log_pi) if is_numba(prior) else log_pi
 
 
 def _like(model: Any, function: Any) -> Any:
     """Compile a function by Numba if the one it is made of is."""
-    if not _is_numba(model):
+    if not is_numba(model):
         return function
     from numba import njit
 
@@ -124,7 +125,7 @@ def _like(model: Any, function: Any) -> Any:
 def _compiled(reference: Any) -> tuple[Any, Any]:
     if isinstance(reference, Reference):
         return reference.log_density_numba, reference.sample_numba
-    if _is_numba(reference.log_density):
+    if is_numba(reference.log_density):
         return reference.log_density, reference.sample
     raise TargetError(
         "A log density compiled by Numba needs a reference compiled by Numba too, but "
@@ -140,9 +141,3 @@ def _flat(position: Any) -> Any:
     if all(isinstance(leaf, np.ndarray | float | int) for leaf in leaves):
         return np.concatenate([np.ravel(leaf) for leaf in leaves])
     return jax.numpy.concatenate([jax.numpy.ravel(leaf) for leaf in leaves])
-
-
-def _is_numba(function: Any) -> bool:
-    from tempering.engines.scalar_pieces import is_numba
-
-    return is_numba(function)
