@@ -71,7 +71,7 @@ def test_every_family_fits_and_predicts(leaf, tree):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("correlation", ["separable", "isotropic", "matern32"])
+@pytest.mark.parametrize("correlation", ["separable", "isotropic", "matern32", "power", "single_index"])
 @pytest.mark.parametrize("leaf", ["linear", "gp", "gp_linear"])
 def test_prediction_of_one_tree_agrees_with_dense_algebra(leaf, correlation):
     rng = seeded_rng(f"prediction {leaf} {correlation}")
@@ -90,7 +90,8 @@ def test_prediction_of_one_tree_agrees_with_dense_algebra(leaf, correlation):
     f = twin.regressors(both, m) * twin.Snapshot(state).used(0)
     surface = tau2 * f @ prior_w @ f.T
     if active.any():
-        surface = surface + twin.correlation_matrix(both, ranges, active, correlation)
+        exponent = state.leaf[0, layout.EXPONENT]
+        surface = surface + twin.correlation_matrix(both, ranges, active, correlation, exponent)
     noise = 1 + nugget if leaf == "linear" else nugget
     known = np.linalg.inv(surface[:n, :n] + noise * np.eye(n))
     z = model.data.y[:, 1]

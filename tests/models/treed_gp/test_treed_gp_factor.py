@@ -66,7 +66,7 @@ def by_ours(distances, family):
     out = np.empty((4, -(-n // 8) * 8))
     inputs = np.zeros(out.shape[1])
     inputs[:n] = distances
-    correlate(np.array([0.0, -1.0, 1.0, 0.0]), 4, inputs, 0, n, 1, family, out.ravel(), out.shape[1])
+    correlate(np.array([0.0, -1.0, 1.0, 0.0]), 4, inputs, 0, n, 1, family, 2.0, out.ravel(), out.shape[1])
     np.testing.assert_array_equal(out[3], out[0])  # the same point
     return out[0, :n]
 

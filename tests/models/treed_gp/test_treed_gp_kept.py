@@ -25,6 +25,11 @@ def parameters_of(state, node):
     return state.leaf[node, layout.RANGES : layout.RANGES + 2 * n_ranges]
 
 
+def key_of(state, node):
+    """Return what the correlations of a leaf depend on: exponent, ranges and Booleans, a view."""
+    return state.leaf[node, layout.EXPONENT : layout.RANGES + 2 * state.integer[layout.N_RANGES]]
+
+
 def kept_leaves(state):
     """Return the leaves whose correlations are kept, by the marks, with what is kept of them."""
     out = []
@@ -33,7 +38,7 @@ def kept_leaves(state):
         n, marks = last - first, state.marks[first:last]
         same = marks[0, system.COUNT] == n and np.all(marks[:, system.BEGIN] == first)
         same = same and np.array_equal(marks[:, system.INPUT], state.order[first:last])
-        if same and np.array_equal(state.keys[first], parameters_of(state, node)):
+        if same and np.array_equal(state.keys[first], key_of(state, node)):
             begin, width = first * (len(state.kept) // len(state.order)), -(-n // 8) * 8
             out.append((node, state.kept[begin : begin + n * width].reshape(n, width)[:, :n]))
     return out
@@ -71,7 +76,7 @@ def test_control_correlations_of_other_ranges_are_seen():
     node, _ = kept_leaves(state)[0]
     parameters_of(state, node)[0] *= 1.1
     assert node not in [found for found, _ in kept_leaves(state)]
-    state.keys[state.tree[node, layout.START]] = parameters_of(state, node)  # a mark that lies
+    state.keys[state.tree[node, layout.START]] = key_of(state, node)  # a mark that lies
     (kept,) = (kept for found, kept in kept_leaves(state) if found == node)
     assert largest_error(state, node, kept) > 1e-3
 

@@ -87,7 +87,8 @@ def test_collapsed_leaf_agrees_with_its_dense_twin(leaf, correlation):
         ranges = state.leaf[0, layout.RANGES : layout.RANGES + n_ranges]
         active = state.leaf[0, layout.RANGES + n_ranges : layout.RANGES + 2 * n_ranges]
         always, nugget = leaf in ("constant", "linear"), state.leaf[0, layout.NUGGET]
-        matrix = twin.covariance(x, ranges, active, nugget, correlation, is_always_linear=always)
+        exponent = state.leaf[0, layout.EXPONENT]
+        matrix = twin.covariance(x, ranges, active, nugget, correlation, exponent=exponent, is_always_linear=always)
         f = twin.regressors(x, m)
         sides = np.column_stack([f, z - f @ shift_of(state, 0)])
         gram = gram_of(state, 0).reshape(m + 1, m + 1)

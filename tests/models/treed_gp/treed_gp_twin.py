@@ -22,7 +22,7 @@ def from_python(function):
     return call
 
 
-def correlation_matrix(x, ranges, active, family):
+def correlation_matrix(x, ranges, active, family, exponent=2.0):
     """Return K* of section 3, entry by entry."""
     n = len(x)
     out = np.empty((n, n))
@@ -31,6 +31,11 @@ def correlation_matrix(x, ranges, active, family):
             squares = (x[i] - x[j]) ** 2
             if family == "separable":
                 out[i, j] = math.exp(-sum(s / d for s, d, b in zip(squares, ranges, active, strict=True) if b))
+            elif family == "power":
+                powers = np.abs(x[i] - x[j]) ** exponent
+                out[i, j] = math.exp(-sum(p / d for p, d, b in zip(powers, ranges, active, strict=True) if b))
+            elif family == "single_index":
+                out[i, j] = math.exp(-(np.sum(active * (x[i] - x[j]) / np.sqrt(ranges)) ** 2))
             elif family == "isotropic":
                 out[i, j] = math.exp(-squares.sum() / ranges[0])
             else:
@@ -41,11 +46,11 @@ def correlation_matrix(x, ranges, active, family):
     return out
 
 
-def covariance(x, ranges, active, nugget, family, *, is_always_linear=False):
+def covariance(x, ranges, active, nugget, family, *, exponent=2.0, is_always_linear=False):
     """Return K, g I where every dimension is switched off; (1 + g) I where leaves are always linear."""
     if not np.any(active):
         return (nugget + is_always_linear) * np.eye(len(x))
-    return correlation_matrix(x, ranges, active, family) + nugget * np.eye(len(x))
+    return correlation_matrix(x, ranges, active, family, exponent) + nugget * np.eye(len(x))
 
 
 def regressors(x, n_mean):

@@ -1,13 +1,14 @@
 """Bayesian treed Gaussian processes, tempered: the paper's second example.
 
-`TreedGP` is a scikit-learn regressor; `TreedGPModel` the model itself, which any tempered sampler can run. Names are
-imported when they are first used: the help of the command needs no scikit-learn.
+`TreedGP` is a scikit-learn regressor, `TreedGPClassifier` a classifier; `TreedGPModel` the model itself, which any
+tempered sampler can run. Names are imported when they are first used: the help of the command needs no scikit-learn.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tempering.models.treed_gp.classifier import TreedGPClassifier
     from tempering.models.treed_gp.estimator import TreedGP
     from tempering.models.treed_gp.model import TreedGPModel
     from tempering.models.treed_gp.optimise import Minimiser, Minimum, choose_spread, latin_hypercube, minimise
@@ -24,6 +25,7 @@ _HOMES = {
     "Sensitivity": "sensitivity",
     "Tempering": "settings",
     "TreedGP": "estimator",
+    "TreedGPClassifier": "classifier",
     "TreedGPModel": "model",
     "choose_spread": "optimise",
     "latin_hypercube": "optimise",
@@ -39,6 +41,7 @@ __all__ = [
     "Sensitivity",
     "Tempering",
     "TreedGP",
+    "TreedGPClassifier",
     "TreedGPModel",
     "choose_spread",
     "latin_hypercube",

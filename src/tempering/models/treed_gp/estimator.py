@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +38,107 @@ Floats = NDArray[np.float64]
 GIVEN_TREE = 12  # a stream
 
 
-class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ignore[misc]
+class TreedEstimator(NestedParameters):
+    """What fits of responses and of classes share: settings, how long to run, and columns of the inputs."""
+
+    FILE_FORMAT: ClassVar[str]
+    _categories: Categories | None = None
+
+    @names_what_moved
+    def __init__(
+        self,
+        leaf: str = "gp_linear",
+        prior: Prior | Mapping[str, Any] | None = None,
+        proposals: Proposals | Mapping[str, Any] | None = None,
+        tempering: Tempering | Mapping[str, Any] | None = None,
+        draws: int | None = None,
+        tune: int | None = None,
+        chains: int = 2,
+        keep: Keeping | Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        progress: bool = False,
+    ) -> None:
+        self.leaf = leaf
+        self.prior = prior
+        self.proposals = proposals
+        self.tempering = tempering
+        self.draws = draws
+        self.tune = tune
+        self.chains = chains
+        self.keep = keep
+        self.random_state = random_state
+        self.progress = progress
+
+    def _read_inputs(self, X: ArrayLike, y: ArrayLike, *, y_numeric: bool) -> tuple[Floats, NDArray[Any]]:
+        """Return inputs and responses, columns of categories as numbers; remember the columns."""
+        check_rows(y, "Response y")
+        self._categories = Categories.of(X)
+        numbers = X if self._categories is None else self._categories.apply(X)
+        inputs, response = validate_data(
+            self, numbers, y, dtype=np.float64, y_numeric=y_numeric, ensure_all_finite=False, ensure_min_samples=1
+        )
+        check_finite(inputs, "Input X")
+        return inputs, response
+
+    def _prior(self) -> Prior:
+        """Return the prior asked for; columns of categories stay out of the leaves."""
+        prior = settings_of(Prior, self.prior, "prior")
+        if self._categories is not None and prior.base_columns is None:
+            return replace(prior, base_columns=len(self._categories.numbers))
+        return prior
+
+    def _plan(self, points: Floats | None, n_distinct: int) -> Plan:
+        first, most = usual_rounds(n_distinct)
+        if self.draws is not None:
+            first = most = self.draws
+        tune = first if self.tune is None else self.tune
+        for name, value, least in (("draws", first, 1), ("tune", tune, 0), ("chains", self.chains, 1)):
+            check_count(name, value, least)
+        return Plan(
+            tempering=settings_of(Tempering, self.tempering, "tempering"),
+            first=first,
+            draws=most,
+            tune=tune,
+            chains=self.chains,
+            keep=settings_of(Keeping, self.keep, "keep"),
+            points=points,
+        )
+
+    def _inputs(self, X: ArrayLike) -> Floats:
+        if self._categories is not None:
+            X = self._categories.apply(X)
+        inputs = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
+        check_finite(inputs, "Input X")
+        return np.asarray(inputs)
+
+    @property
+    def input_names_(self) -> list[str]:
+        """The columns that X must have: of numbers first, then those of categories, which are one each."""
+        check_is_fitted(self)
+        if self._categories is not None:
+            return [*self._categories.numbers, *self._categories.levels]
+        return [str(name) for name in getattr(self, "feature_names_in_", range(self.n_features_in_))]
+
+    def _posteriors(self) -> list[Posterior]:
+        """Return what is known, for a file."""
+        raise NotImplementedError
+
+    def _restore(self, posteriors: list[Posterior]) -> None:
+        """Take it from a file, all other attributes set."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, which `load` reads; no pickle."""
+        check_is_fitted(self)
+        storage.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model written by `save`."""
+        return storage.load(cls, path)
+
+
+class TreedGP(Predictor, Design, RegressorMixin, TreedEstimator):  # type: ignore[misc]
     """Bayesian treed Gaussian process: nonstationary regression with full uncertainty.
 
     The input space is cut into rectangles by a tree, and each has a Gaussian process (or a linear or constant
@@ -92,33 +192,8 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
     array([0., 1.])
     """
 
-    _categories: Categories | None = None
+    FILE_FORMAT = "tempering treed GP 8"
     _given_tree: tuple[Posterior, list[Leaf]] | None = None  # what `map_tree_` has found, and for which fit
-
-    @names_what_moved
-    def __init__(
-        self,
-        leaf: str = "gp_linear",
-        prior: Prior | Mapping[str, Any] | None = None,
-        proposals: Proposals | Mapping[str, Any] | None = None,
-        tempering: Tempering | Mapping[str, Any] | None = None,
-        draws: int | None = None,
-        tune: int | None = None,
-        chains: int = 2,
-        keep: Keeping | Mapping[str, Any] | None = None,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.leaf = leaf
-        self.prior = prior
-        self.proposals = proposals
-        self.tempering = tempering
-        self.draws = draws
-        self.tune = tune
-        self.chains = chains
-        self.keep = keep
-        self.random_state = random_state
-        self.progress = progress
 
     def fit(
         self,
@@ -145,13 +220,7 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
             A folder where the fit is kept while it goes on, as for `tempering.sample`: after a kill the same call
             goes on from there. Ctrl-C ends a fit at its next block and takes the draws there are.
         """
-        check_rows(y, "Response y")
-        self._categories = Categories.of(X)
-        numbers = X if self._categories is None else self._categories.apply(X)
-        inputs, response = validate_data(
-            self, numbers, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False, ensure_min_samples=1
-        )
-        check_finite(inputs, "Input X")
+        inputs, response = self._read_inputs(X, y, y_numeric=True)
         self.model_ = self._build(inputs, response)
         points = None
         if X_predict is not None:
@@ -166,49 +235,14 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         return self
 
     def _build(self, inputs: Floats, response: Floats) -> TreedGPModel:
-        prior = settings_of(Prior, self.prior, "prior")
-        if self._categories is not None and prior.base_columns is None:
-            prior = replace(prior, base_columns=len(self._categories.numbers))
         return TreedGPModel(
             inputs,
             response,
             leaf=self.leaf,
-            prior=prior,
+            prior=self._prior(),
             proposals=settings_of(Proposals, self.proposals, "proposals"),
             temper=settings_of(Tempering, self.tempering, "tempering").target,
         )
-
-    def _plan(self, points: Floats | None, n_distinct: int) -> Plan:
-        first, most = usual_rounds(n_distinct)
-        if self.draws is not None:
-            first = most = self.draws
-        tune = first if self.tune is None else self.tune
-        for name, value, least in (("draws", first, 1), ("tune", tune, 0), ("chains", self.chains, 1)):
-            check_count(name, value, least)
-        return Plan(
-            tempering=settings_of(Tempering, self.tempering, "tempering"),
-            first=first,
-            draws=most,
-            tune=tune,
-            chains=self.chains,
-            keep=settings_of(Keeping, self.keep, "keep"),
-            points=points,
-        )
-
-    def _inputs(self, X: ArrayLike) -> Floats:
-        if self._categories is not None:
-            X = self._categories.apply(X)
-        inputs = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=False)
-        check_finite(inputs, "Input X")
-        return np.asarray(inputs)
-
-    @property
-    def input_names_(self) -> list[str]:
-        """The columns that X must have: of numbers first, then those of categories, which are one each."""
-        check_is_fitted(self)
-        if self._categories is not None:
-            return [*self._categories.numbers, *self._categories.levels]
-        return [str(name) for name in getattr(self, "feature_names_in_", range(self.n_features_in_))]
 
     @property
     def leaf_probabilities_(self) -> Floats:
@@ -271,15 +305,12 @@ class TreedGP(Predictor, Design, RegressorMixin, NestedParameters):  # type: ign
         check_is_fitted(self)
         self.posterior_.draws.report(path, title=title)
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file, which `load` reads; no pickle."""
-        check_is_fitted(self)
-        storage.save(self, path)
+    def _posteriors(self) -> list[Posterior]:
+        return [self.posterior_]
 
-    @classmethod
-    def load(cls, path: str | Path) -> TreedGP:
-        """Read a model written by `save`."""
-        return storage.load(cls, path)
+    def _restore(self, posteriors: list[Posterior]) -> None:
+        self.model_ = self._build(*self._training)
+        (self.posterior_,) = posteriors
 
 
-__all__ = ["Posterior", "TreedGP"]
+__all__ = ["Posterior", "TreedEstimator", "TreedGP"]

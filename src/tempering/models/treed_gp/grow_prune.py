@@ -16,10 +16,9 @@ from tempering.models.treed_gp.layout import (
     CUT,
     DEPTH,
     END,
+    EXPONENT,
     GROW,
-    JUMPS_TO_LINEAR,
     LEFT,
-    LINEAR,
     MAX_LEAVES,
     MAX_ROWS,
     N_INTERNAL,
@@ -46,13 +45,17 @@ from tempering.models.treed_gp.layout import (
 from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_marginal
 from tempering.models.treed_gp.leaf_prior import (
     draw_active,
+    draw_alternative,
+    draw_exponent,
     draw_nugget,
     draw_range,
     draw_used,
+    has_switches,
     log_prior_of_nugget,
     log_prior_of_range,
     log_prior_of_slope,
-    probability_linear,
+    log_switched,
+    n_alternatives,
 )
 from tempering.models.treed_gp.summary import active_of, ranges_of, summarise, used_of
 from tempering.models.treed_gp.tree import (
@@ -115,6 +118,7 @@ def copy_parameters(state: State, source: int, target: int) -> None:
     for a in range(state.integer[N_MEAN]):
         used_of(state, target)[a] = used_of(state, source)[a]
     state.leaf[target, NUGGET] = state.leaf[source, NUGGET]
+    state.leaf[target, EXPONENT] = state.leaf[source, EXPONENT]
     state.leaf[target, TAU2] = state.leaf[source, TAU2]
 
 
@@ -124,6 +128,7 @@ def draw_parameters(rng: np.random.Generator, state: State, node: int) -> None:
     for j in range(state.integer[N_RANGES]):
         ranges_of(state, node)[j] = draw_range(rng, state)
     state.leaf[node, NUGGET] = draw_nugget(rng, state)
+    state.leaf[node, EXPONENT] = draw_exponent(rng, state)
     draw_tau2(rng, state, node)
 
 
@@ -140,10 +145,10 @@ def draw_other(rng: np.random.Generator, state: State, heir: int, other: int) ->
     if state.integer[SAMPLE_NUGGET] != 0:
         above = state.leaf[heir, NUGGET] - NUGGET_FLOOR
         state.leaf[other, NUGGET] = NUGGET_FLOOR + above * math.exp(_NEARNESS * rng.standard_normal())
-    if state.integer[LINEAR] == JUMPS_TO_LINEAR:
+    if has_switches(state):
         for j in range(state.integer[N_RANGES]):
             active = active_of(state, heir)[j]
-            active_of(state, other)[j] = 1.0 - active if rng.random() < _UNLIKE else active
+            active_of(state, other)[j] = draw_alternative(rng, state, active) if rng.random() < _UNLIKE else active
     if state.integer[SAMPLE_SLOPES] != 0:
         for a in range(1, state.integer[N_MEAN]):
             used = used_of(state, heir)[a]
@@ -172,11 +177,12 @@ def log_prior_over_proposal(state: State, heir: int, other: int) -> float:
     if state.integer[SAMPLE_NUGGET] != 0:
         value, floor = state.leaf[other, NUGGET], NUGGET_FLOOR
         log_odds += _log_near(value - floor, state.leaf[heir, NUGGET] - floor) - log_prior_of_nugget(state, value)
-    if state.integer[LINEAR] == JUMPS_TO_LINEAR:
+    if has_switches(state):
         for j in range(state.integer[N_RANGES]):
-            off, active = probability_linear(state, ranges_of(state, other)[j]), active_of(state, other)[j]
-            log_odds += math.log(1.0 - _UNLIKE if active == active_of(state, heir)[j] else _UNLIKE)
-            log_odds -= math.log(1.0 - off if active != 0.0 else off)
+            active = active_of(state, other)[j]
+            is_alike = active == active_of(state, heir)[j]
+            log_odds += math.log(1.0 - _UNLIKE if is_alike else _UNLIKE / n_alternatives(state))
+            log_odds -= log_switched(state, ranges_of(state, other)[j], active)
     if state.integer[SAMPLE_SLOPES] != 0:
         for a in range(1, state.integer[N_MEAN]):
             used = used_of(state, other)[a]

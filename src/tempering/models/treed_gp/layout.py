@@ -16,8 +16,14 @@ TREE_WIDTH = 9
 # Columns of ``leaf``, one row a node; then range[n_ranges], active[n_ranges], used[m], beta[m], centre[m],
 # gram[(m + 1)^2],
 # shift[m]: the plane taken off the responses before the Gram matrix is computed.
-NUGGET, SIGMA2, TAU2, LOG_DET, N_ROWS, RANGES = range(6)
+# ``active`` is 0 or 1; in a single index it is the sign of an input, and 0 where it is switched off.
+NUGGET, SIGMA2, TAU2, LOG_DET, N_ROWS, EXPONENT, RANGES = range(7)
 PLACE = 0  # of an internal node: where its cut lies between two neighbouring inputs, 0 to 1; read for predictions alone
+
+# Columns of ``y``, one row a distinct input; the last two of classes alone.
+# Measured: replicates, mean, squares about it, replicates. Classes: rows, what stands for the mean (kappa / omega), 0,
+# omega, kappa = rows of the second class less half of all, log-odds.
+COUNT, MEAN, SQUARES, WEIGHT, KAPPA, LOG_ODDS = range(6)
 
 # Entries of ``meta``.
 ROOT, N_LEAVES, N_INTERNAL, KEEP = range(4)
@@ -47,13 +53,16 @@ Q_FLOOR = 1e-10  # of q_sigma and q_tau, responses on (0, 1): without noise thei
     SWAP_REACH,
     MAX_ROWS,  # distinct inputs of the largest leaf
     SAMPLE_SLOPES,
-) = range(19)
-INTEGER_LENGTH = 19
+    SAMPLE_EXPONENT,
+    RESPONSE,
+) = range(21)
+INTEGER_LENGTH = 21
 
-# Values of ``integer[CORRELATION]``, ``integer[LINEAR]`` and ``integer[COEFFICIENTS]``.
-SEPARABLE, ISOTROPIC, MATERN_12, MATERN_32, MATERN_52 = range(5)
+# Values of ``integer[CORRELATION]``, ``integer[LINEAR]``, ``integer[COEFFICIENTS]`` and ``integer[RESPONSE]``.
+SEPARABLE, ISOTROPIC, MATERN_12, MATERN_32, MATERN_52, POWER, SINGLE_INDEX = range(7)
 NEVER_LINEAR, JUMPS_TO_LINEAR, ALWAYS_LINEAR = range(3)
 AROUND_BETA0, AROUND_LEAST_SQUARES, FLAT = range(3)
+MEASURED, CLASSES = range(2)
 
 # Entries of ``real``, the settings that are real numbers.
 (
@@ -94,8 +103,9 @@ AROUND_BETA0, AROUND_LEAST_SQUARES, FLAT = range(3)
     P_ALIKE,
     P_SWITCH,
     SLOPE,  # prior probability that an input has a slope
-) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41, 42, 43, 44)
-REAL_LENGTH = 45
+    START_EXPONENT,
+) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41, 42, 43, 44, 45)
+REAL_LENGTH = 46
 
 # The prior of the nugget is shifted by it, so that the correlation matrix has a factor: ten times what rounding leaves
 # uncertain of the smallest eigenvalue of 1000 inputs. It limits how well smooth responses without noise are predicted.
@@ -128,11 +138,11 @@ class State(NamedTuple):
     meta: NDArray[np.int64]
     """Root, number of leaves and internal nodes; whether correlations are to be kept when they are computed."""
     shared: NDArray[np.float64]
-    """Hyper-parameters common to all leaves."""
+    """Hyper-parameters common to all leaves; then, for classes, the omega of each input at k = 1."""
     x: NDArray[np.float64]
     """Distinct inputs, scaled to [0, 1], shape (n_distinct, n_columns); the first enter mean and correlation."""
     y: NDArray[np.float64]
-    """Replicates, mean response and sum of squares about it, shape (n_distinct, 3)."""
+    """Replicates, mean response, sum of squares about it and weight, shape (n_distinct, 4); 6 columns for classes."""
     rank: NDArray[np.int64]
     """Rank of each input among its column's distinct values, shape (n_distinct, n_columns)."""
     cuts: NDArray[np.float64]

@@ -12,14 +12,20 @@ from tempering.models.treed_gp.compiled import compiled
 from tempering.models.treed_gp.layout import (
     A_SIGMA,
     BETA0,
+    CLASSES,
     COEFFICIENTS,
+    END,
     FLAT,
     LOG_DET,
     LOG_DET_PRECISION,
+    MEASURED,
     N_MEAN,
     N_ROWS,
+    NUGGET,
     Q_SIGMA,
+    RESPONSE,
     SIGMA2,
+    START,
     TAU2,
     State,
 )
@@ -81,6 +87,13 @@ def shape_of_sigma2(state: State, node: int, k: float) -> float:
 
 
 @compiled
+def _misfit_of_classes(state: State, node: int, k: float, lam: float) -> float:
+    """Return the part of -log m_k that is sigma^2's in a leaf of classes, where it is known: 1 / g."""
+    n = state.tree[node, END] - state.tree[node, START]
+    return float(0.5 * (max(lam, 0.0) * state.leaf[node, NUGGET] - k * n * math.log(state.leaf[node, NUGGET])))
+
+
+@compiled
 def log_fit(state: State, node: int, k: float) -> float:
     """Return the part of log m_k that ranges, Booleans and nugget change; minus infinity for no likelihood."""
     log_det = state.leaf[node, LOG_DET]
@@ -95,13 +108,18 @@ def log_fit(state: State, node: int, k: float) -> float:
         if not _TINY < product < _HUGE:
             log_pivots += math.log(product)
             product = 1.0
-    fit = shape_of_sigma2(state, node, k) * math.log(0.5 * (q + max(lam, 0.0)))
+    if state.integer[RESPONSE] == CLASSES:
+        fit = _misfit_of_classes(state, node, k, lam)
+    else:
+        fit = shape_of_sigma2(state, node, k) * math.log(0.5 * (q + max(lam, 0.0)))
     return float(-log_pivots - math.log(product) - 0.5 * k * log_det - fit)
 
 
 @compiled
 def log_prior_of_sigma2(state: State) -> float:
-    """Return the log of the constant of the inverse gamma of sigma^2."""
+    """Return the log of the constant of the inverse gamma of sigma^2; classes have none."""
+    if state.integer[RESPONSE] == CLASSES:
+        return 0.0
     a, q = state.shared[A_SIGMA], state.shared[Q_SIGMA]
     return float(0.5 * a * math.log(0.5 * q) - math.lgamma(0.5 * a))
 
@@ -110,7 +128,8 @@ def log_prior_of_sigma2(state: State) -> float:
 def log_marginal_without_prior(state: State, node: int, k: float) -> float:
     """Return log m_k but for the constant of sigma^2's prior, which all leaves share."""
     total = log_fit(state, node, k) - 0.5 * k * state.leaf[node, N_ROWS] * _LOG_2PI
-    total += math.lgamma(shape_of_sigma2(state, node, k))
+    if state.integer[RESPONSE] == MEASURED:
+        total += math.lgamma(shape_of_sigma2(state, node, k))
     if state.integer[COEFFICIENTS] == FLAT:
         return float(total)
     log_prior = state.shared[LOG_DET_PRECISION] - state.integer[N_MEAN] * math.log(state.leaf[node, TAU2])
@@ -125,11 +144,14 @@ def log_marginal(state: State, node: int, k: float) -> float:
 
 @compiled
 def draw_sigma2_beta(rng: np.random.Generator, state: State, node: int, k: float) -> None:
-    """Draw sigma^2 with beta integrated out (5.2), then beta (5.3)."""
+    """Draw sigma^2 with beta integrated out (5.2), then beta (5.3); sigma^2 of classes is known."""
     m = state.integer[N_MEAN]
     lam = posterior_of_beta(state, node, k)
-    shape = shape_of_sigma2(state, node, k)
-    sigma2 = 0.5 * (state.shared[Q_SIGMA] + max(lam, 0.0)) / rng.standard_gamma(shape)
+    if state.integer[RESPONSE] == CLASSES:
+        sigma2 = 1.0 / state.leaf[node, NUGGET]
+    else:
+        shape = shape_of_sigma2(state, node, k)
+        sigma2 = 0.5 * (state.shared[Q_SIGMA] + max(lam, 0.0)) / rng.standard_gamma(shape)
     state.leaf[node, SIGMA2] = sigma2
     sigma = math.sqrt(sigma2)
     factor, side = state.small, state.small[m]

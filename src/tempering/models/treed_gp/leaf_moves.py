@@ -38,11 +38,12 @@ from tempering.models.treed_gp.layout import (
 )
 from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_fit
 from tempering.models.treed_gp.leaf_prior import (
+    draw_alternative,
     draw_range,
     log_prior_of_nugget,
     log_prior_of_range,
     log_prior_of_slope,
-    probability_linear,
+    log_switched,
 )
 from tempering.models.treed_gp.summary import active_of, beta_of, centre_of, ranges_of, summarise_again, used_of
 from tempering.models.treed_gp.tree import pick
@@ -77,13 +78,6 @@ def propose_positive(rng: np.random.Generator, state: State, value: float) -> tu
         return new, math.log(new / value)
     new = propose_scaled(rng, state, value)
     return new, math.log(value / new)
-
-
-@compiled
-def log_switched(state: State, value: float, active: float) -> float:
-    """Return the log prior probability that an input of this range is switched as it is."""
-    off = probability_linear(state, value)
-    return math.log(1.0 - off if active != 0.0 else off)
 
 
 @compiled
@@ -142,14 +136,14 @@ def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -
 
 @compiled
 def switch_input(rng: np.random.Generator, state: State, node: int, k: float) -> None:
-    """Switch one input on or off, its range drawn from the prior; beta and sigma^2 integrated out."""
+    """Switch one input otherwise, its range drawn from the prior; beta and sigma^2 integrated out."""
     j = pick(rng, state.integer[N_RANGES])
     before, active = ranges_of(state, node)[j], active_of(state, node)[j]
-    after = draw_range(rng, state)
+    after, other = draw_range(rng, state), draw_alternative(rng, state, active)
     keep_leaf(state, node)
-    log_ratio = log_switched(state, after, 1.0 - active) - log_switched(state, before, active) - log_fit(state, node, k)
+    log_ratio = log_switched(state, after, other) - log_switched(state, before, active) - log_fit(state, node, k)
     ranges_of(state, node)[j] = after
-    active_of(state, node)[j] = 1.0 - active
+    active_of(state, node)[j] = other
     summarise_again(state, node)
     log_ratio += log_fit(state, node, k)
     if not accept(rng, state, SWITCH_MOVE, log_ratio):

@@ -8,6 +8,7 @@ from tempering.models.treed_gp.compiled import Array, compiled
 from tempering.models.treed_gp.layout import (
     A_TAU,
     ALWAYS_LINEAR,
+    CORRELATION,
     GAMMA1,
     GAMMA2,
     GAMMA3,
@@ -24,11 +25,14 @@ from tempering.models.treed_gp.layout import (
     Q_TAU,
     RANGE_CONSTANTS,
     RANGE_PRIOR,
+    SAMPLE_EXPONENT,
     SAMPLE_NUGGET,
     SAMPLE_RANGE,
     SAMPLE_SLOPES,
     SAMPLE_TAU2,
+    SINGLE_INDEX,
     SLOPE,
+    START_EXPONENT,
     START_NUGGET,
     START_RANGE,
     TAU2,
@@ -97,9 +101,51 @@ def probability_linear(state: State, value: float) -> float:
 
 
 @compiled
+def draw_exponent(rng: np.random.Generator, state: State) -> float:
+    """Draw the exponent of a power exponential correlation, uniform on (1, 2), or return the fixed value."""
+    if state.integer[SAMPLE_EXPONENT] == 0:
+        return float(state.real[START_EXPONENT])
+    return 1.0 + 1e-12 + (1.0 - 2e-12) * rng.random()  # strictly between
+
+
+@compiled
+def log_switched(state: State, value: float, active: float) -> float:
+    """Return the log prior probability that an input of this range is switched as it is."""
+    off = probability_linear(state, value)
+    if active == 0.0:
+        return math.log(off)
+    return math.log(0.5 * (1.0 - off) if state.integer[CORRELATION] == SINGLE_INDEX else 1.0 - off)
+
+
+@compiled
+def has_switches(state: State) -> bool:
+    """Say whether inputs can be switched: off or on, or from one sign to the other."""
+    mode, signs = state.integer[LINEAR], state.integer[CORRELATION] == SINGLE_INDEX
+    return bool(mode == JUMPS_TO_LINEAR or (signs and mode == NEVER_LINEAR))
+
+
+@compiled
+def n_alternatives(state: State) -> int:
+    """Return in how many other ways an input can be switched: off or on, on with either sign in a single index."""
+    return 2 if state.integer[CORRELATION] == SINGLE_INDEX and state.integer[LINEAR] == JUMPS_TO_LINEAR else 1
+
+
+@compiled
+def draw_alternative(rng: np.random.Generator, state: State, active: float) -> float:
+    """Draw one of them, each with the same probability."""
+    if state.integer[CORRELATION] != SINGLE_INDEX:
+        return 1.0 - active
+    if active == 0.0:
+        return 1.0 if rng.random() < 0.5 else -1.0
+    return 0.0 if n_alternatives(state) == 2 and rng.random() < 0.5 else -active
+
+
+@compiled
 def draw_active(rng: np.random.Generator, state: State, value: float) -> float:
-    """Draw the Boolean b of a dimension given its range."""
-    return 0.0 if rng.random() < probability_linear(state, value) else 1.0
+    """Draw the Boolean b of a dimension given its range, in a single index with its sign."""
+    if rng.random() < probability_linear(state, value):
+        return 0.0
+    return -1.0 if state.integer[CORRELATION] == SINGLE_INDEX and rng.random() < 0.5 else 1.0
 
 
 @compiled
@@ -126,9 +172,8 @@ def log_prior_of_leaf(state: State, node: int) -> float:
         value = ranges_of(state, node)[j]
         if state.integer[SAMPLE_RANGE] != 0:
             total += log_prior_of_range(state, value)
-        if state.integer[LINEAR] == JUMPS_TO_LINEAR:
-            off = probability_linear(state, value)
-            total += math.log(1.0 - off if active_of(state, node)[j] != 0.0 else off)
+        if has_switches(state):
+            total += log_switched(state, value, active_of(state, node)[j])
     if state.integer[SAMPLE_SLOPES] != 0:
         for a in range(1, state.integer[N_MEAN]):
             total += log_prior_of_slope(state, used_of(state, node)[a])

@@ -49,7 +49,7 @@ from tempering.models.treed_gp.settings import (
 )
 from tempering.models.treed_gp.state_type import STATE
 from tempering.models.treed_gp.system import kept_width
-from tempering.models.treed_gp.training import TrainingData, prepare
+from tempering.models.treed_gp.training import TrainingData, prepare, with_classes
 from tempering.models.treed_gp.tree import log_tree_prior
 
 _MOVE = types.void(types.intp, STATE, types.float64)
@@ -117,20 +117,39 @@ def run_round(rng: np.random.Generator, state: State, k: float) -> None:
     move_shared(at, state)
 
 
+@compiled
+def begin_round(state: State, k: float) -> None:
+    """Forget what the last round counted."""
+    state.counters[:] = 0
+    state.log_ratio[2] = k
+
+
+@compiled
+def is_prior(state: State, k: float) -> bool:
+    """Say whether the distribution at k is the prior itself, and can be drawn."""
+    within = state.order.shape[0] <= state.integer[MAX_ROWS]
+    return bool(k == 0.0 and state.integer[TEMPER_TREE] == 0 and within)
+
+
+@compiled
+def end_round(rng: np.random.Generator, state: State) -> None:
+    """Draw where cuts lie between two inputs, of which the data say nothing."""
+    for i in range(state.meta[N_INTERNAL]):
+        state.leaf[state.lists[1, i], PLACE] = rng.random()
+
+
 @called
 def step(rng: np.random.Generator, state: State, k: float) -> State:
     """Run one round at inverse temperature k, in place, and return the state.
 
     At k = 0 a draw from the prior itself takes the place of the round, where that is what k = 0 is.
     """
-    state.counters[:] = 0
-    state.log_ratio[2] = k
-    if k == 0.0 and state.integer[TEMPER_TREE] == 0 and state.order.shape[0] <= state.integer[MAX_ROWS]:
+    begin_round(state, k)
+    if is_prior(state, k):
         fill_reference(rng, state)
     else:
         run_round(rng, state, k)
-    for i in range(state.meta[N_INTERNAL]):
-        state.leaf[state.lists[1, i], PLACE] = rng.random()  # between two inputs, where the data say nothing
+    end_round(rng, state)
     return state
 
 
@@ -164,6 +183,8 @@ class TreedGPModel:
         limiting linear model.
     temper
         ``"likelihood"``, or ``"likelihood_and_tree"``: then the prior of the tree is raised to k too.
+    has_classes
+        Whether the response is a class, 0 or 1, whose log-odds the leaves are models of.
 
     Examples
     --------
@@ -180,13 +201,11 @@ class TreedGPModel:
     prior: Prior = field(default_factory=Prior)
     proposals: Proposals = field(default_factory=Proposals)
     temper: str = "likelihood"
+    has_classes: bool = False
     data: TrainingData = field(init=False)
     real: NDArray[np.float64] = field(init=False)
     integer: NDArray[np.int64] = field(init=False)
 
-    step = staticmethod(step)
-    energy = staticmethod(energy)
-    record = staticmethod(record)
     is_ragged: ClassVar = True  # zeros fill up the records of small trees
     can_be_listed: ClassVar = False  # compiled code sees a state by a pointer that lives as long as a call
 
@@ -194,6 +213,9 @@ class TreedGPModel:
         one_of("leaf", self.leaf, LEAVES)
         one_of("temper", self.temper, ("likelihood", "likelihood_and_tree"))
         data = prepare(self.inputs, self.response)
+        if self.has_classes:
+            data = with_classes(data)
+            check_classes(self.prior, self.temper)
         n_base = base_columns(self.prior, data)
         if self.prior.tree:
             check_size(self.prior, data, n_base)
@@ -206,6 +228,7 @@ class TreedGPModel:
             first_split=int(np.sum(data.columns < self.prior.first_split)),
             leaf=self.leaf,
             temper_tree=self.temper == "likelihood_and_tree",
+            has_classes=self.has_classes,
         )
         real = pack_reals(
             self.prior,
@@ -213,10 +236,42 @@ class TreedGPModel:
             n_mean=int(integer[layout.N_MEAN]),
             n_ranges=int(integer[layout.N_RANGES]),
             has_nugget=self.leaf in ("gp", "gp_linear"),
+            has_classes=self.has_classes,
         )
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "integer", integer)
         object.__setattr__(self, "real", real)
+
+    @property
+    def step(self) -> Callable[[np.random.Generator, State, float], State]:
+        """The function (rng, state, k) that runs one round."""
+        if self.has_classes:
+            from tempering.models.treed_gp.classes import step_of_classes
+
+            return step_of_classes
+        if self.prior.correlation == "single_index" or self.integer[layout.SAMPLE_EXPONENT]:
+            from tempering.models.treed_gp.shape_moves import step_with_shapes
+
+            return step_with_shapes
+        return step
+
+    @property
+    def energy(self) -> Callable[[State], float]:
+        """The function of a state that returns what is tempered."""
+        if self.has_classes:
+            from tempering.models.treed_gp.classes import energy_of_classes
+
+            return energy_of_classes
+        return energy
+
+    @property
+    def record(self) -> Callable[[State], NDArray[np.float64]]:
+        """The function of a state that returns it as one row of numbers."""
+        if self.has_classes:
+            from tempering.models.treed_gp.classes import record_of_classes
+
+            return record_of_classes
+        return record
 
     def allocate(self) -> State:
         """Return an empty state; `sample_reference` or `initial` fills one."""
@@ -229,6 +284,10 @@ class TreedGPModel:
             self.start_balanced(rng, state)
         else:
             sample_reference(rng, state)
+        if self.has_classes:
+            from tempering.models.treed_gp.classes import begin_log_odds
+
+            begin_log_odds(rng, state)
         return state
 
     def start_balanced(self, rng: np.random.Generator, state: State) -> None:
@@ -243,9 +302,8 @@ class TreedGPModel:
 
     @property
     def n_shared(self) -> int:
-        """How many hyper-parameters there are, with which a record begins."""
-        m = int(self.integer[layout.N_MEAN])
-        return layout.BETA0 + m + m * m
+        """How many numbers a record begins with that are no node's."""
+        return n_shared(self.integer, len(self.data.x))
 
     @property
     def record_size(self) -> int:
@@ -260,13 +318,25 @@ class TreedGPModel:
     @property
     def sample_reference(self) -> Callable[[np.random.Generator], State] | None:
         """A function that draws exactly from the distribution at k = 0; None where that is not the whole prior."""
-        if self.is_large or self.temper != "likelihood":
+        if self.is_large or self.temper != "likelihood" or self.has_classes:
             return None
         return self._draw_reference
 
     def _draw_reference(self, rng: np.random.Generator) -> State:
         state: State = sample_reference(rng, self.allocate())
         return state
+
+
+def n_shared(integer: NDArray[np.int64], n_distinct: int) -> int:
+    """Return how many numbers concern all leaves: the hyper-parameters, and the omega of classes."""
+    m = int(integer[layout.N_MEAN])
+    return layout.BETA0 + m + m * m + (n_distinct if integer[layout.RESPONSE] == layout.CLASSES else 0)
+
+
+def check_classes(prior: Prior, temper: str) -> None:
+    """Refuse what a model of classes has not."""
+    one_of("coefficients of classes", prior.coefficients, ("hierarchical", "zero_mean", "fixed"))
+    one_of("temper of classes", temper, ("likelihood",))
 
 
 def base_columns(prior: Prior, data: TrainingData) -> int:
@@ -313,9 +383,9 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         order=np.arange(n),
         lists=np.zeros((4, nodes), np.int64),
         meta=np.zeros(4, np.int64),
-        shared=np.zeros(layout.BETA0 + m + m * m),
+        shared=np.zeros(n_shared(integer, n)),
         x=data.x,
-        y=data.y,
+        y=data.y.copy() if integer[layout.RESPONSE] == layout.CLASSES else data.y,  # where latent numbers live
         rank=data.rank,
         cuts=data.cuts,
         n_cuts=data.n_cuts,
@@ -327,7 +397,7 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         small=np.zeros((2 * m + 4, 2 * max(m, n_base) + 1)),
         keep=np.zeros(nodes * width),
         kept=np.empty(n * kept_width(most) if is_process else 1),
-        keys=np.zeros((n if is_process else 1, 2 * int(integer[layout.N_RANGES]))),
+        keys=np.zeros((n if is_process else 1, 1 + 2 * int(integer[layout.N_RANGES]))),
         marks=np.zeros((n if is_process else 1, 3), np.int64),
         keep_int=np.zeros(nodes * layout.TREE_WIDTH + n, np.int64),
         counters=np.zeros((len(layout.MOVES), 2), np.int64),

@@ -10,13 +10,14 @@ error it might raise, which takes seconds.
 import numpy as np
 
 from tempering.models.treed_gp.compiled import Array, Ints, allocating, compiled, entry
-from tempering.models.treed_gp.correlation import ROWS, correlate, fill_scales, row_stride
+from tempering.models.treed_gp.correlation import ROWS, add_up, correlate, fill_scales, row_stride
 from tempering.models.treed_gp.factor import rows_of, stride_of
 from tempering.models.treed_gp.lapack import solve_lower
 from tempering.models.treed_gp.layout import (
     CORRELATION,
     CUT,
     END,
+    EXPONENT,
     LEFT,
     N_BASE,
     N_LEAVES,
@@ -27,6 +28,7 @@ from tempering.models.treed_gp.layout import (
     RIGHT,
     ROOT,
     SIGMA2,
+    SINGLE_INDEX,
     START,
     VARIABLE,
     State,
@@ -90,18 +92,21 @@ def _product(a: Array, b: Array) -> float:
 def correlate_points(state: State, node: int, points: Array, x: Array, rows: Ints, out: Array) -> None:
     """Fill ``out[i, j]`` with the correlation of point i and row ``rows[j]`` of x in a leaf."""
     n, n_base, family = rows.shape[0], state.integer[N_BASE], state.integer[CORRELATION]
-    scales, width = np.empty(n_base), row_stride(n)
-    fill_scales(ranges_of(state, node), active_of(state, node), family, scales)
+    scales, width, exponent = np.empty(n_base), row_stride(n), state.leaf[node, EXPONENT]
+    fill_scales(ranges_of(state, node), active_of(state, node), exponent, family, scales)
     inputs, four, block = np.zeros(n_base * width), np.zeros(n_base * ROWS), np.empty((ROWS, width))
     for i in range(n):
         for j in range(n_base):
             inputs[j * width + i] = scales[j] * x[rows[i], j]
+    n_columns = add_up(inputs, width, n, n_base) if family == SINGLE_INDEX else n_base
     for first in range(0, points.shape[0], ROWS):
         size = min(ROWS, points.shape[0] - first)
         for i in range(size):
             for j in range(n_base):
                 four[j * ROWS + i] = scales[j] * points[first + i, j]
-        correlate(four, ROWS, inputs, 0, n, n_base, family, block.ravel(), width)
+        if family == SINGLE_INDEX:
+            add_up(four, ROWS, ROWS, n_base)
+        correlate(four, ROWS, inputs, 0, n, n_columns, family, exponent, block.ravel(), width)
         for i in range(size):
             for j in range(n):
                 out[first + i, j] = block[i, j]

@@ -1,7 +1,8 @@
 """A tree as one row of numbers, and back: what a run keeps of a draw.
 
-A row begins with the hyper-parameters. Then nodes stand in pre-order. An internal node is (column, cut, its place
-between two inputs); a leaf is (-1, ...) with its parameters. The rest is zeros: rows may be cut after the last node.
+A row begins with the hyper-parameters, and the omega of classes. Then nodes stand in pre-order. An internal node is
+(column, cut, its place between two inputs); a leaf is (-1, ...) with its parameters. The rest is zeros: rows may be cut
+after the last node.
 
 What a run records has numbers about the draw before the row: see `HEAD`.
 """
@@ -13,10 +14,14 @@ import numpy as np
 from tempering.models.treed_gp.compiled import Array, Ints, called, compiled, entry
 from tempering.models.treed_gp.hierarchy import log_prior_of_shared
 from tempering.models.treed_gp.layout import (
+    CLASSES,
     CUT,
+    EXPONENT,
+    KAPPA,
     LEFT,
     LOG_DET,
     MAX_LEAVES,
+    MEAN,
     MOVES,
     N_LEAVES,
     N_MEAN,
@@ -25,11 +30,13 @@ from tempering.models.treed_gp.layout import (
     NUGGET,
     PLACE,
     RANGES,
+    RESPONSE,
     RIGHT,
     ROOT,
     SIGMA2,
     TAU2,
     VARIABLE,
+    WEIGHT,
     State,
 )
 from tempering.models.treed_gp.leaf import log_marginal
@@ -43,7 +50,7 @@ from tempering.models.treed_gp.tree import log_places_prior, log_tree_prior, ope
 LEAVES, LINEAR_SHARE, LOG_POSTERIOR, MADE_AT, COUNTS = range(5)
 HEAD = COUNTS + 2 * len(MOVES)
 
-_FIXED = 5  # column, cut, nugget, sigma^2, tau^2; then ranges, Booleans, what is used of beta, beta
+_FIXED = 6  # column, cut, nugget, sigma^2, tau^2, exponent; then ranges, Booleans, what is used of beta, beta
 
 
 @compiled
@@ -80,6 +87,7 @@ def record_into(state: State, out: Array) -> None:
             out[at + 2] = state.leaf[node, NUGGET]
             out[at + 3] = state.leaf[node, SIGMA2]
             out[at + 4] = state.leaf[node, TAU2]
+            out[at + 5] = state.leaf[node, EXPONENT]
             for i in range(n_parameters):
                 out[at + _FIXED + i] = state.leaf[node, RANGES + i]
         at += width
@@ -146,6 +154,10 @@ def unpack_record(state: State, row: Array) -> None:
     first = state.shared.shape[0]
     for i in range(first):
         state.shared[i] = row[i]
+    if state.integer[RESPONSE] == CLASSES:
+        for i in range(state.y.shape[0]):
+            state.y[i, WEIGHT] = row[first - state.y.shape[0] + i]
+            state.y[i, MEAN] = state.y[i, KAPPA] / state.y[i, WEIGHT]
     stack = state.lists[2]
     stack[0] = state.meta[ROOT]
     size, at = 1, first
@@ -164,6 +176,7 @@ def unpack_record(state: State, row: Array) -> None:
             state.leaf[node, NUGGET] = row[at + 2]
             state.leaf[node, SIGMA2] = row[at + 3]
             state.leaf[node, TAU2] = row[at + 4]
+            state.leaf[node, EXPONENT] = row[at + 5]
             for i in range(n_parameters):
                 state.leaf[node, RANGES + i] = row[at + _FIXED + i]
         at += width

@@ -22,6 +22,8 @@ CORRELATIONS = {
     "matern12": layout.MATERN_12,
     "matern32": layout.MATERN_32,
     "matern52": layout.MATERN_52,
+    "power": layout.POWER,
+    "single_index": layout.SINGLE_INDEX,
 }
 
 GammaMixture = tuple[float, float, float, float]
@@ -43,7 +45,11 @@ class Prior:
     mean
         Mean function of Gaussian-process leaves: ``"linear"`` or ``"constant"``.
     correlation
-        Of Gaussian-process leaves: ``"separable"``, ``"isotropic"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
+        Of Gaussian-process leaves: ``"separable"``, ``"isotropic"``, ``"matern12"``, ``"matern32"``, ``"matern52"``,
+        ``"power"`` (power exponential: exp(-sum_j |x_j - y_j|^p / d_j)) or ``"single_index"`` (Gaussian in one
+        projection, exp(-(sum_j s_j (x_j - y_j) / sqrt(d_j))^2), of ranges d_j and signs s_j).
+    exponent
+        p of ``"power"``, between 1 and 2. None learns one for each leaf, uniform before the data.
     split_probability, split_decay
         A node at depth eta is split with probability ``split_probability * (1 + eta) ** -split_decay``.
     min_leaf
@@ -118,6 +124,7 @@ class Prior:
     tree: bool = True
     mean: str = "linear"
     correlation: str = "separable"
+    exponent: float | None = None
 
     def __post_init__(self) -> None:
         one_of("mean", self.mean, MEANS)
@@ -127,6 +134,8 @@ class Prior:
             "split_probability must lie in [0, 1)",
             self.split_probability,
         )
+        is_power = self.exponent is None or 1.0 <= self.exponent <= 2.0
+        _require(is_power, "exponent must lie in [1, 2], or be None", self.exponent)
         _require(0.0 < self.slope <= 1.0, "slope must lie in (0, 1]", self.slope)
         _require(self.split_decay >= 0.0, "split_decay must not be negative", self.split_decay)
         _require(
@@ -343,6 +352,7 @@ def pack_integers(
     first_split: int,
     leaf: str,
     temper_tree: bool,
+    has_classes: bool,
 ) -> NDArray[np.int64]:
     """Lay out the whole-number settings for the compiled code."""
     constant_mean = leaf == "constant" or prior.mean == "constant"
@@ -352,7 +362,7 @@ def pack_integers(
     out = np.zeros(layout.INTEGER_LENGTH, np.int64)
     out[layout.N_BASE] = n_base
     out[layout.N_MEAN] = 1 if constant_mean else n_base + 1
-    out[layout.N_RANGES] = n_base if prior.correlation == "separable" else 1
+    out[layout.N_RANGES] = n_base if prior.correlation in ("separable", "power", "single_index") else 1
     out[layout.CORRELATION] = CORRELATIONS[prior.correlation]
     out[layout.LINEAR] = {"gp": layout.NEVER_LINEAR, "gp_linear": layout.JUMPS_TO_LINEAR}.get(
         leaf, layout.ALWAYS_LINEAR
@@ -363,6 +373,8 @@ def pack_integers(
     out[layout.CHECK_LEAF] = leaf != "constant"
     out[layout.SAMPLE_RANGE] = prior.range_fixed is None and leaf in ("gp", "gp_linear")
     out[layout.SAMPLE_NUGGET] = prior.nugget_fixed is None and leaf in ("gp", "gp_linear")
+    out[layout.SAMPLE_EXPONENT] = prior.correlation == "power" and prior.exponent is None
+    out[layout.RESPONSE] = layout.CLASSES if has_classes else layout.MEASURED
     out[layout.SAMPLE_SLOPES] = leaf == "gp_linear" and prior.slope < 1.0 and prior.coefficients != "flat"
     out[layout.SAMPLE_TAU2] = prior.coefficients not in ("fixed", "flat")
     out[layout.SAMPLE_BETA0] = prior.coefficients == "hierarchical"
@@ -412,7 +424,7 @@ def largest_leaf(prior: Prior, n_distinct: int, leaf: str) -> int:
 
 
 def pack_reals(
-    prior: Prior, proposals: Proposals, *, n_mean: int, n_ranges: int, has_nugget: bool
+    prior: Prior, proposals: Proposals, *, n_mean: int, n_ranges: int, has_nugget: bool, has_classes: bool
 ) -> NDArray[np.float64]:
     """Lay out the real-valued settings for the compiled code."""
     out = np.concatenate([np.zeros(layout.REAL_LENGTH), _fixed_coefficients(prior, n_mean)])
@@ -430,8 +442,9 @@ def pack_reals(
     out[layout.START_A_SIGMA : layout.START_Q_SIGMA + 1] = prior.sigma2
     out[layout.START_A_TAU : layout.START_Q_TAU + 1] = prior.tau2
     out[layout.START_TAU2] = 1.0 if prior.coefficients == "flat" else prior.tau2_start
+    out[layout.START_EXPONENT] = 2.0 if prior.exponent is None else prior.exponent
     out[layout.START_RANGE] = 0.5 if prior.range_fixed is None else prior.range_fixed
-    fixed = 0.1 if has_nugget else 0.0  # a linear leaf without a nugget is ordinary regression
+    fixed = 0.1 if has_nugget else float(has_classes)  # a linear leaf without a nugget is ordinary regression
     out[layout.START_NUGGET] = fixed if prior.nugget_fixed is None else prior.nugget_fixed
     out[layout.BETA0_VARIANCE] = prior.beta0_variance
     out[layout.WISHART_DOF] = n_mean + 1 if prior.wishart_dof is None else prior.wishart_dof

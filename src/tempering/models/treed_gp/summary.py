@@ -18,17 +18,24 @@ from tempering.models.treed_gp.layout import (
     ALWAYS_LINEAR,
     AROUND_LEAST_SQUARES,
     BETA0,
+    CLASSES,
     COEFFICIENTS,
+    COUNT,
     END,
     LINEAR,
     LOG_DET,
+    MEAN,
+    MEASURED,
     N_MEAN,
     N_RANGES,
     N_ROWS,
     NEVER_LINEAR,
     NUGGET,
     RANGES,
+    RESPONSE,
+    SQUARES,
     START,
+    WEIGHT,
     State,
 )
 from tempering.models.treed_gp.roots import root
@@ -108,10 +115,13 @@ def is_linear(state: State, node: int) -> bool:
 def noise_of(state: State, node: int) -> float:
     """Return the variance of independent noise in a leaf, over sigma^2: g, and 1 + g where leaves are always linear.
 
+    Classes have no noise of their own, and sigma^2 = 1 / g: what is left of g is the unit of their precisions.
+
     An input of ever longer range ends as if it were switched off. With all of them K is a matrix of ones, which the
     intercept takes, and g I: sigma^2 is the variance of the signal, linear or not, and switches leave it as it is.
     """
-    return float(state.leaf[node, NUGGET] + (1.0 if state.integer[LINEAR] == ALWAYS_LINEAR else 0.0))
+    own = state.integer[LINEAR] == ALWAYS_LINEAR and state.integer[RESPONSE] == MEASURED
+    return float(state.leaf[node, NUGGET] + (1.0 if own else 0.0))
 
 
 @compiled
@@ -130,7 +140,7 @@ def _fill_residuals(state: State, node: int) -> None:
     m, shift = state.integer[N_MEAN], shift_of(state, node)
     for i in range(state.tree[node, START], state.tree[node, END]):
         row = state.order[i]
-        left = state.y[row, 1] - shift[0]
+        left = state.y[row, MEAN] - shift[0]
         for j in range(1, m):
             left -= shift[j] * state.x[row, j - 1]
         state.residual[row] = left
@@ -156,8 +166,8 @@ def _fill_plain_gram(state: State, node: int, precision: float) -> None:
     for i in range(state.tree[node, START], state.tree[node, END]):
         row = state.order[i]
         _regressors_into(state, row, values)
-        _add_products(values, m, state.y[row, 0] * precision, gram)
-        gram[m * (m + 1) + m] += state.y[row, 2] * precision
+        _add_products(values, m, state.y[row, WEIGHT] * precision, gram)
+        gram[m * (m + 1) + m] += state.y[row, SQUARES] * precision
 
 
 @compiled
@@ -212,7 +222,7 @@ def _summarise_process(state: State, node: int) -> None:
     for a in range(m + 1):
         for b in range(a + 1):
             gram[a * (m + 1) + b] = -state.square[(n_rows + b) * stride + n_rows + a]
-    if state.leaf[node, N_ROWS] > n:
+    if state.leaf[node, N_ROWS] > n and state.integer[RESPONSE] == MEASURED:
         log_det += _add_replicates(state, node)
     state.leaf[node, LOG_DET] = log_det
 
@@ -224,10 +234,19 @@ def _add_replicates(state: State, node: int) -> float:
     last = gram_of(state, node)[m * (m + 1) + m :]
     for i in range(state.tree[node, START], state.tree[node, END]):
         row = state.order[i]
-        replicates = state.y[row, 0]
+        replicates = state.y[row, COUNT]
         if replicates > 1.0:
             log_det += (replicates - 1.0) * math.log(nugget) + math.log(replicates)
-            last[0] += state.y[row, 2] / nugget
+            last[0] += state.y[row, SQUARES] / nugget
+    return log_det
+
+
+@compiled
+def _log_det_of_classes(state: State, node: int, precision: float) -> float:
+    """Return log |K| of a linear leaf whose rows have precisions of their own: one for each distinct input."""
+    log_det = 0.0
+    for i in range(state.tree[node, START], state.tree[node, END]):
+        log_det -= math.log(precision * state.y[state.order[i], WEIGHT])
     return log_det
 
 
@@ -239,7 +258,7 @@ def _summarise(state: State, node: int) -> None:
     """
     rows = 0.0
     for i in range(state.tree[node, START], state.tree[node, END]):
-        rows += state.y[state.order[i], 0]
+        rows += state.y[state.order[i], COUNT]
     state.leaf[node, N_ROWS] = rows
     _fit_shift(state, node)
     _summarise_again(state, node)
@@ -253,6 +272,8 @@ def _summarise_again(state: State, node: int) -> None:
         precision = 1.0 / noise_of(state, node)
         _fill_plain_gram(state, node, precision)
         state.leaf[node, LOG_DET] = -state.leaf[node, N_ROWS] * math.log(precision)
+        if state.integer[RESPONSE] == CLASSES:
+            state.leaf[node, LOG_DET] = _log_det_of_classes(state, node, precision)
     else:
         _summarise_process(state, node)
 

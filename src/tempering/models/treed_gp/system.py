@@ -11,18 +11,21 @@ from numba import types
 from numba.extending import intrinsic
 
 from tempering.models.treed_gp.compiled import Array, compiled, sealed
-from tempering.models.treed_gp.correlation import LANES, ROWS, correlate, fill_scales, row_stride
+from tempering.models.treed_gp.correlation import LANES, ROWS, add_up, correlate, fill_scales, row_stride
 from tempering.models.treed_gp.factor import factor, rows_of, stride_of
 from tempering.models.treed_gp.layout import (
     CORRELATION,
     END,
+    EXPONENT,
     KEEP,
     N_BASE,
     N_MEAN,
     N_RANGES,
     NUGGET,
     RANGES,
+    SINGLE_INDEX,
     START,
+    WEIGHT,
     State,
 )
 from tempering.models.treed_gp.state_type import STATE
@@ -45,8 +48,8 @@ def _is_kept(state: State, node: int) -> bool:
     """Say whether the correlations kept at the leaf's place are those of its inputs and ranges, whoever kept them."""
     first, last = state.tree[node, START], state.tree[node, END]
     same = bool(state.marks[first, COUNT] == last - first)
-    for j in range(2 * state.integer[N_RANGES]):
-        same = same and state.keys[first, j] == state.leaf[node, RANGES + j]
+    for j in range(1 + 2 * state.integer[N_RANGES]):
+        same = same and state.keys[first, j] == state.leaf[node, EXPONENT + j]
     for i in range(first, last if same else first):
         same = same and state.marks[i, INPUT] == state.order[i] and state.marks[i, BEGIN] == first
     return same
@@ -57,8 +60,8 @@ def _mark_kept(state: State, node: int) -> None:
     """Say whose correlations are kept."""
     first, last = state.tree[node, START], state.tree[node, END]
     state.marks[first, COUNT] = last - first
-    for j in range(2 * state.integer[N_RANGES]):
-        state.keys[first, j] = state.leaf[node, RANGES + j]
+    for j in range(1 + 2 * state.integer[N_RANGES]):
+        state.keys[first, j] = state.leaf[node, EXPONENT + j]
     for i in range(first, last):
         state.marks[i, INPUT] = state.order[i]
         state.marks[i, BEGIN] = first
@@ -70,16 +73,19 @@ def _correlate_all(state: State, node: int, out: Array, step: int) -> None:
     first, n_base, n_ranges = state.tree[node, START], state.integer[N_BASE], state.integer[N_RANGES]
     n, family, panel = state.tree[node, END] - first, state.integer[CORRELATION], state.panel
     width, ranges, scales = row_stride(n), state.leaf[node, RANGES:], state.small[state.integer[N_MEAN] + 2, :n_base]
-    fill_scales(ranges[:n_ranges], ranges[n_ranges : 2 * n_ranges], family, scales)
+    exponent = state.leaf[node, EXPONENT]
+    fill_scales(ranges[:n_ranges], ranges[n_ranges : 2 * n_ranges], exponent, family, scales)
     for i in range(n):
         row = state.order[first + i]
         for j in range(n_base):
             panel[j * width + i] = state.x[row, j] * scales[j]
+    if family == SINGLE_INDEX:
+        n_base = add_up(panel, width, n, n_base)
     for j in range(n_base):
         for i in range(n, width):
             panel[j * width + i] = 0.0
     for i in range(0, n, ROWS):
-        correlate(panel[i:], width, panel, i, n, n_base, family, out[i * step :], step)
+        correlate(panel[i:], width, panel, i, n, n_base, family, exponent, out[i * step :], step)
 
 
 @intrinsic
@@ -111,7 +117,7 @@ def _fill_rest(state: State, node: int, stride: int) -> None:
     for i in range(n):
         row = state.order[first + i]
         side = i * stride + rows_of(n)
-        square[i * stride + i] = 1.0 + state.leaf[node, NUGGET] / state.y[row, 0]
+        square[i * stride + i] = 1.0 + state.leaf[node, NUGGET] / state.y[row, WEIGHT]
         square[side] = 1.0
         for j in range(1, m):
             square[side + j] = state.x[row, j - 1]

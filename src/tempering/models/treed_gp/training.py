@@ -1,7 +1,7 @@
 """Training data: checked, scaled, and with replicated inputs collapsed (section 1)."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +29,7 @@ class TrainingData:
     x: Array
     """Distinct scaled inputs, shape (n_distinct, n_columns)."""
     y: Array
-    """Replicates, mean, and sum of squares about it, shape (n_distinct, 3)."""
+    """Replicates, mean, sum of squares about it and weight, shape (n_distinct, 4); more columns for classes."""
     rank: NDArray[np.int64]
     cuts: Array
     n_cuts: NDArray[np.int64]
@@ -113,6 +113,21 @@ def prepare(inputs: ArrayLike, response: ArrayLike) -> TrainingData:
     return TrainingData(columns, low, width, centre, spread, distinct, y, rank, cuts, n_cuts)
 
 
+def with_classes(data: TrainingData) -> TrainingData:
+    """Return data whose responses, 0 or 1, are classes: rows of the second at each input, less half of all.
+
+    Examples
+    --------
+    >>> with_classes(prepare([[1.0], [1.0], [3.0]], [0, 1, 1])).y[:, 4]
+    array([0. , 0.5])
+    """
+    count = data.y[:, 0]
+    kappa = np.rint(count * data.response(data.y[:, 1])) - 0.5 * count
+    weight, nothing = 0.25 * count, np.zeros_like(count)  # as it would be at even odds
+    y = np.stack([count, kappa / weight, nothing, weight, kappa, nothing], axis=1)
+    return replace(data, centre=0.0, spread=1.0, y=y)
+
+
 def _report_constant(n_columns: int, varying: NDArray[np.int64]) -> None:
     constant = sorted(set(range(n_columns)) - set(varying.tolist()))
     if len(varying) == 0:
@@ -129,8 +144,8 @@ def _report_constant(n_columns: int, varying: NDArray[np.int64]) -> None:
 
 
 def _collapse(z: Array, where: NDArray[np.int64], n_distinct: int) -> Array:
-    """Return replicates, mean and sum of squares at each distinct input."""
+    """Return replicates, mean, sum of squares and weight (replicates) at each distinct input."""
     count = np.bincount(where, minlength=n_distinct).astype(np.float64)
     mean = np.bincount(where, weights=z, minlength=n_distinct) / count
     squares = np.bincount(where, weights=(z - mean[where]) ** 2, minlength=n_distinct)
-    return np.stack([count, mean, squares], axis=1)
+    return np.stack([count, mean, squares, count], axis=1)

@@ -13,6 +13,7 @@ from tempering.models.treed_gp.layout import (
     ALPHA,
     BETA,
     CHECK_LEAF,
+    COUNT,
     CUT,
     DEPTH,
     END,
@@ -177,7 +178,7 @@ def has_enough(state: State, node: int) -> bool:
     first, last = state.tree[node, START], state.tree[node, END]
     rows = 0.0
     for i in range(first, last):
-        rows += state.y[state.order[i], 0]
+        rows += state.y[state.order[i], COUNT]
     if rows < state.integer[MIN_LEAF]:
         return False
     if state.integer[CHECK_LEAF] == 0:

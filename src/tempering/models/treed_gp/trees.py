@@ -82,7 +82,7 @@ def _leaf(model: TreedGPModel, state: layout.State, node: int, low: Floats, high
     return Leaf(
         low=data.low + data.width * low,
         high=data.low + data.width * high,
-        n_rows=int(state.y[inside, 0].sum()),
+        n_rows=int(state.y[inside, layout.COUNT].sum()),
         noise=float(data.spread * np.sqrt(state.leaf[node, layout.SIGMA2] * nugget)),
         ranges=ranges.copy(),
         active=active.copy(),
