@@ -7,6 +7,7 @@ drawn exactly. The functions are compiled; the state carries data and settings.
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -36,8 +37,8 @@ from tempering.models.treed_gp.layout import (
 )
 from tempering.models.treed_gp.leaf import log_likelihood
 from tempering.models.treed_gp.leaf_moves import update_leaf
-from tempering.models.treed_gp.records import record, record_size
-from tempering.models.treed_gp.reference import fill_reference, sample_reference, start_balanced
+from tempering.models.treed_gp.records import load_record, record, record_size, row_of_rules
+from tempering.models.treed_gp.reference import draw_below_tree, fill_reference, sample_reference
 from tempering.models.treed_gp.settings import (
     LEAVES,
     Prior,
@@ -47,6 +48,7 @@ from tempering.models.treed_gp.settings import (
     pack_reals,
     smallest_leaf,
 )
+from tempering.models.treed_gp.starting_tree import StartingTree
 from tempering.models.treed_gp.state_type import STATE
 from tempering.models.treed_gp.system import kept_width
 from tempering.models.treed_gp.training import TrainingData, prepare, with_classes
@@ -281,7 +283,7 @@ class TreedGPModel:
         """Return a state drawn from the prior, or one of many small leaves where one leaf would be dear."""
         state = self.allocate()
         if self.is_large:
-            self.start_balanced(rng, state)
+            self.plant(rng, state)
         else:
             sample_reference(rng, state)
         if self.has_classes:
@@ -290,15 +292,22 @@ class TreedGPModel:
             begin_log_odds(rng, state)
         return state
 
-    def start_balanced(self, rng: np.random.Generator, state: State) -> None:
+    def plant(self, rng: np.random.Generator, state: State) -> None:
         """Fill a state with a tree of leaves that are small enough; refuse if there is none."""
-        largest = start_balanced(rng, state)
-        if largest > self.integer[layout.MAX_ROWS]:
+        load_record(state, row_of_rules(self._starting_rules, self.integer, self.n_shared))
+        leaves = state.lists[0, : state.meta[N_LEAVES]]
+        largest = int(np.max(state.tree[leaves, layout.END] - state.tree[leaves, layout.START]))
+        if largest > self.integer[MAX_ROWS]:
             raise InputError(
                 f"No tree cuts the inputs into leaves of at most {self.integer[layout.MAX_ROWS]} distinct ones: one of "
                 f"{largest} cannot be cut so that every column varies on both sides. Pass "
                 f"prior=Prior(max_rows={largest}), or base_columns for columns with few values."
             )
+        draw_below_tree(rng, state)
+
+    @cached_property
+    def _starting_rules(self) -> list[tuple[int, int]]:
+        return StartingTree(self.data, self.integer).rules()
 
     @property
     def n_shared(self) -> int:

@@ -8,6 +8,7 @@ What a run records has numbers about the draw before the row: see `HEAD`.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -143,6 +144,13 @@ def nodes_of(rows: Array, integer: Ints, n_shared: int) -> Array:
     rows = np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, -(rows.shape[-1] - n_shared) % width)])
     n = (rows.shape[-1] - n_shared) // width
     return rows[..., n_shared : n_shared + n * width].reshape(*rows.shape[:-1], n, width)
+
+
+def row_of_rules(rules: Sequence[tuple[int, int]], integer: Ints, n_shared: int) -> Array:
+    """Return a row of a tree alone: column and cut of each node in pre-order, (-1, -1) for a leaf."""
+    nodes = np.zeros((len(rules), _width(integer)))
+    nodes[:, :2] = rules
+    return np.concatenate([np.zeros(n_shared), nodes.ravel()])
 
 
 @compiled

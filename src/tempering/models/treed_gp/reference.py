@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import types
 
-from tempering.models.treed_gp.compiled import address_of, allocating, compiled, entry, generator_at, sealed
+from tempering.models.treed_gp.compiled import address_of, compiled, entry, generator_at, sealed
 from tempering.models.treed_gp.grow_prune import draw_booleans, draw_parameters
 from tempering.models.treed_gp.hierarchy import draw_wishart, samples_precision, start_inverse_scale
 from tempering.models.treed_gp.layout import (
@@ -19,12 +19,10 @@ from tempering.models.treed_gp.layout import (
     CUT,
     DEPTH,
     END,
-    FIRST_SPLIT,
     FLAT,
     LEFT,
     LOG_DET_PRECISION,
     MAX_LEAVES,
-    MAX_ROWS,
     N_LEAVES,
     N_MEAN,
     Q_FLOOR,
@@ -54,8 +52,6 @@ from tempering.models.treed_gp.leaf import draw_sigma2_beta
 from tempering.models.treed_gp.state_type import STATE
 from tempering.models.treed_gp.summary import summarise
 from tempering.models.treed_gp.tree import (
-    close_children,
-    has_enough,
     new_node,
     open_children,
     pick,
@@ -181,54 +177,7 @@ def sample_reference(rng: np.random.Generator, state: State) -> State:
 
 
 @entry
-def start_balanced(rng: np.random.Generator, state: State) -> int:
-    """Start from a tree cut at medians until no leaf is too large; return the inputs of the largest leaf.
-
-    It is no draw from the prior; tuning forgets it. Leaves are drawn only if none is too large in the end.
-    """
-    plant_root(state)
-    changed = True
-    while changed:
-        changed = False
-        for i in range(state.meta[N_LEAVES]):
-            if state.meta[N_LEAVES] >= state.integer[MAX_LEAVES]:
-                break
-            if _halve(state, state.lists[0, i], state.integer[MAX_ROWS]):
-                refresh_lists(state)
-                changed = True
-                break
-    largest = 0
-    for i in range(state.meta[N_LEAVES]):
-        node = state.lists[0, i]
-        largest = max(largest, state.tree[node, END] - state.tree[node, START])
-    if largest <= state.integer[MAX_ROWS]:
-        draw_shared(rng, state)
-        draw_leaves(rng, state)
-    return int(largest)
-
-
-@allocating
-def _halve(state: State, node: int, most_rows: int) -> bool:
-    """Split a leaf with too many inputs at the median of the longest side that allows it; say if it was done."""
-    rows = state.order[state.tree[node, START] : state.tree[node, END]].copy()
-    if rows.size <= most_rows:
-        return False
-    first = state.integer[FIRST_SPLIT]
-    widths = np.full(state.n_cuts.shape[0], -1.0)
-    for j in range(first, widths.size):
-        ranks = state.rank[rows, j]
-        widths[j] = state.cuts[j, ranks.max()] - state.cuts[j, ranks.min()]
-    for _ in range(first, widths.size):
-        widest = int(np.argmax(widths))
-        widths[widest] = -1.0
-        ranks = state.rank[rows, widest]
-        cut = int(np.median(ranks))
-        if cut == ranks.max():
-            cut -= 1
-        state.tree[node, VARIABLE] = widest
-        state.tree[node, CUT] = cut
-        open_children(state, node)
-        if has_enough(state, state.tree[node, LEFT]) and has_enough(state, state.tree[node, RIGHT]):
-            return True
-        close_children(state, node)
-    return False
+def draw_below_tree(rng: np.random.Generator, state: State) -> None:
+    """Draw all but the tree from their priors, given the tree."""
+    draw_shared(rng, state)
+    draw_leaves(rng, state)
