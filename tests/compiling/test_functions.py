@@ -55,6 +55,19 @@ def test_compiled_copies_compute_the_same():
             assert compiled(bound, (numba.float64,), allocates=allocates)(5.0) == bound(5.0)
 
 
+def half(x):
+    return 0.5 * x
+
+
+def quarter(x):
+    return half(half(x))
+
+
+def test_a_function_of_the_user_s_is_compiled_with_what_it_is_bound_into_and_with_its_own_helpers():
+    bound = bind(body, helper=quarter)
+    assert compiled(bound, (numba.float64,))(6.0) == bound(6.0) == 2.5
+
+
 def test_names_of_copies_follow_what_they_call_and_the_constants_they_use():
     digest = compiling._digest
     assert digest(bind(body, helper=double)) != digest(bind(body, helper=treble))

@@ -12,11 +12,13 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 Function = Callable[..., Any]
 
 _LOOPS: dict[Function, Function] = {}
+_BOUND: dict[Function, frozenset[str]] = {}  # names that mean what they were bound to, by function
 
 
 def when_compiled(loops: Function) -> Callable[[Function], Function]:
@@ -39,6 +41,7 @@ def bind(function: Function, **pieces: Function) -> Function:
     """Return a copy of ``function`` whose global names in ``pieces`` mean those functions."""
     copy = types.FunctionType(function.__code__, {**function.__globals__, **pieces}, function.__name__)
     copy.__module__ = function.__module__
+    _BOUND[copy] = frozenset(pieces)
     return copy
 
 
@@ -53,8 +56,9 @@ def compiled(function: Function, signature: Any = None, *, allocates: bool = Tru
     import numba
 
     copy = _copy(_LOOPS.get(function, function), "" if allocates else "uncounted_")
+    is_in_file = Path(function.__code__.co_filename).is_file()  # else there is no place to keep it by
     if signature is None:
-        return numba.njit(cache=True, inline="always", error_model="numpy")(copy)
+        return numba.njit(cache=is_in_file, inline="always", error_model="numpy")(copy)
     with warnings.catch_warnings():
         # function pointers are still called experimental by Numba; tests run them on every version we admit
         warnings.simplefilter("ignore", numba.NumbaExperimentalFeatureWarning)
@@ -63,10 +67,16 @@ def compiled(function: Function, signature: Any = None, *, allocates: bool = Tru
 
 
 def _callees(function: Function) -> Iterator[tuple[str, Function]]:
-    """Yield the package's own functions that ``function`` names."""
+    """Yield the functions that ``function`` names and that are compiled with it.
+
+    Those of this package, those it was bound to, which may be a user's kernel, and others of the same module.
+    """
+    bound = _BOUND.get(function, frozenset())
     for name in function.__code__.co_names:
         value = function.__globals__.get(name)
-        if isinstance(value, types.FunctionType) and value.__module__.startswith("tempering."):
+        if isinstance(value, types.FunctionType) and (
+            name in bound or value.__module__ == function.__module__ or value.__module__.startswith("tempering.")
+        ):
             yield name, value
 
 
