@@ -186,8 +186,8 @@ def test_what_runs_briefly_is_compiled_with_options_that_this_version_has(folder
     x = np.linspace(0, 1, 50)
     with jax.enable_x64(True):
         np.testing.assert_allclose(brief(x), np.cumsum(np.sin(x)), rtol=1e-12)
-    assert programs._is_known("xla_backend_optimization_level", 0)
-    assert not programs._is_known("xla_no_such_option", True)
+    assert programs._are_known(("xla_backend_optimization_level", 0))
+    assert not programs._are_known(("xla_backend_optimization_level", 0), ("xla_no_such_option", True))
 
 
 def test_an_entry_of_other_bytes_is_not_read(tmp_path):

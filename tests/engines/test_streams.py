@@ -6,7 +6,8 @@ from scipy import stats
 from statistical import seeded_rng
 from tempering.engines.streams import keys_of
 from tempering.kernels import uniforms as uniforms_module
-from tempering.kernels.uniforms import folded_in, normals_and_uniforms
+from tempering.kernels.threefry import threefry
+from tempering.kernels.uniforms import folded_in, key_and_uniforms, normals_and_uniforms
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**31 + 11, 2**53 - 1])
@@ -26,6 +27,42 @@ def test_keys_folded_in_while_chains_run_are_those_of_jax(seed):
         found = fold(keys, np.int64(2**35 + 12))
         expected = [jax.random.key_data(jax.random.fold_in(key, 12)) for key in keys]
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("stream", [0, 1, 2**32 - 1])
+def test_numbers_of_a_stream_are_those_of_its_counters(stream):
+    with jax.enable_x64(True):
+        keys = keys_of(3, 1, 2)
+        make = jax.jit(jax.vmap(lambda key, s: normals_and_uniforms(key, 0, 5, float, s)[1], in_axes=(0, None)))
+        found = np.asarray(make(keys, np.int64(stream)))
+        words = np.asarray(jax.random.key_data(keys))
+    np.testing.assert_array_equal(found, [numbers_at(key, stream, np.arange(5, dtype=np.uint32)) for key in words])
+
+
+@pytest.mark.parametrize("iteration", [0, 1, 2**35 + 12])
+def test_an_iteration_has_a_key_and_numbers_of_its_own(iteration):
+    with jax.enable_x64(True):
+        keys = keys_of(3, 1, 2)
+        make = jax.jit(jax.vmap(lambda key, i: key_and_uniforms(key, i), in_axes=(0, None)))
+        made, uniforms = make(keys, np.int64(iteration))
+        made, words = (np.asarray(jax.random.key_data(part)) for part in (made, keys))
+    for key, found, numbers in zip(words, made, np.asarray(uniforms), strict=True):
+        first, _ = threefry_of(key, iteration, np.arange(6, dtype=np.uint32))
+        np.testing.assert_array_equal(found, first[:2])
+        np.testing.assert_array_equal(numbers, in_unit_interval(first[2:4], first[4:]))
+
+
+def threefry_of(key, stream, counter):
+    with np.errstate(over="ignore"):
+        return threefry((key[0], key[1]), np.full_like(counter, stream % 2**32), counter)
+
+
+def in_unit_interval(high, low):
+    return (high >> 5) * 2.0**-27 + (low >> 6) * 2.0**-53
+
+
+def numbers_at(key, stream, counter):
+    return in_unit_interval(*threefry_of(key, stream, counter))
 
 
 def numbers_of(n_chains, n_normals, n_uniforms):

@@ -54,16 +54,16 @@ def jitted(
 def _options(level: int | None, is_brief: bool) -> dict[str, Any] | None:
     if is_brief:
         chosen = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-        return {name: value for name, value in chosen.items() if _is_known(name, value)}
+        return chosen if _are_known(*chosen.items()) else {k: v for k, v in chosen.items() if _are_known((k, v))}
     return None if level is None else {"xla_backend_optimization_level": level}
 
 
 @cache
-def _is_known(name: str, value: Any) -> bool:
-    """Whether this version of XLA has an option: they come and go."""
+def _are_known(*options: tuple[str, Any]) -> bool:
+    """Whether this version of XLA has some options: they come and go."""
     import jax
 
-    program = jax.jit(lambda x: x, compiler_options={name: value})
+    program = jax.jit(lambda x: x, compiler_options=dict(options))
     try:
         prepare(program, (0.0,), (), set())
         program(0.0)

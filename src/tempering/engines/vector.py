@@ -21,20 +21,20 @@ from numpy.typing import NDArray
 from tempering.compiling.programs import jitted
 from tempering.engines.answers import answers_of
 from tempering.engines.callbacks import count_calls, failure
-from tempering.engines.densities import flat_vector, functions_of
+from tempering.engines.densities import functions_of
 from tempering.engines.reference_arrays import arrays_of
 from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.stopping import TERMINATED
-from tempering.engines.streams import child, keys_of, words_of
+from tempering.engines.streams import child, key_of, keys_of, words_of
 from tempering.engines.told import function_error
 from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import FunctionError, SamplerError
 from tempering.io.encoding import decode, encode
 from tempering.kernels import vector
-from tempering.kernels.uniforms import folded_in
 from tempering.path import Path
 from tempering.rungs import lockstep
 from tempering.target import Target
+from tempering.target.checks import N_DRAWS, draws_by_key, mapped, own_names
 from tempering.target.layout import Layout
 
 STARTING_STREAM, RUNNING_STREAM = 0, 1
@@ -52,7 +52,7 @@ MOST_BYTES = {"cpu": 1 << 22, "device": 1 << 26}  # of its outputs: a cache, or 
 class Pieces:
     """One chain's moves: what the engine maps over chains."""
 
-    start: Callable[[Any, Any], Any]  # (keys, one a chain, references) -> particles, stacked
+    start: Callable[[Any, Any], Any]  # (keys, one a chain, path) -> particles, stacked
     move: Callable[..., Any]  # (key, particle, rung, settings, references)
     terms: Callable[[Any], Any]
     record: Callable[[Any], Any]
@@ -89,7 +89,7 @@ class VectorEngine:
         """Evaluate the starting points; every chain starts on the target's rung, every ensemble on its own."""
         with jax.enable_x64(True):
             keys = keys_of(self._how[2], STARTING_STREAM, self.n_chains)
-            particles = self.pieces.start(keys, _references(path))
+            particles = self.pieces.start(keys, path)
             return self.placed(States(self._keys(), self._units(particles, path), 0))
 
     def _keys(self) -> Any:
@@ -179,7 +179,7 @@ class VectorEngine:
                 count_calls()
                 try:
                     with jax.disable_jit():
-                        self.step(folded_in(states.keys[i], iteration), own, iteration, line, moving)
+                        self.step(states.keys[i], own, iteration, line, moving)
                 except (Exception, SystemExit) as cause:
                     failed, n = failure(), self.chains_per_ensemble
                     chain = i * n + (0 if failed is None else failed.lane(n))
@@ -276,8 +276,7 @@ def _build_block(step: Any) -> Any:
     def block(keys: Any, units: Any, start: Any, n: Any, line: Any, moving: Any, rows: int) -> Any:
         @partial(jax.jit, inline=True)  # so that it is traced once, for the shapes of its outputs and for the loop
         def once(units: Any, iteration: Any) -> Any:
-            now = jax.vmap(lambda key: folded_in(key, iteration))(keys)
-            return jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, line, moving)
+            return jax.vmap(step, in_axes=(0, 0, None, None, None))(keys, units, iteration, line, moving)
 
         def body(i: Any, carry: Any) -> Any:
             units, outputs = carry
@@ -297,15 +296,16 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
     """Make the pieces for a log density and a kernel."""
     functions = functions_of(target, kernel, layout)
 
-    def start(keys: Any, references: Any) -> vector.Particle:
+    def start(keys: Any, path: Path) -> vector.Particle:
         points = _starting_points(target, layout, starts, keys)
-        particles: vector.Particle = _evaluate(functions.density, references, points)
-        terms = np.asarray(particles.terms)
+        own = np.column_stack([np.asarray(part, float) for part in mapped(target, own_names(target), layout)(points)])
+        own[own[:, -1] == -np.inf] = -np.inf  # where the base ends
+        invalid = np.isnan(own) | (own == np.inf)
+        terms = path.with_reference_terms(points, np.where(invalid, -np.inf, own))
         bad = np.flatnonzero((terms == -np.inf).any(axis=1))
         if bad.size:
-            is_number = not np.asarray(particles.n_invalid)[bad[0]]
-            check_start(layout.unflatten(np.asarray(particles.position[bad[0]])), is_number=is_number)
-        return particles
+            check_start(layout.unflatten(points[bad[0]]), is_number=not invalid[bad[0]].any())
+        return vector.Particle(*jax.device_put((points, terms, invalid.any(axis=1).astype(np.int32))))
 
     return _KeptPieces(start, functions.move, _particle_terms, _particle_position, layout.named)
 
@@ -321,24 +321,15 @@ class _KeptPieces(Pieces):
         return isinstance(other, _KeptPieces) and self.move is other.move
 
 
-def _starting_points(target: Target, layout: Layout, starts: Sequence[Any], keys: Any) -> Any:
+def _starting_points(target: Target, layout: Layout, starts: Sequence[Any], keys: Any) -> NDArray[np.float64]:
     """Return the flat starting points of all chains: the user's, in turn, or drawn from the prior."""
     if starts:
-        rows = np.stack([layout.flatten(position) for position in starts])
-        return jax.device_put(rows[np.arange(len(keys)) % len(rows)])
+        rows = np.stack([np.asarray(layout.flatten(position), float) for position in starts])
+        return np.asarray(rows[np.arange(len(keys)) % len(rows)])
     assert target.sample_base is not None
-    return _draws_of_base(target.sample_base)(keys)
-
-
-@lru_cache(maxsize=64)
-def _draws_of_base(draw: Any) -> Any:
-    """Compile the draws once: engines are built, and started, several times in a run."""
-    return jitted(jax.vmap(lambda key: flat_vector(draw(key))), is_brief=True)
-
-
-@partial(jitted, static_argnums=0, is_brief=True)
-def _evaluate(density: Any, references: Any, x: Any) -> vector.Particle:
-    return jax.vmap(partial(vector.at, partial(density, references)))(x)
+    words, n = words_of(keys), max(len(keys), N_DRAWS)  # of as many keys as checks it is a program known already
+    drawn = jax.tree.leaves(draws_by_key(target.sample_base)(key_of(np.resize(words, (n, 2)))))
+    return np.concatenate([np.asarray(leaf, float).reshape(n, -1) for leaf in drawn], axis=1)[: len(keys)]
 
 
 def _particle_terms(particle: vector.Particle) -> Any:
@@ -375,7 +366,7 @@ def _model_pieces(model: Any) -> Pieces:
         return recorded if isinstance(recorded, dict) else {"x": recorded}
 
     start = jitted(jax.vmap(model.initial), is_brief=True)
-    return Pieces(lambda keys, references: start(keys), move, terms, record, lambda values: values)
+    return Pieces(lambda keys, path: start(keys), move, terms, record, lambda values: values)
 
 
 def traces(target: Target, layout: Layout, position: Any) -> bool:

@@ -20,6 +20,8 @@ from tempering.kernels.threefry import GENERATOR, threefry
 
 Pair = tuple[jax.Array, jax.Array]
 
+STREAMS = 0x7FFFFFFE  # folded into a key for its streams, where they are not made here: nothing else takes so many
+
 _traced_once = jax.jit(threefry, inline=True)  # tracing a hundred operations takes as long as many runs of them
 
 
@@ -27,28 +29,30 @@ def folded_in(key: jax.Array, number: jax.Array | int) -> jax.Array:
     """Return the key that `jax.random.fold_in` returns."""
     if not _is_known(key):
         return jax.random.fold_in(key, number)
-    return _key_of(*_words_at(key, jnp.asarray(number).astype(jnp.uint32)))
+    return _key_of(*_words_at(key, jnp.asarray(number).astype(jnp.uint32), 0))
 
 
-def normals_and_uniforms(key: jax.Array, n_normals: int, n_uniforms: int, dtype: np.dtype[Any]) -> Pair:
-    """Return standard normal numbers, and uniform ones in [0, 1)."""
+def normals_and_uniforms(
+    key: jax.Array, n_normals: int, n_uniforms: int, dtype: np.dtype[Any], stream: jax.Array | int = 0
+) -> Pair:
+    """Return standard normal numbers, and uniform ones in [0, 1), from one of the streams of a key."""
     if jax.default_backend() == "cpu" and _is_known(key):
         n_pairs = -(-n_normals // 2)
         counter = jnp.arange(2 * n_pairs + n_uniforms, dtype=jnp.uint32)
-        numbers = _by_itself(lambda: _number_of(_words_at(key, counter), dtype))
-        normals = _by_itself(lambda: _normals_of(numbers[:n_pairs], numbers[n_pairs : 2 * n_pairs])[:n_normals])
+        numbers = _by_itself(lambda: _number_of(_words_at(key, counter, stream), dtype))
+        normals = _normals_of(numbers[:n_pairs], numbers[n_pairs : 2 * n_pairs])[:n_normals]
         return normals, numbers[2 * n_pairs :]
-    of_normals, of_uniforms = jax.random.split(key)
+    of_normals, of_uniforms = jax.random.split(folded_in(folded_in(key, STREAMS), stream))
     return jax.random.normal(of_normals, (n_normals,), dtype), jax.random.uniform(of_uniforms, (n_uniforms,), dtype)
 
 
-def key_and_uniforms(key: jax.Array) -> Pair:
-    """Return a key for a move, and two uniform numbers in [0, 1)."""
+def key_and_uniforms(key: jax.Array, iteration: jax.Array | int) -> Pair:
+    """Return a key for the move of an iteration, and two uniform numbers in [0, 1), from the key of a chain."""
     if jax.default_backend() == "cpu" and _is_known(key):
         counter = jnp.arange(6, dtype=jnp.uint32)
-        words = _by_itself(lambda: _words_at(key, counter)[0])
+        words = _by_itself(lambda: _words_at(key, counter, iteration)[0])
         return _key_of(words[0], words[1]), _number_of((words[2:4], words[4:]), jnp.result_type(float))
-    first, second = jax.random.split(key)
+    first, second = jax.random.split(folded_in(key, iteration))
     return first, jax.random.uniform(second, (2,))
 
 
@@ -56,9 +60,10 @@ def _is_known(key: jax.Array) -> bool:
     return str(jax.random.key_impl(key)) == GENERATOR
 
 
-def _words_at(key: jax.Array, counter: jax.Array) -> Pair:
+def _words_at(key: jax.Array, counter: jax.Array, stream: jax.Array | int) -> Pair:
     own = jax.random.key_data(key)
-    found: Pair = _traced_once((own[0], own[1]), jnp.zeros_like(counter), counter)
+    high = jnp.broadcast_to(jnp.asarray(stream).astype(jnp.uint32), counter.shape)
+    found: Pair = _traced_once((own[0], own[1]), high, counter)
     return found
 
 

@@ -26,7 +26,7 @@ Array = jax.Array | NDArray[np.float64]
 LEAPS = 4  # after each move, if there are modes to leap between: together they cost a third of a Hamiltonian one
 LEAST_FRESH = 0.1  # of what is proposed after a move: a draw of the source may lead to what no leap does
 HALVINGS = 6.0  # of a stretch's log: from 1, as distances vary on the hottest rungs, to 1/64, as in 2,000 dimensions
-REDRAW, UNIFORMS = 0x7FFFFFFF, 0x7FFFFFFE  # folded into a key for streams apart: no move takes so many numbers from it
+REDRAW = 0x7FFFFFFF  # folded into a key for a stream apart: no move takes so many numbers from it
 
 
 class Rung(NamedTuple):
@@ -316,13 +316,13 @@ class Tries:
         return jnp.where(self._leap.is_there & rung.is_local, LEAPS, 1)
 
     def place(
-        self, key: jax.Array, old: Particle, rung: Rung, setting: Settings, drawn: Any, is_first: Any
+        self, key: jax.Array, i: Any, old: Particle, rung: Rung, setting: Settings, drawn: Any
     ) -> tuple[Try, Any]:
-        """Return what is tried, and the uniform number that decides on it."""
+        """Return what is tried for the i-th time, and the uniform number that decides on it."""
         (n_normals, n_uniforms), x = numbers_of(self._draws), old.position
         n = n_uniforms if self._leap is None else max(n_uniforms, x.size)
-        normals, numbers = normals_and_uniforms(key, n_normals + 1, 6 + n, x.dtype)
-        place = fresh_position(self._source(drawn, old, is_first), rung.source, key, normals[:-1], numbers[6:])
+        normals, numbers = normals_and_uniforms(key, n_normals + 1, 6 + n, x.dtype, 1 + i)  # 0 is the move's own
+        place = fresh_position(self._source(drawn, old, i == 0), rung.source, key, normals[:-1], numbers[6:])
         fresh = 0.0 if setting.fresh is None else setting.fresh
         is_step = ~is_at_end(rung) & (numbers[1] >= jnp.maximum(fresh, LEAST_FRESH))
         is_leap, is_stretch, log_stretch = jnp.array(False), jnp.array(False), jnp.zeros((), x.dtype)
@@ -361,13 +361,12 @@ def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
             return particle, jnp.full(len(settings), jnp.nan)
 
         def redraw(i: Any, old: Particle) -> Particle:
-            tried, decision = tries.place(folded_in(own, i), old, rung, settings[0], drawn, i == 0)
+            tried, decision = tries.place(key, i, old, rung, settings[0], drawn)
             there = at(density, tried.place)
             return decide(decision, old, there, log_ratio_of_try(old, there, rung, tried))[0]
 
         moved, acceptance = jax.lax.cond(rung.is_local, local, stay, key, particle, settings)
-        own = folded_in(key, UNIFORMS)
-        drawn = tries.drawn_by_key(own, moved.position)
+        drawn = tries.drawn_by_key(key, moved.position)
         moved = jax.lax.fori_loop(0, tries.n_in(rung), redraw, moved)
         return moved, jnp.where(is_at_end(rung), jnp.nan, acceptance)
 

@@ -16,8 +16,8 @@ from tempering.kernels import vector
 from tempering.kernels.hamiltonian import SPREAD_OF_STEPS
 from tempering.kernels.kernel import Density, Move
 from tempering.kernels.settings import Settings, is_dense
-from tempering.kernels.uniforms import folded_in, normals_and_uniforms
-from tempering.kernels.vector import UNIFORMS, Draw, Particle, Rung, Tries, at, decide, shaped, tempered
+from tempering.kernels.uniforms import normals_and_uniforms
+from tempering.kernels.vector import Draw, Particle, Rung, Tries, at, decide, shaped, tempered
 
 
 class _Slope(NamedTuple):
@@ -72,7 +72,7 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
             is_end, place, by, n_invalid = jnp.array(True), end.position, decision, end.slope.n_invalid
             if draws:
                 is_end = i == 0
-                tried, uniform = tries.place(folded_in(own, i), old, rung, setting, drawn, i == 1)
+                tried, uniform = tries.place(key, i - 1, old, rung, setting, drawn)
                 place, by = jnp.where(is_end, place, tried.place), jnp.where(is_end, by, uniform)
                 n_invalid = jnp.where(is_end, n_invalid, 0)
             there = at(density, place)
@@ -86,8 +86,8 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
             return new, jnp.where(is_end, probability, acceptance)
 
         # in an iteration without a local move there are no steps, and nothing is evaluated but what is tried after it
-        own, first = folded_in(key, UNIFORMS), jnp.where(is_local, 0, 1)
-        drawn = tries.drawn_by_key(own, x)
+        first = jnp.where(is_local, 0, 1)
+        drawn = tries.drawn_by_key(key, x)
         unknown = (particle, jnp.full(1, jnp.nan, x.dtype))
         moved, acceptance = jax.lax.fori_loop(first, 1 + tries.n_in(rung), decided, unknown)
         return moved, jnp.where(vector.is_at_end(rung), jnp.nan, acceptance) if draws else acceptance

@@ -288,6 +288,7 @@ def _rounded(n: float) -> int:
     return max(1, round(n / QUANTUM)) * QUANTUM
 
 
+@on_one_blas_thread
 def _stage_of(pilot: Pilot, path: Path) -> Stage:
     """Put the rungs of a pilot together, as if they were one round."""
     lengths = [rung.energy.size for rung in pilot.rungs]

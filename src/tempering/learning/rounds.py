@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
 from tempering.errors import EstimatorError, TargetError
 from tempering.estimators.combine import weigh_rungs
@@ -287,6 +288,7 @@ def rung_before(trace: Trace) -> NDArray[np.int32]:
     return np.concatenate([trace.rung[:, :1], trace.rung[:, :-1]], axis=1)
 
 
+@on_one_blas_thread
 def describe(trace: Trace, schedule: Schedule) -> Round:
     """Summarise a round."""
     m = len(schedule.path)

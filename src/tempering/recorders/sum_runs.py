@@ -317,12 +317,9 @@ def _probe(step: Any) -> Any:
     import jax
     import jax.numpy as jnp
 
-    from tempering.kernels.uniforms import folded_in
-
     def probe(keys: Any, units: Any, start: Any, path: Any, n: int) -> Any:
         def once(units: Any, iteration: Any) -> Any:
-            now = jax.vmap(lambda key: folded_in(key, iteration))(keys)
-            return jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, path, True)
+            return jax.vmap(step, in_axes=(0, 0, None, None, None))(keys, units, iteration, path, True)
 
         def body(carry: Any, iteration: Any) -> Any:
             units, highest, where = carry

@@ -20,7 +20,6 @@ from tempering.engines.trace import QUANTUM
 from tempering.estimators.running.batches import MAXIMUM_GROUPS
 from tempering.estimators.running.bins import N_BINS, BatchSums, EnergyBins, batch_of, places_of
 from tempering.estimators.running.quantiles import COARSENING, N_COARSE, N_VALUES, value_bin
-from tempering.kernels.uniforms import folded_in
 from tempering.recorders.index_sums import FROM_COLD, FROM_HOT
 
 # Iterations of a chain from one that is summed to the next. Neighbours are much alike; on an accelerator summing a
@@ -249,8 +248,7 @@ def _stepping(step: Any, keys: Any, path: Any, stop: Any, n_rungs: int) -> Calla
 
     def advanced(carry: Any, iteration: Any) -> Any:
         units, ends, trips, highest = carry
-        now = jax.vmap(lambda key: folded_in(key, iteration))(keys)
-        units, outputs = jax.vmap(step, in_axes=(0, 0, None, None, None))(now, units, iteration, path, True)
+        units, outputs = jax.vmap(step, in_axes=(0, 0, None, None, None))(keys, units, iteration, path, True)
         ends, arrived = _ends(ends, units.rung, n_rungs)
         trips = trips + jnp.where(iteration < stop, arrived, 0)
         return (units, ends, trips, jnp.maximum(highest, outputs[1][..., 0])), outputs

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from tempering.errors import SamplerError
-from tempering.kernels.uniforms import key_and_uniforms
+from tempering.kernels.uniforms import folded_in, key_and_uniforms
 from tempering.kernels.vector import Rung, masked_product
 from tempering.rungs.simulated import LOG_2
 
@@ -99,11 +99,11 @@ RUNG_MOVES = {"neighbour": move_to_neighbour, "lifted": move_lifted}
 
 
 def build_simulated_step(move: Any, terms_of: Any, record: Any, rung_moves: str) -> Any:
-    """Build ``step(key, chain, iteration, line, moving) -> (chain, outputs)``."""
+    """Build ``step(key, chain, iteration, line, moving) -> (chain, outputs)``; a key is the chain's, for all time."""
     move_rung = _named(RUNG_MOVES, rung_moves)
 
     def step(key: jax.Array, chain: Chain, iteration: Any, line: Line, moving: Any) -> tuple[Chain, Any]:
-        key_move, uniforms = key_and_uniforms(key)
+        key_move, uniforms = key_and_uniforms(key, iteration)
         setting = jax.tree.map(lambda a: a[chain.rung], line.settings)
         particle, acceptance = move(key_move, chain.particle, line.at(chain.rung, iteration), setting, line.references)
         terms = terms_of(particle)
@@ -165,7 +165,7 @@ def build_parallel_step(move: Any, terms_of: Any, record: Any, rung_moves: str) 
     swap = _named(SWAPS, rung_moves)
 
     def step(key: jax.Array, ensemble: Ensemble, iteration: Any, line: Line, moving: Any) -> tuple[Ensemble, Any]:
-        key_move, key_swap = jax.random.split(key)
+        key_move, key_swap = jax.random.split(folded_in(key, iteration))
         rung = ensemble.rung
         settings = jax.tree.map(lambda a: a[rung], line.settings)
         keys = jax.random.split(key_move, rung.shape[0])

@@ -28,7 +28,6 @@ from tempering.learning.two_legs import Frame
 from tempering.path import Ladder, Path
 from tempering.randomness import stream
 from tempering.runs.draws import RunInfo, TemperedDraws
-from tempering.runs.evidence import evidence_of
 from tempering.runs.positions import positions_of
 from tempering.sampling.call import Wanted
 from tempering.sampling.planning import first_log_pseudo_prior
@@ -77,8 +76,9 @@ def overlooked_modes(plan: Plan, tuned: Tuned, run: TemperedDraws) -> tuple[Mode
     scouts = striking(positions.values.reshape(run.rung.size, -1), run.path.log_target(terms), terms[:, -1])
     most = Price(calls_of(plan.kernel), plan.dearness).most_searched(float(run.rung.size))
     surface = Surface(cold_density(plan.target, plan.layout), plan.layout.size, most_calls=most)
-    log_z, rng = float(evidence_of(run).value), stream(plan.seed, LOOKING_STREAM)
-    return overlooked(surface, tuned.modes, run.path.references[-1], log_z, scouts, rng)
+    log_z = run.mbar.log_normalisers
+    log_z, rng = log_z[run.path.target] - log_z[run.path.ends[-1]], stream(plan.seed, LOOKING_STREAM)
+    return overlooked(surface, tuned.modes, run.path.references[-1], float(log_z), scouts, rng)
 
 
 def _coupled(plan: Plan, wanted: Wanted, tuned: Tuned, report: Report) -> tuple[JournalEngine, Tuned]:

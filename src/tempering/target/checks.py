@@ -132,18 +132,26 @@ def _drawn_by_key(sample: Callable[[Any], Any], seed: int) -> Any:
 
     with jax.enable_x64(True):
         try:
-            found = jax.tree.map(lambda part: np.asarray(part)[0], _compiled(sample)(seed))
+            found = jax.tree.map(lambda part: np.asarray(part)[0], draws_by_key(sample)(_keys(seed)))
         except Exception:
             found = sample(jax.random.key(seed))
         return jax.tree.map(np.asarray, found)
 
 
-@lru_cache(maxsize=32)
-def _compiled(sample: Callable[[Any], Any]) -> Any:
-    """Return many draws as a program of the seed: of no argument, all of it would be run by the compiler."""
+@lru_cache(maxsize=64)
+def draws_by_key(sample: Callable[[Any], Any]) -> Any:
+    """Compile the draws of a prior, one for each of many keys; of N_DRAWS keys it is the program of these checks."""
     import jax
 
-    return jitted(lambda seed: jax.vmap(sample)(jax.random.split(jax.random.key(seed), N_DRAWS)), is_brief=True)
+    return jitted(jax.vmap(sample), is_brief=True)
+
+
+def _keys(seed: int) -> Any:
+    """Return keys, for which JAX need not compile what makes them."""
+    import jax
+
+    words = np.random.default_rng(seed).integers(1 << 32, size=(N_DRAWS, 2), dtype=np.uint32)
+    return jax.random.wrap_key_data(jax.device_put(words))
 
 
 def _shape(position: Any) -> Any:
@@ -237,21 +245,34 @@ def _warn(what: str) -> None:
 
 
 @lru_cache(maxsize=32)
+def mapped(target: Target, names: tuple[str, ...], layout: Layout) -> Any:
+    """Compile functions of a target, of many flat positions: of as many as chains it is the program they start by."""
+    import jax
+
+    functions = [layout.on_flat(getattr(target, name)) for name in names]
+    return jitted(jax.vmap(lambda x: tuple(function(x) for function in functions)), is_brief=True)
+
+
 def _many(target: Target, name: str, layout: Layout) -> Callable[[Any], NDArray[np.float64]]:
     """Return a target's function of many flat positions: mapped by JAX where it can be, else one by one."""
     import jax
 
-    function = layout.on_flat(getattr(target, name))
-    mapped = jitted(jax.vmap(function), is_brief=True)
+    names = own_names(target) if name == "energy" else (name,)  # both, as chains start
 
     def of_many(x: Any) -> NDArray[np.float64]:
         try:
             with jax.enable_x64(True):
-                return np.asarray(mapped(np.asarray(x, dtype=float)), dtype=float)
+                return np.asarray(mapped(target, names, layout)(np.asarray(x, dtype=float))[0], dtype=float)
         except Exception:
+            function = layout.on_flat(getattr(target, name))
             return np.array([float(_called(function, row)) for row in x])
 
     return of_many
+
+
+def own_names(target: Target) -> tuple[str, ...]:
+    """Return the names of a target's functions, in the order of the terms."""
+    return ("energy",) if target.base is None else ("energy", "base")
 
 
 def _draws(sample: Callable[[Any], Any], layout: Layout) -> NDArray[np.float64] | None:
@@ -260,7 +281,7 @@ def _draws(sample: Callable[[Any], Any], layout: Layout) -> NDArray[np.float64] 
 
     try:
         with jax.enable_x64(True):
-            many = _compiled(sample)(0)
+            many = draws_by_key(sample)(_keys(0))
             leaves = [np.asarray(leaf, dtype=float).reshape(N_DRAWS, -1) for leaf in jax.tree.leaves(many)]
         flat = np.concatenate(leaves, axis=1)
     except Exception:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,12 @@ class Mode:
 
     def distance(self, x: Floats) -> float:
         """Return the Mahalanobis distance of a point."""
-        return float(np.linalg.norm(np.linalg.solve(self.factor, x - self.position)))
+        return float(np.linalg.norm(self._inverse_factor @ (x - self.position)))
+
+    @cached_property
+    def _inverse_factor(self) -> Floats:
+        """The inverse of the factor: a search asks for thousands of distances."""
+        return np.asarray(np.linalg.inv(self.factor))
 
 
 def find_modes(

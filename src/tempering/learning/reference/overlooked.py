@@ -21,7 +21,9 @@ Scouts = tuple[Floats, Floats]  # flat positions, and the log density of the tar
 def striking(positions: Floats, log_target: Floats, log_mixture: Floats) -> Scouts:
     """Return the draws that are highest above the mixture."""
     inside = np.flatnonzero(log_target > -np.inf)
-    highest = inside[np.argsort(log_mixture[inside] - log_target[inside], kind="stable")[:N_STRIKING]]
+    below = log_mixture[inside] - log_target[inside]
+    some = np.argpartition(below, N_STRIKING)[:N_STRIKING] if below.size > N_STRIKING else np.arange(below.size)
+    highest = inside[some[np.lexsort((some, below[some]))]]
     return positions[highest], log_target[highest]
 
 

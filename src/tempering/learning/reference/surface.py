@@ -17,7 +17,7 @@ from tempering.compiling.programs import jitted
 Floats = NDArray[np.float64]
 
 MOST_ROOM, MOST_ENTRIES = 512, 1 << 16  # points of a call, and numbers
-TOGETHER, SLOPES_TOGETHER = 32, 8  # of these, evaluated together: a call with few points takes a part of the time
+TOGETHER = 8  # of these, evaluated together: a call with few points takes a part of the time
 STEP = float(np.finfo(float).eps ** 0.25)  # of a second difference, in units of the local scale (Nocedal & Wright, 8.1)
 
 
@@ -56,12 +56,11 @@ class Surface:
         return int(min(most, max(share * self._most_calls / calls_each, 1)))
 
     def values(self, points: Floats) -> Floats:
-        """Return the log density of every row."""
+        """Return the log density of every row; by the program of the gradients, for compiling another takes longer."""
+        if self._compiled is not None:
+            return self.values_and_gradients(points)[0]
         self._count(len(points))
-        if self._compiled is None:
-            return _support(np.array([float(self._log_density(x)) for x in points]))
-        (found,) = self._called(self._compiled[0], points)
-        return _support(found)
+        return _support(np.array([float(self._log_density(x)) for x in points]))
 
     def value(self, x: Floats) -> float:
         """Return the log density of one point."""
@@ -76,7 +75,7 @@ class Surface:
         """Return the log density of every row and its gradient."""
         assert self._compiled is not None
         self._count(len(points))
-        values, gradients = self._called(self._compiled[1], points)
+        values, gradients = self._called(self._compiled[0], points)
         return _support(values), np.where(np.isfinite(gradients), gradients, 0.0)
 
     def hessian(self, x: Floats, scale: Floats) -> Floats:
@@ -87,7 +86,7 @@ class Surface:
 
         self._count(self.dimension)
         with jax.enable_x64(True):
-            return np.asarray(self._compiled[2](x))
+            return np.asarray(self._compiled[1](x))
 
     def _count(self, calls: int) -> None:
         self.n_calls += calls
@@ -126,8 +125,8 @@ def _support(values: Floats) -> Floats:
 
 
 @lru_cache(maxsize=32)
-def _compiled(log_density: Callable[[Any], Any], dimension: int) -> tuple[Any, Any, Any] | None:
-    """Compile values, gradient and Hessian; None where JAX cannot trace the function."""
+def _compiled(log_density: Callable[[Any], Any], dimension: int) -> tuple[Any, Any] | None:
+    """Compile values with gradients, and the Hessian; None where JAX cannot trace the function."""
     import jax
 
     with jax.enable_x64(True):
@@ -136,8 +135,7 @@ def _compiled(log_density: Callable[[Any], Any], dimension: int) -> tuple[Any, A
         except Exception:  # whatever JAX or the user's function says, it is not traceable
             return None
     return (
-        jitted(_in_groups(lambda x: (log_density(x),), TOGETHER)),
-        jitted(_in_groups(jax.value_and_grad(log_density), SLOPES_TOGETHER)),
+        jitted(_in_groups(jax.value_and_grad(log_density), TOGETHER)),
         jitted(jax.hessian(log_density), is_brief=True),
     )
 
