@@ -50,7 +50,7 @@ def expected_logistic(mean: Floats, deviation: Floats) -> Floats:
     Examples
     --------
     >>> expected_logistic(np.array([0.0, 2.0, 2.0]), np.array([3.0, 0.0, 10.0])).round(4)
-    array([0.5   , 0.8808, 0.5777])
+    array([0.5   , 0.8808, 0.578 ])
     """
     nodes, weights = hermegauss(20)
     out = np.zeros(np.shape(mean))

@@ -186,10 +186,10 @@ class TreedGP(Predictor, Design, RegressorMixin, TreedEstimator):  # type: ignor
     Examples
     --------
     >>> x = np.linspace(0, 1, 40)[:, None]
-    >>> y = np.where(x.ravel() < 0.5, 0.0, 1.0)
+    >>> y = np.where(x.ravel() < 0.5, 1.0, 2.0)
     >>> model = TreedGP(leaf="constant", draws=400, tune=200, random_state=1).fit(x, y)
     >>> model.predict([[0.1], [0.9]]).round(1)
-    array([0., 1.])
+    array([1., 2.])
     """
 
     FILE_FORMAT = "tempering treed GP 8"
