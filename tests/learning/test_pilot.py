@@ -94,7 +94,11 @@ def decoyed():
 
 @pytest.mark.slow
 def test_trapped_chains_do_not_spoil_the_tuning(monkeypatch):
-    run = tp.sample(decoyed(), rng=5, draws=4000, progress=False)
+    """Over six seeds chains made 89 +- 6 round trips with the move, 42 +- 15 without: three seeds tell them apart."""
+
+    def n_round_trips():
+        return sum(tp.sample(decoyed(), rng=seed, draws=4000, progress=False).n_round_trips for seed in (5, 6, 7))
+
+    moved = n_round_trips()
     monkeypatch.setattr(loop, "gathered", lambda run, cold, rng: cold)
-    control = tp.sample(decoyed(), rng=5, draws=4000, progress=False)
-    assert run.n_round_trips > 2 * control.n_round_trips
+    assert moved > 1.4 * n_round_trips()

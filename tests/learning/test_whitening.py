@@ -107,7 +107,7 @@ def chain_truth():
 
 
 def run_of_the_chain():
-    how = {"tuning": tp.Tuning(640), "draws": 640, "chains": 8, "rng": 1, "progress": False}
+    how = {"tuning": tp.Tuning(640), "draws": 1_280, "chains": 8, "rng": 1, "progress": False}
     return tp.sample(tp.Target(log_chain), initial=np.zeros(LONG), **how)
 
 

@@ -10,17 +10,18 @@ from tempering.requirements import require
 
 if TYPE_CHECKING:
     from tempering.models.recapture import MarkRecapture
-    from tempering.models.treed_gp import TreedGP
+    from tempering.models.treed_gp import TreedGP, TreedGPClassifier
     from tempering.models.variable_selection import VariableSelection
 
-__all__ = ["MarkRecapture", "TreedGP", "VariableSelection"]
+__all__ = ["MarkRecapture", "TreedGP", "TreedGPClassifier", "VariableSelection"]
 
 _HOMES = {
     "MarkRecapture": "tempering.models.recapture",
     "TreedGP": "tempering.models.treed_gp",
+    "TreedGPClassifier": "tempering.models.treed_gp",
     "VariableSelection": "tempering.models.variable_selection",
 }
-_NEED_SKLEARN = ("TreedGP", "VariableSelection")  # estimators after its conventions
+_NEED_SKLEARN = ("TreedGP", "TreedGPClassifier", "VariableSelection")  # estimators after its conventions
 
 
 def __getattr__(name: str) -> object:

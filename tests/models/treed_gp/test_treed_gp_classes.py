@@ -201,6 +201,12 @@ def test_the_mean_of_the_logistic_function_is_its_integral():
     np.testing.assert_allclose(expected_logistic(mean, deviation).ravel(), exact, atol=1e-5)
 
 
+def test_a_class_that_is_certain_has_no_probability_above_one():
+    certain = expected_logistic(np.array([-400.0, 400.0]), np.array([2.0, 2.0]))
+    assert 0.0 <= certain[0] < 1e-12
+    assert 1.0 - 1e-12 < certain[1] <= 1.0
+
+
 def steps(n, seed):
     """Return inputs in the plane and classes whose probability is known."""
     rng = np.random.default_rng(seed)

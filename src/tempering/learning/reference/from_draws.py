@@ -97,7 +97,7 @@ def thinned(log_weights: Floats, n: int, rng: np.random.Generator) -> tuple[NDAr
     if largest == -np.inf:
         return np.empty(0, dtype=np.intp), np.empty(0)
     weights = np.exp(log_weights - largest)
-    used = np.flatnonzero(weights)  # what is e^745 times lighter than another counts as nothing
+    used = np.flatnonzero(weights >= np.finfo(float).tiny)  # what is e^708 times lighter than another counts as nothing
     if used.size <= n:
         return used, log_weights[used]
     weights = weights[used]

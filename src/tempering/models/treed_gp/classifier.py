@@ -59,10 +59,14 @@ def expected_logistic(mean: Floats, deviation: Floats) -> Floats:
     wide = deviation > WIDE
     values, root = mean[wide], deviation[wide]
     total = np.zeros(values.shape)
-    for t in np.arange(-30.0, 31.0):  # psi exceeds a logistic number t: steps of 1 leave 3e-9
-        total += 0.25 / np.cosh(0.5 * t) ** 2 * ndtr((values - t) / root)
+    steps = np.arange(-30.0, 31.0)  # psi exceeds a logistic number, in steps of 1
+    density = (
+        0.25 / np.cosh(0.5 * steps) ** 2
+    )  # adds up to 1 + 2e-7: as it is, 1 - p would be negative for a class that is certain
+    for t, weight in zip(steps, density / density.sum(), strict=True):
+        total += weight * ndtr((values - t) / root)
     out[wide] = total
-    return out
+    return np.clip(out, 0.0, 1.0)
 
 
 class TreedGPClassifier(ClassifierMixin, TreedEstimator):  # type: ignore[misc]
