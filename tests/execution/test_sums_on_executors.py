@@ -18,7 +18,7 @@ import tempering as tp
 from grouped import grouped
 from tall_spike import SPIKE, spike
 from tempering.errors import CheckpointError, SamplerError
-from tempering.estimators.running.parts import in_a_tree
+from tempering.estimators.running.batches import in_a_tree
 from tempering.execution import blocks, sum_blocks
 from tempering.recorders import summing
 from turns import go_on_by

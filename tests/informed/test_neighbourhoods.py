@@ -12,7 +12,6 @@ from tempering.estimators import RULES
 from tempering.informed import Balancing, Moves, sample_informed
 from tempering.informed.decomposable import DecomposableGraphs
 from tempering.informed.segmentation import ChangePoints
-from tempering.informed.verdict import count_round_trips
 
 
 def sequence():
@@ -195,13 +194,6 @@ def test_the_verdict_sees_what_is_wrong_and_nothing_else():
     assert not found.is_good
     assert "independent" in str(found)
     assert found.n_round_trips < 20
-
-
-def test_round_trips_are_counted_from_cold_to_hot_and_back():
-    assert count_round_trips([[0, 1, 2, 2, 1, 0, 0, 1, 2, 1]], 3) == 1
-    assert count_round_trips([[2, 1, 0, 1, 2, 1, 0]], 3) == 1
-    assert count_round_trips([[0, 0, 0], [1, 1, 1]], 3) == 0
-    assert count_round_trips([[0, 0, 0]], 1) == 0
 
 
 def test_a_run_without_a_cold_draw_is_not_answered_from_hot_ones_alone():

@@ -5,7 +5,8 @@ import tempering as tp
 from tempering import problems
 from tempering.engines.trace import Trace
 from tempering.learning.pilot import spread_ratio
-from tempering.learning.rounds import n_round_trips, swap_acceptance
+from tempering.learning.rounds import swap_acceptance
+from tempering.recorders.index_sums import n_round_trips
 
 
 @pytest.mark.parametrize(

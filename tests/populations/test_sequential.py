@@ -9,10 +9,11 @@ from seeds import shifted
 from statistical import assert_mean_is, assert_mean_is_not, assert_variance_is_one, seeded_rng
 from tempering.errors import SamplerError, TargetError
 from tempering.estimators import combine
+from tempering.estimators.resampling import next_inverse_temperature, systematic
 from tempering.kernels import BlackJAX, RandomWalk
 from tempering.learning.reference import fitted
 from tempering.populations import pilot
-from tempering.populations.populations import along_longest_axis, next_inverse_temperature, systematic
+from tempering.populations.populations import along_longest_axis
 from tempering.populations.sequential import sample_sequential
 from tempering.problems import five_modes, likelihood_gaussian, mixture, ring
 from tempering.target.layout import Layout

@@ -13,9 +13,8 @@ from tempering.estimators.running.answers import combine_sums
 from tempering.path import Ladder, Leg, Path
 from tempering.path.reference import Reference
 from tempering.runs.diagnosis import THIN, _about_legs, _about_thin_places
-from tempering.runs.doubt import with_doubt
 from tempering.runs.evidence import evidence_of_legs
-from tempering.runs.tours import FEW_ROUND_TRIPS, FEW_TOURS, effective_pieces, thinly_covered
+from tempering.runs.tours import FEW_ROUND_TRIPS, FEW_TOURS, effective_pieces, thinly_covered, with_doubt
 
 VALUES = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 12.0]])
 WEIGHTS = np.array([[0.3, 0.2, 0.1], [0.1, 0.2, 0.1]])

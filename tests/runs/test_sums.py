@@ -19,9 +19,9 @@ from tempering.engines.trace import Trace
 from tempering.errors import EstimatorError, SamplerError
 from tempering.estimators import RULES
 from tempering.estimators.running.rungs import RunningRungs
-from tempering.learning.rounds import n_round_trips, swap_acceptance
+from tempering.learning.rounds import swap_acceptance
 from tempering.recorders import summing
-from tempering.recorders.index_sums import sums_of_trace
+from tempering.recorders.index_sums import n_round_trips, sums_of_trace
 from tempering.recorders.summing import block_shape, length_on_device
 from turns import go_on_by
 

@@ -12,8 +12,8 @@ from tempering import problems
 from tempering.errors import EstimatorError, SamplerError
 from tempering.estimators.regeneration import TourWeights
 from tempering.estimators.running.mixed import MixedSums, RungMixture
+from tempering.runs.sums import TwoLegSums
 from tempering.runs.tours import effective_pieces
-from tempering.runs.two_leg_sums import TwoLegSums
 
 PROBLEM = problems.skewed(2)
 QUANTITIES = {"x": lambda x: x, "radius": lambda x: (x**2).sum(axis=-1)}

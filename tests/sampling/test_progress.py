@@ -10,8 +10,8 @@ from rich.console import Console
 
 import tempering as tp
 from statistical import seeded_rng
-from tempering.learning.rounds import n_round_trips
 from tempering.path import Path
+from tempering.recorders.index_sums import n_round_trips
 from tempering.sampling import progress
 
 

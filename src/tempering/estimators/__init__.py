@@ -5,7 +5,6 @@ order.
 """
 
 from tempering.estimators.autocorrelation import ess_of_autocorrelation, ess_of_autocorrelation_per_rung
-from tempering.estimators.balance import balance_heuristic
 from tempering.estimators.combine import Combination, combine, weighted_estimate
 from tempering.estimators.density import DensityCurve, weighted_density
 from tempering.estimators.evidence import (
@@ -22,6 +21,7 @@ from tempering.estimators.rules import (
     DEFAULT_RULE,
     RULES,
     CombinationRule,
+    RungStatistics,
     autocorrelation_adjusted,
     cold_only,
     equal,
@@ -29,7 +29,6 @@ from tempering.estimators.rules import (
     pooled,
     screened,
 )
-from tempering.estimators.rung_statistics import RungStatistics
 from tempering.estimators.rung_sums import RungSums
 from tempering.estimators.running.answers import SummedCombination, combine_sums
 from tempering.estimators.running.rungs import RunningRungs
@@ -45,6 +44,7 @@ from tempering.estimators.weighted import (
     weighted_variance,
 )
 from tempering.estimators.weights import (
+    balance_heuristic,
     combined_ess,
     combined_log_weights,
     combined_mean,

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from tempering.estimators import rules
 from tempering.estimators.arrays import Floats
 from tempering.estimators.autocorrelation import ess_of_autocorrelation_per_rung
+from tempering.estimators.rules import RungStatistics
 from tempering.estimators.rung_draws import RungDraws
-from tempering.estimators.rung_statistics import RungStatistics
 from tempering.estimators.standard_error import Estimate, standard_error_of_sum, weighted_influences
 from tempering.estimators.weights import combined_ess, combined_log_weights, ess_of_normalised
 
@@ -150,9 +150,13 @@ def weigh_rungs(draws: RungDraws, rule: str, values: Floats | None = None) -> We
         weights = np.exp(log_weights, out=log_weights)
         shares = np.bincount(draws.rung.ravel(), weights.ravel(), draws.n_rungs).astype(np.float64)
         return Weighting(name, weights, shares, ess_of_normalised(weights))
-    shares = rules.shares_by(name, statistics_of(draws, values))
+    return weigh_by_shares(draws, name, rules.shares_by(name, statistics_of(draws, values)))
+
+
+def weigh_by_shares(draws: RungDraws, rule: str, shares: Floats) -> Weighting:
+    """Weigh all draws, those of each rung by their own weights up to its share."""
     weights = np.exp(combined_log_weights(draws.log_weights, draws.rung, shares, draws.sums))
-    return Weighting(name, weights, shares, combined_ess(draws.sums, shares))
+    return Weighting(rule, weights, shares, combined_ess(draws.sums, shares))
 
 
 def estimate_rungs(draws: RungDraws, values: ArrayLike, weighting: Weighting) -> Estimate:

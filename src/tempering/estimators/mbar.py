@@ -14,7 +14,6 @@ from tempering.estimators.energy_grid import EnergyNodes, stand_in_nodes
 from tempering.estimators.mbar_result import Mbar
 from tempering.estimators.mixture import (
     LOWEST,
-    GivenDensities,
     TemperedDensities,
     TermDensities,
     bridge_states,
@@ -122,32 +121,10 @@ def mbar_from_matrix(log_density_kn: ArrayLike, rung: ArrayLike) -> Mbar:
     -------
     Mbar
     """
-    rung = as_rung(rung)
     matrix = np.asarray(log_density_kn, dtype=np.float64)
-    as_log("log_density_kn", matrix, (*matrix.shape[:1], *rung.shape))
-    count_rungs(rung, len(matrix))
-    state = rung.ravel()
-    possible = np.take_along_axis(matrix.reshape(len(matrix), -1), state[np.newaxis], axis=0)[0] > -np.inf
-    flat = np.where(possible, matrix.reshape(len(matrix), -1), 0.0)
-    n_draws, visited = _count(state, possible, len(matrix))
-
-    def difference(a: int, b: int, draws: Ints) -> Floats:
-        # at draws of a or b one of the two is finite
-        return np.asarray(flat[visited[b], draws] - flat[visited[a], draws])
-
-    start = bridge_states(difference, _some_draws(state, possible, visited, n_draws), n_draws[visited])
-    offsets = fit_offsets(GivenDensities(flat[visited]), possible.astype(np.float64), n_draws[visited], start)
-    return Mbar(
-        rung=rung,
-        state_of_rung=np.arange(len(matrix)),
-        possible=possible,
-        n_draws=n_draws,
-        log_offsets=_spread(offsets, visited, len(matrix)),
-        log_mixture=log_mixture(GivenDensities(flat[visited]), offsets, state.size),
-        nodes=EnergyNodes(np.zeros(state.size), None, np.empty(0, np.intp), True),
-        node_weights=possible.astype(np.float64),
-        densities=GivenDensities(flat),
-    )
+    as_log("log_density_kn", matrix, (*matrix.shape[:1], *as_rung(rung).shape))
+    one_each = np.eye(len(matrix))  # every state's density is a term of its own
+    return mbar_from_terms(np.moveaxis(matrix, 0, -1), one_each, rung, one_each[0])
 
 
 def mbar_from_terms(
@@ -202,7 +179,7 @@ def mbar_from_terms(
 
     def difference(a: int, b: int, draws: Ints) -> Floats:
         found = flat[draws] @ (c[visited[b]] - c[visited[a]])
-        return np.asarray(np.where(np.abs(found) > -LOWEST * 1e-9, np.sign(found) * np.inf, found))
+        return np.asarray(np.where(np.abs(found) > -LOWEST * 1e-9, np.copysign(np.inf, found), found))
 
     if log_normalisers is None:
         some = _some_draws(state, possible, visited, n_draws)

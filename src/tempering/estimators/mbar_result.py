@@ -21,7 +21,6 @@ from tempering.estimators.arrays import Floats, Ints, as_log, slices, temper
 from tempering.estimators.energy_grid import EnergyNodes
 from tempering.estimators.mixture import (
     NULL,
-    GivenDensities,
     TemperedDensities,
     TermDensities,
     column_slices,
@@ -54,7 +53,7 @@ class Mbar:
     log_mixture: Floats
     nodes: EnergyNodes
     node_weights: Floats
-    densities: TemperedDensities | GivenDensities | TermDensities
+    densities: TemperedDensities | TermDensities
 
     @cached_property
     def log_normalisers(self) -> Floats:
@@ -246,9 +245,7 @@ class Mbar:
         """Return the log density of one state at the draws."""
         if isinstance(self.densities, TemperedDensities):
             return temper(self.densities.inverse_temperatures[state], self.nodes.energy)
-        if isinstance(self.densities, TermDensities):
-            return np.asarray(self.densities.terms @ self.densities.coefficients[state])
-        return np.asarray(self.densities.log_density_kn[state])
+        return np.asarray(self.densities.terms @ self.densities.coefficients[state])
 
     @cached_property
     def _gram(self) -> Floats:

@@ -68,17 +68,6 @@ def finite_terms(terms: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class GivenDensities:
-    """log q_j given as a matrix."""
-
-    log_density_kn: Floats
-
-    def columns(self, part: slice) -> Floats:
-        """Return the columns of ``part``."""
-        return self.log_density_kn[:, part]
-
-
-@dataclass(frozen=True, eq=False)
 class FlattenedDensities:
     """All log densities of others, times a factor below one."""
 

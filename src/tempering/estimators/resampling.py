@@ -1,9 +1,10 @@
-"""Turn weighted draws into draws of equal weight, for programs that take no weights."""
+"""Turn weighted draws into draws of equal weight: for programs that take no weights, and from rung to rung."""
 
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, Ints
@@ -79,3 +80,42 @@ def _residual(rng: np.random.Generator, expected: Floats, n_draws: int) -> Ints:
         fraction = expected - whole
         whole = whole + rng.multinomial(rest, fraction / fraction.sum())
     return whole
+
+
+def systematic(rng: np.random.Generator, log_weights: Floats, n: int) -> Ints:
+    """Resample ``n`` indices: each is drawn n times its weight on average, rounded up or down.
+
+    Examples
+    --------
+    >>> systematic(np.random.default_rng(1), np.log([0.5, 0.25, 0.25]), 4)
+    array([0, 0, 1, 2])
+    """
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    points = (np.arange(n) + rng.random()) / n
+    return np.minimum(np.searchsorted(np.cumsum(weights), points), len(weights) - 1)
+
+
+def next_inverse_temperature(energy: Floats, k: float, share: float) -> float:
+    """Return the largest k' <= 1 at which weights exp((k' - k) energy) keep an effective share of a population.
+
+    Particles outside the support weigh nothing at any k' and are not counted.
+
+    Examples
+    --------
+    >>> next_inverse_temperature(np.zeros(100), 0.3, 0.5)
+    1.0
+    >>> round(next_inverse_temperature(np.linspace(-40.0, 0.0, 400), 0.0, 0.5), 2)
+    0.1
+    """
+    inside = energy[energy > -np.inf]
+
+    def effective_share(step: float) -> float:
+        return float(np.exp(2 * logsumexp(step * inside) - logsumexp(2 * step * inside))) / len(inside)
+
+    low, high = 0.0, 1.0 - k
+    if effective_share(high) >= share:
+        return 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if effective_share(middle) >= share else (low, middle)
+    return k + high

@@ -42,6 +42,8 @@ class RungDraws:
         Of a path whose rungs are not powers of one energy, in the place of those.
     cold : int
         The rung that is the target.
+    target : ndarray or None, shape (term,)
+        Coefficients of the target, where no rung has them.
     given_log_weights : ndarray or None, shape of rung
         None: (1 - k) * energy, or (c_cold - c) . t.
     chains_per_ensemble, batch_length : int
@@ -58,6 +60,7 @@ class RungDraws:
     terms: Floats | None = None
     coefficients: Floats | None = None
     cold: int = 0
+    target: Floats | None = None
 
     @classmethod
     def of(
@@ -88,6 +91,7 @@ class RungDraws:
         rung: ArrayLike,
         cold: int,
         *,
+        target: Floats | None = None,
         chains_per_ensemble: int = 1,
         batch_length: int | None = None,
     ) -> RungDraws:
@@ -96,7 +100,19 @@ class RungDraws:
         c = np.asarray(coefficients, dtype=np.float64)
         count_rungs(index, len(c))
         t = np.ascontiguousarray(as_log("terms", terms, (*index.shape, c.shape[1])))
-        return cls(index, len(c), None, None, None, chains_per_ensemble, batch_length, t, c, cold)
+        return cls(
+            index,
+            len(c),
+            None,
+            None,
+            None,
+            chains_per_ensemble,
+            batch_length,
+            t,
+            c,
+            cold,
+            c[cold] if target is None else target,
+        )
 
     @property
     def units(self) -> dict[str, Any]:
@@ -110,7 +126,8 @@ class RungDraws:
             return self.given_log_weights
         if self.terms is not None:
             assert self.coefficients is not None
-            return _beyond(self.coefficients[self.cold] - self.coefficients, self.terms, self.rung)
+            assert self.target is not None
+            return _beyond(self.target - self.coefficients, self.terms, self.rung)
         assert self.energy is not None
         assert self.inverse_temperatures is not None
         return temper_by_rung(1.0 - self.inverse_temperatures, self.rung, self.energy)
@@ -130,7 +147,8 @@ class RungDraws:
         """The mixture of all rungs, with the normalisers estimated."""
         if self.terms is not None:
             assert self.coefficients is not None
-            return mbar_from_terms(self.terms, self.coefficients, self.rung, self.coefficients[self.cold])
+            assert self.target is not None
+            return mbar_from_terms(self.terms, self.coefficients, self.rung, self.target)
         if self.energy is None or self.inverse_temperatures is None:
             raise _missing("rule='mbar'")
         return mbar(self.energy, self.inverse_temperatures, self.rung)

@@ -9,10 +9,9 @@ coordinates with known conditionals. Rungs of a ladder multiply their weights in
 
 from tempering.informed.balancing import BALANCING, Balancing, log_balancing, tempered_form
 from tempering.informed.neighbourhood import Moves, Neighbourhood
-from tempering.informed.run import InformedRun
+from tempering.informed.run import InformedRun, Verdict
 from tempering.informed.sampling import sample_informed
 from tempering.informed.tempered_gibbs import FiniteConditionals, NormalConditionals, TemperedGibbs
-from tempering.informed.verdict import Verdict
 
 __all__ = [
     "BALANCING",

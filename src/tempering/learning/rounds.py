@@ -21,6 +21,7 @@ from tempering.learning.pseudo_prior import Seen, from_mean_energies, log_condit
 from tempering.learning.reference.modes import Mode
 from tempering.learning.settling import has_settled
 from tempering.path import Ladder, Path
+from tempering.recorders.index_sums import n_round_trips
 from tempering.target import NOT_INTEGRABLE
 
 Floats = NDArray[np.float64]
@@ -334,25 +335,6 @@ def swap_acceptance(trace: Trace, n_rungs: int) -> Floats:
     n_tried = np.bincount(lower, minlength=n_rungs)[: n_rungs - 1]
     n_accepted = np.bincount(lower[(after == proposed)[tried]], minlength=n_rungs)[: n_rungs - 1]
     return np.where(n_tried > 0, n_accepted / np.maximum(n_tried, 1), np.nan)
-
-
-def n_round_trips(rung: NDArray[np.int32], target: int, n_rungs: int) -> int:
-    """Count journeys from the target to the far end of the first leg and back, over all chains.
-
-    Examples
-    --------
-    >>> n_round_trips(np.array([[0, 1, 2, 1, 0, 1, 0, 1, 2, 1, 0]]), 0, 3)
-    2
-    """
-    if n_rungs == target + 1:
-        return 0
-    total = 0
-    for chain in rung:
-        ends = chain[(chain == target) | (chain == n_rungs - 1)]
-        turns = ends[np.flatnonzero(np.diff(ends, prepend=-1))]
-        from_cold = turns[1:] if turns.size and turns[0] != target else turns
-        total += max(0, (from_cold.size - 1) // 2)
-    return total
 
 
 def rung_draws_of(path: Path, terms: Floats, rung: NDArray[np.int32], **units: Any) -> RungDraws:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tempering.engines.streams import child
 from tempering.errors import SamplerError
+from tempering.estimators.resampling import next_inverse_temperature, systematic
 from tempering.kernels.settings import Settings
 from tempering.kernels.vector import Particle
 from tempering.learning import kernel_settings
@@ -19,8 +20,6 @@ from tempering.populations.populations import (
     STEPS,
     BatchMover,
     energy_of,
-    next_inverse_temperature,
-    systematic,
 )
 from tempering.randomness import stream
 from tempering.target.layout import Layout

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from tempering.compiling.programs import jitted
 from tempering.engines.densities import functions_of
@@ -116,19 +115,6 @@ def build_mover(path: Target, kernel: Any, layout: Layout) -> BatchMover:
     return BatchMover(draw_batch, jitted(move_batch), layout)
 
 
-def systematic(rng: np.random.Generator, log_weights: Floats, n: int) -> NDArray[np.intp]:
-    """Resample ``n`` indices: each is drawn n times its weight on average, rounded up or down.
-
-    Examples
-    --------
-    >>> systematic(np.random.default_rng(1), np.log([0.5, 0.25, 0.25]), 4)
-    array([0, 0, 1, 2])
-    """
-    weights = np.exp(log_weights - logsumexp(log_weights))
-    points = (np.arange(n) + rng.random()) / n
-    return np.minimum(np.searchsorted(np.cumsum(weights), points), len(weights) - 1)
-
-
 def along_longest_axis(values: Floats) -> Floats:
     """Return the coordinate of each row along the longest axis of them all, by power iteration.
 
@@ -145,29 +131,3 @@ def along_longest_axis(values: Floats) -> Floats:
         axis = residual.T @ (residual @ axis)
         axis /= max(float(np.linalg.norm(axis)), 1e-300)
     return np.asarray(residual @ axis)
-
-
-def next_inverse_temperature(energy: Floats, k: float, share: float) -> float:
-    """Return the largest k' <= 1 at which weights exp((k' - k) energy) keep an effective share of a population.
-
-    Particles outside the support weigh nothing at any k' and are not counted.
-
-    Examples
-    --------
-    >>> next_inverse_temperature(np.zeros(100), 0.3, 0.5)
-    1.0
-    >>> round(next_inverse_temperature(np.linspace(-40.0, 0.0, 400), 0.0, 0.5), 2)
-    0.1
-    """
-    inside = energy[energy > -np.inf]
-
-    def effective_share(step: float) -> float:
-        return float(np.exp(2 * logsumexp(step * inside) - logsumexp(2 * step * inside))) / len(inside)
-
-    low, high = 0.0, 1.0 - k
-    if effective_share(high) >= share:
-        return 1.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if effective_share(middle) >= share else (low, middle)
-    return k + high

@@ -20,6 +20,7 @@ from scipy.special import logsumexp
 from tempering.engines.streams import child
 from tempering.engines.vector import traces
 from tempering.errors import SamplerError, TargetError
+from tempering.estimators.resampling import systematic
 from tempering.estimators.standard_error import Estimate
 from tempering.kernels.composite import leaves
 from tempering.kernels.settings import Settings
@@ -28,7 +29,7 @@ from tempering.learning.reference import along_reference, fit_reference
 from tempering.learning.two_legs import safe_end_around
 from tempering.path.ladder import Ladder
 from tempering.populations.pilot import FirstPass, check_support, chosen, row_of, run_pilot
-from tempering.populations.populations import BatchMover, along_longest_axis, build_mover, energy_of, systematic
+from tempering.populations.populations import BatchMover, along_longest_axis, build_mover, energy_of
 from tempering.randomness import stream
 from tempering.target import Target
 from tempering.target.layout import Layout

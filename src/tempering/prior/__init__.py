@@ -11,10 +11,19 @@ Target(base * exp(energy)^k)
 """
 
 from tempering.prior.distribution import Distribution
-from tempering.prior.half_line import Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, LogNormal
 from tempering.prior.interval import Beta, Cosine, LogUniform, Sine, TruncatedNormal, Uniform, VonMises
 from tempering.prior.joint import JointPrior, UnitCube, joint_prior
-from tempering.prior.line import Cauchy, Normal, StudentT
+from tempering.prior.line import (
+    Cauchy,
+    Exponential,
+    Gamma,
+    HalfCauchy,
+    HalfNormal,
+    InverseGamma,
+    LogNormal,
+    Normal,
+    StudentT,
+)
 from tempering.prior.vectors import Dirichlet, MultivariateNormal
 
 __all__ = [

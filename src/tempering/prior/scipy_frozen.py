@@ -11,9 +11,18 @@ import numpy as np
 from tempering.errors import TargetError
 from tempering.prior.bijections import Bijection, HalfLine, Interval, Line
 from tempering.prior.distribution import Distribution
-from tempering.prior.half_line import Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, LogNormal
 from tempering.prior.interval import Beta, LogUniform, Uniform
-from tempering.prior.line import Cauchy, Normal, StudentT
+from tempering.prior.line import (
+    Cauchy,
+    Exponential,
+    Gamma,
+    HalfCauchy,
+    HalfNormal,
+    InverseGamma,
+    LogNormal,
+    Normal,
+    StudentT,
+)
 
 if TYPE_CHECKING:
     from tempering.prior.bijections import Array

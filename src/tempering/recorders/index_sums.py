@@ -82,6 +82,17 @@ def sums_of_trace(
     return IndexSums(exchanges.astype(float), moves, trips, trace.rung.shape[1]), after
 
 
+def n_round_trips(rung: NDArray[Any], target: int, n_rungs: int) -> int:
+    """Count journeys from the target to the far end of the first leg and back, over all chains.
+
+    Examples
+    --------
+    >>> n_round_trips(np.array([[0, 1, 2, 1, 0, 1, 0, 1, 2, 1, 0]]), 0, 3)
+    2
+    """
+    return sum(_trips(chain, NOWHERE, n_rungs, target)[0] for chain in rung)
+
+
 def _trips(rungs: NDArray[Any], phase: int, m: int, cold: int) -> tuple[int, int]:
     if cold == m - 1:
         return 0, NOWHERE

@@ -36,8 +36,8 @@ LARGE_R_HAT = 1.05
 
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """What a run looks like, and sentences that say what is wrong and what to do.
+class Verdict:
+    """Whether a run looks good, and sentences that say what is wrong and what to do.
 
     Attributes
     ----------
@@ -45,6 +45,24 @@ class Diagnosis:
         Whether no sentence was needed.
     sentences : tuple of str
     n_round_trips : int
+        Journeys from the coldest rung to the hottest and back, of all chains.
+    """
+
+    is_good: bool
+    sentences: tuple[str, ...]
+    n_round_trips: int
+
+    def __str__(self) -> str:
+        head = "The run looks sound." if self.is_good else "The run needs attention:"
+        return "\n".join([head, *(f"- {sentence}" for sentence in self.sentences)])
+
+
+@dataclass(frozen=True)
+class Diagnosis(Verdict):
+    """What a run looks like, and sentences that say what is wrong and what to do.
+
+    Attributes
+    ----------
     barrier : float
         Communication barrier between the ends of the ladder.
     index_ess : float
@@ -56,9 +74,6 @@ class Diagnosis:
     evidence_agrees : bool
     """
 
-    is_good: bool
-    sentences: tuple[str, ...]
-    n_round_trips: int
     barrier: float
     index_ess: float
     ess_by_quantity: dict[str, float]
@@ -76,10 +91,6 @@ class Diagnosis:
         from tempering.runs.notebook import diagnosis_html
 
         return diagnosis_html(self)
-
-    def __str__(self) -> str:
-        head = "The run looks sound." if self.is_good else "The run needs attention:"
-        return "\n".join([head, *(f"- {sentence}" for sentence in self.sentences)])
 
 
 @on_one_blas_thread

@@ -26,14 +26,14 @@ from tempering.estimators.rules import DEFAULT_RULE, RULES, check_rule
 from tempering.estimators.rung_draws import RungDraws
 from tempering.learning.rounds import rung_draws_of
 from tempering.path import Ladder, Path
+from tempering.recorders.index_sums import n_round_trips
 from tempering.recorders.quantities import evaluated
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
-from tempering.runs.doubt import with_doubt
 from tempering.runs.evidence import Evidence, evidence_of, told
 from tempering.runs.positions import Positions
 from tempering.runs.run import write_report
 from tempering.runs.summary import summary_of
-from tempering.runs.tours import Tours, effective_pieces, thinly_covered, tours_of
+from tempering.runs.tours import Tours, effective_pieces, thinly_covered, tours_of, with_doubt
 from tempering.target.layout import Layout
 
 if TYPE_CHECKING:
@@ -410,8 +410,6 @@ class TemperedDraws:
     @cached_property
     def n_round_trips(self) -> int:
         """Journeys from the target to the far end of the first leg, the hottest rung, and back."""
-        from tempering.learning.rounds import n_round_trips
-
         return n_round_trips(self.rung, self.path.target, len(self.path))
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:

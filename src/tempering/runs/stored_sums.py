@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import CheckpointError, DamageError
+from tempering.estimators.running.batches import in_a_tree
 from tempering.estimators.running.mixed import MixedSums
-from tempering.estimators.running.parts import in_a_tree
 from tempering.io.checkpoint import decoded, is_of_sums, read_latest
 from tempering.io.encoding import LENGTH, Classes, decode, encode
 from tempering.io.records import read_record, readable, write_record
 from tempering.recorders.index_sums import IndexSums
 from tempering.recorders.sum_runs import Part
-from tempering.runs.sums import TemperedSums
-from tempering.runs.two_leg_sums import TwoLegSums
+from tempering.runs.sums import TemperedSums, TwoLegSums
 
 KIND = "tempered sums"
 QUICK = 1  # zlib's: tables are mostly zeros, and shrink to a tenth at once

@@ -131,7 +131,7 @@ class Target:
         self, log_likelihood: Any, prior: Any, sample_prior: Any, batched: bool, blobs: Sequence[str]
     ) -> Target:
         """Fill in a target whose prior is known by name."""
-        from tempering.prior.likelihood import called_with
+        from tempering.prior.joint import called_with
 
         if sample_prior is not None:
             raise TargetError("Priors by name are drawn from as they are, but sample_prior was given. Leave it out.")

@@ -15,9 +15,8 @@ from tempering.models.recapture.csv_files import (
     write_counts,
 )
 from tempering.models.recapture.histories import ADULT, Histories
-from tempering.models.recapture.mark_files import read_mark
+from tempering.models.recapture.mark_files import read_mark, read_recovery_matrix
 from tempering.models.recapture.reading import as_counts, describe, grouped, read
-from tempering.models.recapture.recovery_matrices import read_recovery_matrix
 
 MATRICES = ("seen", "missed", "recovered", "vanished")
 

@@ -11,14 +11,22 @@ from tempering.errors import EstimatorError
 from tempering.estimators import rules
 from tempering.estimators.arrays import Floats
 from tempering.estimators.evidence import trapezium
-from tempering.estimators.rung_statistics import RungStatistics
+from tempering.estimators.rules import RungStatistics
 from tempering.estimators.rung_sums import RungSums
 from tempering.estimators.running.batches import relative, standard_error_of_batches, total
-from tempering.estimators.running.bins import COLD, COLDER, HOTTER, SQUARED, middles, nodes_of, tilts_of
+from tempering.estimators.running.bins import (
+    COLD,
+    COLDER,
+    HOTTER,
+    SQUARED,
+    binned_pareto_k,
+    middles,
+    nodes_of,
+    tilts_of,
+)
 from tempering.estimators.running.mbar import RunningMbar, fit_mbar
 from tempering.estimators.running.quantiles import sketch_quantile
 from tempering.estimators.running.rungs import RunningRungs
-from tempering.estimators.running.tail import binned_pareto_k
 from tempering.estimators.standard_error import Estimate
 from tempering.estimators.weights import combined_ess
 

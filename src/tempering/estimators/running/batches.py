@@ -6,7 +6,7 @@ sum of influences over a batch has mean zero, and the sum of their squares is th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -152,3 +152,28 @@ def _variance(influence: Floats, used: NDArray[np.bool_]) -> Floats:
     n = int(used.sum())
     squares = np.sum(influence**2, axis=(0, 1))
     return np.asarray(squares * (n / (n - 1) if n > 1 else np.nan))
+
+
+Sums = TypeVar("Sums")
+
+
+def in_a_tree(parts: Iterable[Sums], add: Callable[[Sums, Sums], Sums]) -> Sums:
+    """Add neighbours, then neighbouring pairs, and so on: the order depends on the number of parts alone.
+
+    Parts are taken one by one, and only a few sums are held at a time.
+
+    Examples
+    --------
+    >>> in_a_tree(iter("abcdefg"), lambda one, other: f"({one}{other})")
+    '(((ab)(cd))((ef)g))'
+    """
+    waiting: list[tuple[int, Sums]] = []  # with the level each has reached
+    for part in parts:
+        level, sums = 0, part
+        while waiting and waiting[-1][0] == level:
+            level, sums = level + 1, add(waiting.pop()[1], sums)
+        waiting.append((level, sums))
+    _, whole = waiting.pop()
+    while waiting:
+        whole = add(waiting.pop()[1], whole)
+    return whole

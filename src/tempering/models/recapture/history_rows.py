@@ -8,8 +8,8 @@ import numpy as np
 
 from tempering.errors import InputError
 from tempering.models.recapture.histories import Histories
-from tempering.models.recapture.mark_records import ages_of, integer
 from tempering.models.recapture.release_arrays import Integers
+from tempering.models.recapture.text_files import ages_of, integer
 
 
 class Line(NamedTuple):

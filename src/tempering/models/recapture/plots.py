@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempering.estimators.rules import DEFAULT_RULE
+from tempering.plots.style import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ def plot_averages(
     result: "RecaptureResult", parameter: str = "phi", *, rule: str = DEFAULT_RULE, ax: "Axes | None" = None
 ) -> "Axes":
     """Draw a parameter by year, a line for each age class (and group), with 95 % intervals."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     table = result.averages(rule).query("parameter == @parameter").copy()
     table["group"] = table["group"].replace("", "class") if result.has_groups else "class"
     lines = list(dict.fromkeys(zip(table["group"], table["age_class"], strict=True)))
@@ -66,7 +67,7 @@ def plot_averages(
 
 def plot_abundance(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "Axes | None" = None) -> "Axes":
     """Draw the number of birds at each occasion, a line for each group, with 95 % intervals."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     table = result.abundance(rule).query("occasion != 'ever'")
     groups = list(dict.fromkeys(table["group"])) if result.has_groups else [""]
     for i, group in enumerate(groups):
@@ -85,7 +86,7 @@ def plot_abundance(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "
 
 def plot_means(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "Axes | None" = None) -> "Axes":
     """Draw every parameter by age class (and group), averaged over years and models, with 95 % intervals."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     table = result.means(rule)
     labels = table["group"] + " " + table["age_class"] if result.has_groups else table["age_class"]
     place = np.arange(len(table))[::-1]
@@ -130,7 +131,7 @@ def plot_models(
 
 def plot_overlap(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "Axes | None" = None) -> "Axes":
     """Draw how much of each cell's posterior is its prior: dark cells say little."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     table = result.averages(rule)
     years = sorted({int(y) for y in table["year"]})
     names = ["parameter", "group", "age_class"] if result.has_groups else ["parameter", "age_class"]
@@ -150,7 +151,7 @@ def plot_overlap(result: "RecaptureResult", *, rule: str = DEFAULT_RULE, ax: "Ax
 
 def plot_predictive(check: "PredictiveCheck", part: str = "all", *, ax: "Axes | None" = None) -> "Axes":
     """Draw replicated discrepancies against observed ones; half of the points above the line is a good fit."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     observed, replicated = check.observed[part], check.replicated[part]
     ends = [min(observed.min(), replicated.min()), max(observed.max(), replicated.max())]
     ax.plot(ends, ends, color="#444444", linewidth=0.8)
@@ -187,7 +188,7 @@ def draw_all(result: "RecaptureResult", folder: Path, *, rule: str = DEFAULT_RUL
 
 
 def _bars(ax: "Axes | None", labels: Any, values: Any, errors: Any, title: str) -> "Axes":
-    ax = _axes(ax)
+    ax = new_axes(ax)
     place = np.arange(len(values))[::-1]
     ax.barh(place, values, xerr=np.nan_to_num(errors), color=CLASS_COLOURS[0], height=0.7, ecolor="#444444")
     ax.set_yticks(place, labels=list(labels))
@@ -197,11 +198,3 @@ def _bars(ax: "Axes | None", labels: Any, values: Any, errors: Any, title: str) 
     ax.set_xlabel("posterior probability")
     ax.set_title(title, fontsize=10)
     return ax
-
-
-def _axes(ax: "Axes | None") -> "Axes":
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(layout="constrained")[1]

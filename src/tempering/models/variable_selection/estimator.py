@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tempering.errors import InputError
 from tempering.estimators import Estimate
-from tempering.informed.verdict import Verdict
+from tempering.informed.run import Verdict
 from tempering.models.variable_selection.chains import ChainPlan, run_chains, tuned_ladder
 from tempering.models.variable_selection.families import FAMILIES
 from tempering.models.variable_selection.general import fit_general, general_problem

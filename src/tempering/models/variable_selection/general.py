@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.informed import Balancing, InformedRun, Moves, sample_informed
+from tempering.informed.run import mean_of_each_chain
 from tempering.models.variable_selection.chains import ChainPlan
 from tempering.models.variable_selection.families import FAMILIES, Distribution, laplace, log_constant
 from tempering.models.variable_selection.posterior import Model, ModelLookup, SelectionPosterior
@@ -286,16 +287,10 @@ def _posterior(problem: GeneralProblem, run: InformedRun, rule: str) -> Selectio
         size=sizes[ids],
         first_draws=first,
         members=Indicators(problem, models, ids),
-        inclusion_by_chain=_by_chain(run.values[..., :n_units], weights)[:, unit_of],
+        inclusion_by_chain=mean_of_each_chain(run.values[..., :n_units], weights)[:, unit_of],
         n_rungs=len(run.inverse_temperatures),
         rule=rule,
     )
-
-
-def _by_chain(values: Floats, weights: Floats) -> Floats:
-    """Return each chain's own weighted means."""
-    own = np.maximum(weights.sum(axis=1), 1e-300)[:, None]
-    return np.asarray(np.einsum("cd,cdu->cu", weights, values) / own)
 
 
 def _distinct(posterior: SelectionPosterior, limit: int | None = None) -> tuple[list[Model], Floats]:

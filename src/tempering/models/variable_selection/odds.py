@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tempering.models.variable_selection.arrays import NO, STRONG
 from tempering.models.variable_selection.compiling import compiled, inner
+from tempering.models.variable_selection.problem import NO, STRONG
 
 COLLINEAR = 1e-9  # of a column's square that is left: beyond, a g-prior model has no inverse
 

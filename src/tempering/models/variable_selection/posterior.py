@@ -13,8 +13,9 @@ from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
 from tempering.estimators import Estimate, standard_error_of_sum
-from tempering.informed.combining import Weighing, weigh
-from tempering.informed.verdict import Verdict, verdict_of
+from tempering.estimators.combine import Weighting, estimate_rungs
+from tempering.estimators.rung_draws import RungDraws
+from tempering.informed.run import Verdict, verdict_of, weigh
 from tempering.models.variable_selection.chains import ChainResult
 
 Floats = NDArray[np.float64]
@@ -69,12 +70,17 @@ class SelectionPosterior:
 
     def expect(self, values: ArrayLike) -> Estimate:
         """Estimate the posterior mean of a number per draw, shape (chain, draw) first."""
-        return self.weighing.expect(values)
+        return estimate_rungs(self.seen, values, self.weighing)
 
     @cached_property
-    def weighing(self) -> Weighing:
+    def seen(self) -> RungDraws:
+        """The draws as the estimators see them."""
+        return seen_by_weights(self.log_weights, self.rung, self.n_rungs)
+
+    @cached_property
+    def weighing(self) -> Weighting:
         """Weights of the draws and shares of the rungs."""
-        return weigh(self.log_weights, self.rung, self.n_rungs, self.rule)
+        return weigh(self.seen, self.rule)
 
     @property
     def weights(self) -> Floats:
@@ -93,8 +99,7 @@ class SelectionPosterior:
 
     def diagnose(self) -> Verdict:
         """Say in words whether the run can be trusted."""
-        mean = self.expect(self.energy)
-        return verdict_of(self.energy, self.weights, self.rung, self.n_rungs, mean, self.inclusion_by_chain)
+        return verdict_of(self.seen, self.energy, self.weights, self.inclusion_by_chain)
 
     def best_models(self, n: int = 10) -> list[FoundModel]:
         """Return the models of the largest posterior probability.
@@ -123,8 +128,8 @@ class SelectionPosterior:
             chosen = self._heavy_models(self.model_id[choosing])
             is_chosen = np.zeros(len(self.first_draws), dtype=bool)
             is_chosen[chosen] = True
-            half = weigh(self.log_weights[weighing], self.rung[weighing], self.n_rungs, self.rule)
-            share = half.expect(is_chosen[self.model_id[weighing]])
+            half = seen_by_weights(self.log_weights[weighing], self.rung[weighing], self.n_rungs)
+            share = estimate_rungs(half, is_chosen[self.model_id[weighing]], weigh(half, self.rule))
             mass = float(share.value)
             if not mass > 0.0:
                 raise EstimatorError(
@@ -163,6 +168,11 @@ class SelectionPosterior:
     def _log_posterior(self) -> Floats:
         """Log prior x marginal likelihood of each model."""
         return np.asarray((self.energy + self.log_prior).ravel()[self.first_draws])
+
+
+def seen_by_weights(log_weights: Floats, rung: NDArray[np.intp], n_rungs: int) -> RungDraws:
+    """Return draws of which the weights are known, as the estimators see them."""
+    return RungDraws(rung, n_rungs, None, None, log_weights, chains_per_ensemble=1, batch_length=None)
 
 
 class ModelLookup:
@@ -205,7 +215,7 @@ def posterior_of(results: Sequence[ChainResult], inverse_temperatures: Floats, r
     rung = np.stack([r.trace.rung for r in results]).astype(np.intp)
     energy = np.stack([r.trace.energy for r in results])
     log_weights = (1.0 - k[rung]) * energy - np.stack([r.trace.log_total for r in results])
-    shares = weigh(log_weights, rung, k.size, rule).shares
+    shares = weigh(seen_by_weights(log_weights, rung, k.size), rule).shares
     keys = np.stack([r.trace.key for r in results])
     _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
     inside, mean, square, by_chain = _averages(results, shares)
