@@ -111,7 +111,7 @@ def _key(name: str, arguments: tuple[Any, ...]) -> bytes:
     return known.digest()
 
 
-def _can_be_kept(found: Any) -> bool:
+def _can_be_kept(found: object) -> bool:
     parts = found if isinstance(found, tuple) else (found,)
     return all(isinstance(part, KEPT_TYPES) for part in parts)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
 
 from tempering.engines.answers import Kept
 from tempering.errors import FunctionError
@@ -72,7 +72,7 @@ class _Rewritten:
         equations = [other for i, e in enumerate(part.eqns) for other in self._other_equations(e, f"{place}.{i}")]
         return part.replace(eqns=equations)  # type: ignore[no-untyped-call]
 
-    def _other_equations(self, equation: Any, place: str) -> list[Any]:
+    def _other_equations(self, equation: JaxprEqn, place: str) -> list[Any]:
         inner = {name: self._other(part, f"{place}.{name}") for name, part in equation.params.items()}
         if not _is_callback(equation):
             return [equation.replace(params=inner)]
@@ -104,7 +104,7 @@ def _from_bits(variable: Any) -> Any:
     return _converting((*variable.aval.shape, 2), np.uint32, np.float64).replace(outvars=[variable])
 
 
-def _converting(shape: tuple[int, ...], one: Any, two: Any) -> Any:
+def _converting(shape: tuple[int, ...], one: type[np.generic], two: type[np.generic]) -> Any:
     like = jax.ShapeDtypeStruct(shape, one)  # type: ignore[no-untyped-call]
     return jax.make_jaxpr(lambda x: jax.lax.bitcast_convert_type(x, two))(like).jaxpr.eqns[0]
 
@@ -212,9 +212,9 @@ def _is_error(record: logging.LogRecord) -> bool:
 logging.getLogger("jax._src.callback").addFilter(_is_error)  # in workers, too, to which functions come ready-made
 
 
-def _is_callback(equation: Any) -> bool:
+def _is_callback(equation: JaxprEqn) -> bool:
     return bool(equation.primitive.name == "pure_callback")
 
 
-def _calls(jaxpr: Any) -> bool:
+def _calls(jaxpr: Jaxpr) -> bool:
     return any(_is_callback(e) or any(map(_calls, jaxprs_in_params(e.params))) for e in jaxpr.eqns)

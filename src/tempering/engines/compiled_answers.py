@@ -11,6 +11,9 @@ from threading import local
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tempering.engines.answers import answers_of
 from tempering.engines.stopping import AbandonedBlock, IsStopped
 
@@ -22,7 +25,7 @@ class _Looks:
         self._run, self._name, self._is_stopped = run, name, is_stopped
         self._here = local()  # compiled chains run on threads
 
-    def begin(self, x: Any) -> tuple[bool, float]:
+    def begin(self, x: NDArray[np.float64]) -> tuple[bool, float]:
         """Return whether the answer is known, and the answer."""
         if self._is_stopped():
             raise AbandonedBlock
@@ -40,7 +43,7 @@ class _Looks:
 _looks: list[_Looks] = []  # by number: Numba writes down what compiled code refers to
 
 
-def begin(number: int, x: Any) -> tuple[bool, float]:
+def begin(number: int, x: NDArray[np.float64]) -> tuple[bool, float]:
     """Look at a call that is about to be made."""
     return _looks[number].begin(x)
 
@@ -50,7 +53,7 @@ def end(number: int, value: float) -> None:
     _looks[number].end(value)
 
 
-def _watched(x: Any) -> Any:
+def _watched(x: NDArray[np.float64]) -> Any:
     with objmode(is_known="boolean", value="float64"):  # type: ignore[name-defined] # noqa: F821
         is_known, value = begin(number, x)  # type: ignore[name-defined] # noqa: F821
     if is_known:

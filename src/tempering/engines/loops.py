@@ -6,7 +6,7 @@ when the pieces are compiled. Bodies write into arrays they are given and stop w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from tempering.path.stacked import References, mixture_draw
 from tempering.randomness import accept
 
 Array = NDArray[np.float64]
+State = TypeVar("State")  # of a user's model, anything at all
 
 
 def _to_bind(*_: Any) -> Any:
@@ -114,7 +115,7 @@ def particle_of_arrays(particles: Particle, r: int) -> Particle:
     return x[r], proposal[r], here[r], there[r]
 
 
-def put_nothing(particles: Any, r: int, particle: Any) -> None:
+def put_nothing(particles: object, r: int, particle: object) -> None:
     """Leave rows alone: they were changed in place."""
 
 
@@ -171,9 +172,9 @@ def draw_no_base(functions: Functions, rng: np.random.Generator, out: Array) -> 
 def step_model(
     rng: np.random.Generator,
     functions: Functions,
-    state: Any,
+    state: object,
     coefficients: Array,
-    settings: Any,
+    settings: object,
     rung: int,
     acceptance: Array,
 ) -> Any:
@@ -183,41 +184,41 @@ def step_model(
     return step(rng, state, coefficients[0])
 
 
-def write_terms_of_model(functions: Functions, state: Any, out: Array) -> bool:
+def write_terms_of_model(functions: Functions, state: object, out: Array) -> bool:
     """Ask a user's model for its energy; return whether it is a number."""
     out[0] = functions[1](state)
     return bool(out[0] < np.inf)
 
 
-def write_model(functions: Functions, state: Any, out: Array) -> None:
+def write_model(functions: Functions, state: object, out: Array) -> None:
     """Record what the user's model wants kept."""
     record = functions[2][0]
     out[:] = record(state)
 
 
-def write_model_of_vectors(functions: Functions, state: Any, out: Array) -> None:
+def write_model_of_vectors(functions: Functions, state: object, out: Array) -> None:
     """Do so where it is a vector, number by number: compiled in a tenth of the time."""
     record = functions[2][0]
     copy(record(state), out)
 
 
-def listed(state: Any) -> Any:
+def listed(state: object) -> Any:
     """Return a list of one state; ``List`` is bound where it is compiled."""
     found = List()  # type: ignore[name-defined] # noqa: F821
     found.append(state)
     return found
 
 
-def put_at_end(particles: Any, state: Any) -> None:
+def put_at_end(particles: list[State], state: State) -> None:
     """Put a state at the end of a list."""
     particles.append(state)
 
 
-def item_of(particles: Any, r: int) -> Any:
+def item_of(particles: list[State], r: int) -> State:
     """Return state r of a list."""
     return particles[r]
 
 
-def put_item(particles: Any, r: int, particle: Any) -> None:
+def put_item(particles: list[State], r: int, particle: State) -> None:
     """Put state r back into its list."""
     particles[r] = particle

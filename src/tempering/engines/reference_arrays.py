@@ -145,9 +145,10 @@ def _with_room(reference: Reference) -> tuple[Across | None, Any, Any, Any]:
     directions = np.pad(spanned.directions, ((0, 0), (0, more)))
     own = np.append(np.arange(r), r + more)  # the distance is the last
 
-    def widened(rows: Any) -> Any:
+    def widened(rows: NDArray[np.float64]) -> Any:
         wide = np.zeros((len(rows), *(r + more + 1,) * (rows.ndim - 1)))
-        wide[(slice(None), *np.ix_(*(own,) * (rows.ndim - 1)))] = rows
+        where: Any = (slice(None), *np.ix_(*(own,) * (rows.ndim - 1)))
+        wide[where] = rows
         return wide
 
     across = Across(spanned.centre, spanned.deviations, directions)
@@ -172,7 +173,9 @@ def _log_density(arrays: ReferenceArrays, x: jax.Array) -> Any:
 
 
 @_log_density.defjvp
-def _log_density_and_slope(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _log_density_and_slope(
+    primals: tuple[ReferenceArrays, jax.Array], tangents: tuple[ReferenceArrays, jax.Array]
+) -> tuple[Any, Any]:
     """Return log q and its change along a direction: a loop of unknown length has no derivative of its own."""
     arrays, x = primals
 
@@ -214,7 +217,7 @@ def draw_of(references: Sequence[ReferenceArrays], first: int) -> Draw:
     d, across = references[0].dimension, references[0].across
     n_pairs = max(arrays.pairs.shape[0] for arrays in references)
 
-    def position(_: Any, source: jax.Array, normals: jax.Array, uniforms: jax.Array) -> Any:
+    def position(_: jax.Array, source: jax.Array, normals: jax.Array, uniforms: jax.Array) -> Any:
         mean, factor, freedom = _component(references[0], uniforms[0])
         for i, arrays in enumerate(references[1:], first + 1):
             parts = zip(_component(arrays, uniforms[0]), (mean, factor, freedom), strict=True)

@@ -25,7 +25,7 @@ from tempering.engines.answers import answers_of
 from tempering.engines.scalar_pieces import NAMES, Pieces, quiet, raise_not_finite
 from tempering.engines.stopping import AbandonedBlock, IsStopped, is_of_user, never, watched
 from tempering.engines.told import function_error
-from tempering.engines.trace import Places, Schedule, Trace
+from tempering.engines.trace import Places, Rungs, Schedule, Trace
 from tempering.errors import TemperingError
 from tempering.path import Path
 from tempering.path.stacked import References, stacked_references
@@ -113,12 +113,12 @@ class ScalarEngine:
         answers = answers_of(self._pieces.run)
         if answers is not None and answers.long.intersection(NAMES):
             self._look_at_calls()
-        one = self._run_ensemble if self._is_parallel else self._run_chain
+        one: Callable[..., Any] = self._run_ensemble if self._is_parallel else self._run_chain
 
         m = self.chains_per_ensemble
         outputs = self._outputs((m * len(states), n), schedule.path.target_coefficients.size)
 
-        def advance(i: int, state: Any) -> Any:
+        def advance(i: int, state: Chain | Ensemble) -> Any:
             rows = slice(i * m, (i + 1) * m) if self._is_parallel else i
             if self.is_stopped():
                 raise AbandonedBlock
@@ -136,7 +136,7 @@ class ScalarEngine:
         with one_blas_thread() if self._pieces.is_compiled else nullcontext():
             return list(run_all(advance, range(len(states)), states)), Trace(*outputs)
 
-    def on_rung(self, states: list[Chain], rung: Any, places: Places | None = None) -> list[Chain]:
+    def on_rung(self, states: list[Chain], rung: Rungs, places: Places | None = None) -> list[Chain]:
         """Put every chain on a rung: one for all, or one each; at other ``places``, perhaps."""
         rungs = np.broadcast_to(rung, len(states))
         return [

@@ -15,7 +15,7 @@ from tempering.compiling.functions import bind, compiled, is_numba
 from tempering.engines import loops
 from tempering.engines.answers import kept
 from tempering.engines.stopping import IsStopped
-from tempering.engines.trace import Schedule
+from tempering.engines.trace import Model, Schedule
 from tempering.errors import NotANumberError, TargetError
 from tempering.kernels.composite import AnyKernel, leaves, scalar_move, scalar_settings
 from tempering.kernels.kernel import trait
@@ -53,7 +53,7 @@ def quiet() -> np.errstate:
     return np.errstate(invalid="ignore", divide="ignore", over="ignore")
 
 
-def raise_not_finite(position: Any) -> None:
+def raise_not_finite(position: object) -> None:
     """Say that the log density is not a number (or infinite) at a position."""
     raise NotANumberError(
         "The log density must be a number, or -inf outside the support, but it is NaN or +inf at "
@@ -147,7 +147,7 @@ def _redraw(target: Target, layout: Layout, is_compiled: bool) -> Any:
     return draw if is_compiled else lambda rng: layout.flatten(draw(rng))
 
 
-def _can_call(draw: Any, layout: Layout, is_compiled: bool) -> bool:
+def _can_call(draw: Callable[..., Any], layout: Layout, is_compiled: bool) -> bool:
     return not is_compiled or (is_numba(draw) and layout.is_vector)
 
 
@@ -166,7 +166,7 @@ def starting_point(
     return layout.flatten(target.sample_base(rng))
 
 
-def check_start(position: Any, *, is_number: bool) -> None:
+def check_start(position: object, *, is_number: bool) -> None:
     """Refuse to start outside the support or where the density is not a number."""
     if not is_number:
         raise_not_finite(position)
@@ -176,7 +176,7 @@ def check_start(position: Any, *, is_number: bool) -> None:
     )
 
 
-def model_pieces(model: Any, example: Any, method: str = "simulated") -> Pieces:
+def model_pieces(model: Model, example: object, method: str = "simulated") -> Pieces:
     """Make the pieces for a user's model object.
 
     Coupled chains lie in a list: of states that Numba cannot list, the loop is plain Python that calls compiled steps.
@@ -213,13 +213,13 @@ def _typed_list(states: list[Any]) -> Any:
     return found
 
 
-def positions_of(model: Any) -> Callable[[NDArray[np.float64]], dict[str, Any]]:
+def positions_of(model: Model) -> Callable[[NDArray[np.float64]], dict[str, Any]]:
     """Return how the values that a model records are named."""
     names = getattr(model, "names", None)
     return lambda values: {"x": values} if names is None else {name: values[..., i] for i, name in enumerate(names)}
 
 
-def _step_or_redraw(model: Any, is_compiled: bool) -> Any:
+def _step_or_redraw(model: Model, is_compiled: bool) -> Any:
     """Return the model's step, with exact draws of its reference at k = 0 where it offers them."""
     step, redraw = model.step, getattr(model, "sample_reference", None)
     if redraw is None or (is_compiled and not is_numba(redraw)):
@@ -229,8 +229,8 @@ def _step_or_redraw(model: Any, is_compiled: bool) -> Any:
 
 
 @cache  # compiled once for all the engines of a model
-def _joined(step: Any, redraw: Any, is_compiled: bool) -> Any:
-    def step_or_redraw(rng: Any, state: Any, k: float) -> Any:
+def _joined(step: Callable[..., Any], redraw: Callable[..., Any], is_compiled: bool) -> Any:
+    def step_or_redraw(rng: np.random.Generator, state: object, k: float) -> Any:
         if k == 0.0:
             return redraw(rng)
         return step(rng, state, k)
@@ -274,11 +274,11 @@ def _of_number(function: Callable[..., Any]) -> Any:
     return numba.njit(lambda flat: function(flat[0]))
 
 
-def _zero(x: Any) -> float:
+def _zero(x: object) -> float:
     return 0.0
 
 
-def _flat_zero(x: Any) -> tuple[float, Any]:
+def _flat_zero(x: object) -> tuple[float, Any]:
     import jax
 
     return 0.0, jax.tree.map(np.zeros_like, x)

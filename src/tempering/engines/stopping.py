@@ -30,7 +30,7 @@ def never() -> bool:
     return False
 
 
-def watched(function: Any, is_stopped: IsStopped) -> Any:
+def watched(function: object, is_stopped: IsStopped) -> Any:
     """Return a function that first looks whether to stop; numbers in the place of functions are left alone."""
     if not callable(function):
         return function

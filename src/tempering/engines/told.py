@@ -18,7 +18,7 @@ PACKAGE = str(Path(__file__).parents[1])
 
 
 def function_error(
-    error: BaseException, first_row: int, state: Any, positions: Callable[[Any], Any], functions: Sequence[Any] = ()
+    error: BaseException, first_row: int, state: object, positions: Callable[[Any], Any], functions: Sequence[Any] = ()
 ) -> FunctionError:
     """Return an error that tells where another one was raised, by a function that the package has called.
 
@@ -44,7 +44,7 @@ def function_error(
     return FunctionError(_last_words(error), chain, position)
 
 
-def _at_fault(proposals: Any, functions: Sequence[Any]) -> int | None:
+def _at_fault(proposals: Sequence[Any], functions: Sequence[Any]) -> int | None:
     """Return the replica whose proposal raises an error."""
     for replica, proposal in enumerate(proposals):
         for function in functions:
@@ -101,7 +101,7 @@ def _jax() -> str:
     return PACKAGE if found is None else str(Path(found).parent)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return arrays of JAX as those of NumPy; None for what is being traced, which has no value yet."""
     jax = sys.modules.get("jax")
     if jax is None:
@@ -113,7 +113,7 @@ def _plain(value: Any) -> Any:
     return jax.tree.map(np.asarray, value) if is_ours else value
 
 
-def _proposal(state: Any, replica: Any, positions: Callable[[Any], Any]) -> Any:
+def _proposal(state: object, replica: int | None, positions: Callable[[Any], Any]) -> Any:
     """Return where a chain was about to go: compiled functions leave no trace of what they were called with."""
     particle: Any = getattr(state, "particle", None)
     if particle is None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tempering.kernels.settings import Settings
 from tempering.path import Ladder, Path
 
+Rungs = int | NDArray[np.integer[Any]]  # one for all chains, or one each
+
 QUANTUM = 32  # iterations: what tuning learns from at the least
 
 
@@ -50,9 +52,36 @@ class Places(NamedTuple):
         """Return the same places with the terms of a path's references."""
         return Places(self.values, path.with_reference_terms(self.values, self.terms))
 
-    def of(self, rows: Any) -> Places:
+    def of(self, rows: slice | NDArray[Any]) -> Places:
         """Return the places of some chains."""
         return Places(self.values[rows], self.terms[rows])
+
+
+class Model(Protocol):
+    """A user's model: a state of any kind, moved by a step of its own, with an energy and what is recorded.
+
+    Random numbers come by a NumPy ``Generator``, or by a key where all is written in JAX. It may have ``names`` of what
+    is recorded, and ``sample_reference``, which draws a state at k = 0.
+    """
+
+    @property
+    def step(self) -> Callable[..., Any]:
+        """Return the next state: ``step(rng, state, k)``."""
+
+    @property
+    def energy(self) -> Callable[..., Any]:
+        """Return what is tempered, of a state."""
+
+    @property
+    def record(self) -> Callable[..., Any]:
+        """Return what is kept of a state."""
+
+    @property
+    def initial(self) -> Callable[..., Any]:
+        """Return the state that a chain starts from: ``initial(rng)``."""
+
+    def __hash__(self) -> int:
+        """What is compiled for a model is found again by it."""
 
 
 class Engine(Protocol):
@@ -68,7 +97,7 @@ class Engine(Protocol):
     def run(self, states: Any, schedule: Schedule, n: int, *, moving: bool = True) -> tuple[Any, Trace]:
         """Advance all chains by ``n`` iterations; with ``moving=False`` every chain stays on its rung."""
 
-    def on_rung(self, states: Any, rung: Any, places: Places | None = None) -> Any:
+    def on_rung(self, states: Any, rung: Rungs, places: Places | None = None) -> Any:
         """Put every chain on a rung, one for all or one each (simulated tempering only), perhaps at other places."""
 
     def n_invalid(self, states: Any) -> int:

@@ -27,7 +27,7 @@ from tempering.engines.scalar_pieces import check_start, raise_not_finite
 from tempering.engines.stopping import TERMINATED
 from tempering.engines.streams import child, key_of, keys_of, words_of
 from tempering.engines.told import function_error
-from tempering.engines.trace import Places, Schedule, Trace
+from tempering.engines.trace import Model, Places, Rungs, Schedule, Trace
 from tempering.errors import FunctionError, SamplerError
 from tempering.io.encoding import decode, encode
 from tempering.kernels import vector
@@ -59,6 +59,9 @@ class Pieces:
     positions: Callable[[Any], Any]  # recorded values -> by name
 
 
+Unit = lockstep.Chain | lockstep.Ensemble  # with a leading axis
+
+
 class States(NamedTuple):
     """All chains between two blocks."""
 
@@ -71,7 +74,14 @@ class VectorEngine:
     """Run all chains together; see `tempering.engines.trace.Engine` for the contract."""
 
     def __init__(
-        self, pieces: Pieces, method: str, rung_moves: str, seed: int, n_chains: int, n_rungs: int, devices: Any = None
+        self,
+        pieces: Pieces,
+        method: str,
+        rung_moves: str,
+        seed: int,
+        n_chains: int,
+        n_rungs: int,
+        devices: Sequence[jax.Device] | None = None,
     ) -> None:
         self.name = f"vector (JAX, {jax.default_backend()})"
         self.pieces = pieces
@@ -102,7 +112,9 @@ class VectorEngine:
         keys, unit = jax.device_put((states.keys, states.unit), self._sharding)
         return States(keys, unit, states.iteration)
 
-    def widened(self, states: States, n_units: int, devices: Any = None) -> tuple[VectorEngine, States]:
+    def widened(
+        self, states: States, n_units: int, devices: Sequence[jax.Device] | None = None
+    ) -> tuple[VectorEngine, States]:
         """Return an engine of more chains, which start from copies of these states with streams of their own."""
         engine = VectorEngine(self.pieces, *self._how, n_units, self.chains_per_ensemble, devices)
         with jax.enable_x64(True):
@@ -110,7 +122,7 @@ class VectorEngine:
             unit = jax.tree.map(lambda part: jax.device_put(np.asarray(part)[of]), states.unit)
             return engine, engine.placed(States(engine._keys(), unit, states.iteration))
 
-    def _units(self, particles: Any, path: Path) -> Any:
+    def _units(self, particles: vector.Particle, path: Path) -> Any:
         n, n_rungs = self.n_units, len(path)
         if not self._is_parallel:
             rungs = np.full(n, path.target, np.int32), np.ones(n, np.int32)
@@ -203,7 +215,7 @@ class VectorEngine:
         n_rungs = None if self._is_parallel else m
         return lockstep.Line(coefficients, sources, log_p, settings, n_rungs, _references(path), schedule.local_every)
 
-    def on_rung(self, states: States, rung: Any, places: Places | None = None) -> States:
+    def on_rung(self, states: States, rung: Rungs, places: Places | None = None) -> States:
         """Put every chain on a rung: one for all, or one each; at other ``places``, perhaps."""
         unit = states.unit
         with jax.enable_x64(True):
@@ -262,7 +274,7 @@ def build_step(pieces: Pieces, method: str, rung_moves: str) -> Any:
     return build(pieces.move, pieces.terms, pieces.record, rung_moves)
 
 
-def _rows_of(unit: Any) -> int:
+def _rows_of(unit: Unit) -> int:
     """Return how many iterations a block has room for, by what the chains take up."""
     taken = 16 * sum(leaf.size for leaf in jax.tree.leaves(unit))
     most = MOST_BYTES["cpu" if jax.default_backend() == "cpu" else "device"]
@@ -270,15 +282,17 @@ def _rows_of(unit: Any) -> int:
 
 
 @lru_cache(maxsize=64)
-def _build_block(step: Any) -> Any:
+def _build_block(step: Callable[..., Any]) -> Any:
     """Compile once per step: a second run of the same target starts at once."""
 
-    def block(keys: Any, units: Any, start: Any, n: Any, line: Any, moving: Any, rows: int) -> Any:
+    def block(
+        keys: jax.Array, units: Unit, start: jax.Array, n: jax.Array, line: lockstep.Line, moving: jax.Array, rows: int
+    ) -> Any:
         @partial(jax.jit, inline=True)  # so that it is traced once, for the shapes of its outputs and for the loop
-        def once(units: Any, iteration: Any) -> Any:
+        def once(units: Unit, iteration: jax.Array) -> Any:
             return jax.vmap(step, in_axes=(0, 0, None, None, None))(keys, units, iteration, line, moving)
 
-        def body(i: Any, carry: Any) -> Any:
+        def body(i: jax.Array, carry: tuple[Unit, Any]) -> Any:
             units, outputs = carry
             units, made = once(units, start + i)
             return units, jax.tree.map(
@@ -296,7 +310,7 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
     """Make the pieces for a log density and a kernel."""
     functions = functions_of(target, kernel, layout)
 
-    def start(keys: Any, path: Path) -> vector.Particle:
+    def start(keys: jax.Array, path: Path) -> vector.Particle:
         points = _starting_points(target, layout, starts, keys)
         own = np.column_stack([np.asarray(part, float) for part in mapped(target, own_names(target), layout)(points)])
         own[own[:, -1] == -np.inf] = -np.inf  # where the base ends
@@ -321,7 +335,7 @@ class _KeptPieces(Pieces):
         return isinstance(other, _KeptPieces) and self.move is other.move
 
 
-def _starting_points(target: Target, layout: Layout, starts: Sequence[Any], keys: Any) -> NDArray[np.float64]:
+def _starting_points(target: Target, layout: Layout, starts: Sequence[Any], keys: jax.Array) -> NDArray[np.float64]:
     """Return the flat starting points of all chains: the user's, in turn, or drawn from the prior."""
     if starts:
         rows = np.stack([np.asarray(layout.flatten(position), float) for position in starts])
@@ -340,16 +354,16 @@ def _particle_position(particle: vector.Particle) -> Any:
     return particle.position
 
 
-def model_pieces(model: Any) -> Pieces:
+def model_pieces(model: Model) -> Pieces:
     """Make the pieces for a user's model written in JAX."""
     return _model_pieces(model)
 
 
 @lru_cache(maxsize=16)
-def _model_pieces(model: Any) -> Pieces:
+def _model_pieces(model: Model) -> Pieces:
     redraw = getattr(model, "sample_reference", None)
 
-    def move(key: Any, state: Any, rung: Any, settings: Any, references: Any) -> tuple[Any, Any]:
+    def move(key: jax.Array, state: object, rung: vector.Rung, settings: object, references: object) -> tuple[Any, Any]:
         k = rung.coefficients[0]
         moved = model.step(key, state, k)
         if redraw is not None:
@@ -357,11 +371,11 @@ def _model_pieces(model: Any) -> Pieces:
             moved = jax.tree.map(lambda a, b: jnp.where(k == 0.0, a, b), fresh, moved)
         return moved, jnp.full(1, jnp.nan, jnp.float32)
 
-    def terms(state: Any) -> Any:
+    def terms(state: object) -> Any:
         energy = jnp.asarray(model.energy(state), float)
         return jnp.where(jnp.isnan(energy), jnp.inf, energy)[None]
 
-    def record(state: Any) -> Any:
+    def record(state: object) -> Any:
         recorded = model.record(state)
         return recorded if isinstance(recorded, dict) else {"x": recorded}
 
@@ -369,7 +383,7 @@ def _model_pieces(model: Any) -> Pieces:
     return Pieces(lambda keys, path: start(keys), move, terms, record, lambda values: values)
 
 
-def traces(target: Target, layout: Layout, position: Any) -> bool:
+def traces(target: Target, layout: Layout, position: object) -> bool:
     """Whether JAX can trace the target's functions at a position, and draw from its base."""
     with jax.enable_x64(True):
         example = np.asarray(layout.flatten(position))

@@ -16,7 +16,7 @@ import numpy as np
 from tempering.errors import TargetError
 from tempering.kernels.kernel import Density, Move
 from tempering.kernels.settings import Settings, is_dense
-from tempering.kernels.vector import Particle, Rung, at, masked_product, shaped, tempered
+from tempering.kernels.vector import Array, Particle, Rung, at, masked_product, shaped, tempered
 
 # the acceptance each method is tuned to, by the name of its module in BlackJAX
 TARGET_ACCEPTANCE = {
@@ -83,7 +83,7 @@ class BlackJAX:
         """Build the move of the vector engine."""
         return self._prior_move(density) if self._prior is not None else self._whitened_move(density)
 
-    def _arguments(self, d: int, scale: Any) -> dict[str, Any]:
+    def _arguments(self, d: int, scale: Array) -> dict[str, Any]:
         """Fill in what the kernel asks for and the user did not give."""
 
         def step(key: jax.Array, *_: Any) -> Any:
@@ -159,5 +159,5 @@ def _whitened(x: jax.Array, setting: Settings) -> Any:
     return residual / setting.factor[:, 0]
 
 
-def _acceptance(info: Any) -> Any:
+def _acceptance(info: object) -> Any:
     return jnp.reshape(jnp.asarray(getattr(info, "acceptance_rate", jnp.nan), jnp.float32), (1,))

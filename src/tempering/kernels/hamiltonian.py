@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.errors import TargetError
-from tempering.kernels.kernel import Density, Functions, Move, Particle, ScalarMove, Settings, Vector
+from tempering.kernels.kernel import Density, Function, Functions, Move, Particle, ScalarMove, Settings, Vector
 from tempering.kernels.scalar import move_to_proposal, tempered
 from tempering.kernels.settings import is_dense
 from tempering.path.stacked import References
 from tempering.randomness import accept
 from tempering.target.gradients import gradient_of
+
+if TYPE_CHECKING:
+    from tempering.kernels.vector import Draw
 
 SPREAD_OF_STEPS = 0.5  # standard deviation of a step's log: below .3 moves are lost in few dimensions, above .8 in many
 LEAST_SCALE = 0.05
@@ -85,7 +89,7 @@ class Hamiltonian:
 
         return hamiltonian(density, self.n_steps)
 
-    def vector_move_or_draw(self, density: Any, draws: Any) -> Any:
+    def vector_move_or_draw(self, density: Density, draws: Sequence[Draw]) -> Move:
         """Build the move after which an exact draw of the rung's source is tried."""
         from tempering.kernels.vector_hamiltonian import hamiltonian
 
@@ -170,7 +174,7 @@ def whitened_slope(
     return np.asarray(factor.T @ slope if is_dense(factor) else factor[:, 0] * slope)
 
 
-def _value_and_gradient(function: Any, x: Vector) -> tuple[float, Vector]:
+def _value_and_gradient(function: Function, x: Vector) -> tuple[float, Vector]:
     """Return the value and the gradient, checked."""
     value_and_gradient = gradient_of(function)
     assert value_and_gradient is not None

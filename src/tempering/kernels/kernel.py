@@ -65,7 +65,7 @@ TRAITS = {  # attributes that a kernel may have, and what is taken for granted i
 }
 
 
-def trait(kernel: Any, name: str) -> bool:
+def trait(kernel: object, name: str) -> bool:
     """Return what a kernel says of itself, or what is taken for granted.
 
     Examples
@@ -77,7 +77,7 @@ def trait(kernel: Any, name: str) -> bool:
     return bool(getattr(kernel, name, TRAITS[name]))
 
 
-def calls_of(kernel: Any) -> float:
+def calls_of(kernel: object) -> float:
     """Return how many evaluations of a density a local move is worth: one, unless the kernel has ``calls``.
 
     Examples
@@ -89,7 +89,7 @@ def calls_of(kernel: Any) -> float:
     return float(getattr(kernel, "calls", 1.0))
 
 
-def missing_from(kernel: Any) -> list[str]:
+def missing_from(kernel: object) -> list[str]:
     """Return which members a kernel lacks."""
     members = ("covariance", "starting_scale", "target_acceptance", "scalar_move", "vector_move")
     return [name for name in members if not hasattr(type(kernel), name) and name not in getattr(kernel, "__dict__", ())]

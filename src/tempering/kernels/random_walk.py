@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from tempering.kernels.kernel import Density, Functions, Move, Particle, ScalarMove, Settings, Vector
 from tempering.kernels.scalar import evaluate, gaussian_step, move_to_proposal, tempered
 from tempering.randomness import accept
+
+if TYPE_CHECKING:
+    from tempering.kernels.vector import Draw
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class RandomWalk:
 
         return vector.random_walk(density)
 
-    def vector_move_or_draw(self, density: Density, draws: Any) -> Move:
+    def vector_move_or_draw(self, density: Density, draws: Sequence[Draw]) -> Move:
         """Build the move that may be an exact draw of the rung's source, at an end always."""
         from tempering.kernels import vector
 

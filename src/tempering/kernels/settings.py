@@ -5,12 +5,15 @@ Every kernel reads the same ones, so that one piece of tuning serves them all.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tempering.path.ladder import Ladder
+
+if TYPE_CHECKING:
+    import jax
 
 
 class Settings(NamedTuple):
@@ -38,6 +41,6 @@ def starting_settings(ladder: Ladder, centre: NDArray[np.float64], scale: float,
     return Settings(scale / np.sqrt(k), np.tile(shape, (m, 1, 1)), np.tile(centre, (m, 1)), np.zeros(m))
 
 
-def is_dense(factor: Any) -> bool:
+def is_dense(factor: NDArray[np.float64] | jax.Array) -> bool:
     """Whether a factor (or a stack of them) holds full matrices; one dimension is its own diagonal."""
     return bool(factor.shape[-1] > 1)

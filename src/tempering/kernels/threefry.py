@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import jax
+
+    Words = NDArray[np.uint32] | jax.Array
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = np.uint32(0x1BD11BDA)
 GENERATOR = "threefry2x32"
 
 
-def threefry(key: tuple[Any, Any], x: Any, y: Any) -> tuple[Any, Any]:
+def threefry(key: tuple[Any, Any], x: Words, y: Words) -> tuple[Any, Any]:
     """Return two random words for each counter (x, y) of two words; arrays of NumPy or JAX alike."""
     words = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
     x, y = x + words[0], y + words[1]

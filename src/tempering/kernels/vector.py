@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.kernels.composite import Cycle, Mixture, leaves
+from tempering.kernels.composite import AnyKernel, Cycle, Mixture, leaves
 from tempering.kernels.independence import DEGREES_OF_FREEDOM
 from tempering.kernels.kernel import Density, Move
 from tempering.kernels.settings import Settings, is_dense
@@ -22,6 +22,8 @@ from tempering.kernels.slice_sampling import MAX_STEPS_OUT
 from tempering.kernels.uniforms import folded_in, normals_and_uniforms
 
 Array = jax.Array | NDArray[np.float64]
+
+EachOwn = tuple[Settings, ...]  # of each simple kernel
 
 LEAPS = 4  # after each move, if there are modes to leap between: together they cost a third of a Hamiltonian one
 LEAST_FRESH = 0.1  # of what is proposed after a move: a draw of the source may lead to what no leap does
@@ -67,6 +69,9 @@ class Particle(NamedTuple):
     position: Any
     terms: Any  # (term,)
     n_invalid: Any
+
+
+Bracket = tuple[jax.Array, jax.Array, Particle, int, jax.Array]  # ends, last place, tries, whether it is found
 
 
 def at(density: Density, position: jax.Array) -> Particle:
@@ -210,7 +215,7 @@ def slice_coordinates(density: Density) -> Move:
         d = particle.position.size
         widths = setting.scale * jnp.sqrt(jnp.sum(setting.factor**2, axis=-1))
 
-        def update(i: Any, particle: Particle) -> Particle:
+        def update(i: jax.Array, particle: Particle) -> Particle:
             direction = jnp.zeros(d).at[i].set(widths[i])
             return _slice_along(folded_in(key, i), density, particle, rung, direction)
 
@@ -229,8 +234,8 @@ def _slice_along(key: jax.Array, density: Density, particle: Particle, rung: Run
     def inside(shift: jax.Array) -> Any:
         return tempered(at(density, x + shift * direction), rung) > level
 
-    def step_out(end: Any, step: float, limit: Any) -> Any:
-        def going(carry: Any) -> Any:
+    def step_out(end: jax.Array, step: float, limit: jax.Array) -> Any:
+        def going(carry: tuple[jax.Array, int]) -> Any:
             end, taken = carry
             return (taken < limit) & inside(end)
 
@@ -240,11 +245,11 @@ def _slice_along(key: jax.Array, density: Density, particle: Particle, rung: Run
     steps_left = jnp.int32(MAX_STEPS_OUT * jax.random.uniform(key_share))
     bracket = (step_out(left, -1.0, steps_left), step_out(left + 1.0, 1.0, MAX_STEPS_OUT - 1 - steps_left))
 
-    def shrinking(carry: Any) -> Any:
+    def shrinking(carry: Bracket) -> Any:
         left, right, _, _, found = carry
         return ~found & (right - left > 1e-300)
 
-    def shrink(carry: Any) -> Any:
+    def shrink(carry: Bracket) -> Any:
         left, right, last, i, _ = carry
         shift = left + (right - left) * jax.random.uniform(folded_in(key_shrink, i), dtype=x.dtype)
         proposal = at(density, x + shift * direction)
@@ -256,7 +261,7 @@ def _slice_along(key: jax.Array, density: Density, particle: Particle, rung: Run
     return jax.lax.while_loop(shrinking, shrink, (*bracket, particle, 0, jnp.array(False)))[2]
 
 
-def build_move(kernel: Any, density: Density, draws: Sequence[Draw] = ()) -> Move:
+def build_move(kernel: AnyKernel, density: Density, draws: Sequence[Draw] = ()) -> Move:
     """Build the move of any kernel; settings are a tuple, one a simple kernel. At an end it is one of the ``draws``."""
     if not draws:
         return _build_local(kernel, density)
@@ -266,7 +271,7 @@ def build_move(kernel: Any, density: Density, draws: Sequence[Draw] = ()) -> Mov
     return _redrawing(_build_local(kernel, density), density, draws)
 
 
-def _build_local(kernel: Any, density: Density) -> Move:
+def _build_local(kernel: AnyKernel, density: Density) -> Move:
     if isinstance(kernel, Mixture):
         return _mixture(kernel, density)
     if isinstance(kernel, Cycle):
@@ -301,7 +306,7 @@ class Tries:
         draws = [draw.position(key, None, None, None) for draw in self._draws if draw.is_by_key]
         return draws[0] if draws else x
 
-    def _source(self, drawn: Any, old: Particle, is_first: Any) -> Sequence[Draw]:
+    def _source(self, drawn: jax.Array, old: Particle, is_first: jax.Array) -> Sequence[Draw]:
         """Return the draws as a try makes them: later tries of what is drawn only once stay where they are.
 
         The same draw proposed again would depend on the place that it has led to.
@@ -316,7 +321,7 @@ class Tries:
         return jnp.where(self._leap.is_there & rung.is_local, LEAPS, 1)
 
     def place(
-        self, key: jax.Array, i: Any, old: Particle, rung: Rung, setting: Settings, drawn: Any
+        self, key: jax.Array, i: jax.Array, old: Particle, rung: Rung, setting: Settings, drawn: jax.Array
     ) -> tuple[Try, Any]:
         """Return what is tried for the i-th time, and the uniform number that decides on it."""
         (n_normals, n_uniforms), x = numbers_of(self._draws), old.position
@@ -352,15 +357,15 @@ def _redrawing(move: Move, density: Density, draws: Sequence[Draw]) -> Move:
     """
     tries = Tries(draws)
 
-    def move_or_redraw(key: jax.Array, particle: Particle, rung: Rung, settings: Any) -> tuple[Particle, Any]:
-        def local(key: jax.Array, particle: Particle, settings: Any) -> tuple[Particle, Any]:
+    def move_or_redraw(key: jax.Array, particle: Particle, rung: Rung, settings: EachOwn) -> tuple[Particle, Any]:
+        def local(key: jax.Array, particle: Particle, settings: EachOwn) -> tuple[Particle, Any]:
             moved, acceptance = move(key, particle, rung, settings)
             return moved, acceptance.astype(float)
 
-        def stay(key: jax.Array, particle: Particle, settings: Any) -> tuple[Particle, Any]:
+        def stay(key: jax.Array, particle: Particle, settings: EachOwn) -> tuple[Particle, Any]:
             return particle, jnp.full(len(settings), jnp.nan)
 
-        def redraw(i: Any, old: Particle) -> Particle:
+        def redraw(i: jax.Array, old: Particle) -> Particle:
             tried, decision = tries.place(key, i, old, rung, settings[0], drawn)
             there = at(density, tried.place)
             return decide(decision, old, there, log_ratio_of_try(old, there, rung, tried))[0]
@@ -385,7 +390,7 @@ def _parts(kernels: Sequence[Any], density: Density) -> list[tuple[Move, slice]]
 def _cycle(kernel: Cycle, density: Density) -> Move:
     parts = _parts(kernel.kernels, density)
 
-    def move(key: jax.Array, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
+    def move(key: jax.Array, particle: Particle, rung: Rung, settings: EachOwn) -> tuple[Particle, Any]:
         acceptances = []
         for i, (part, own) in enumerate(parts):
             particle, acceptance = part(folded_in(key, i), particle, rung, settings[own])
@@ -401,7 +406,7 @@ def _mixture(kernel: Mixture, density: Density) -> Move:
     log_probabilities = jnp.log(jnp.asarray(kernel.probabilities))
 
     def branch(part: Move, own: slice) -> Any:
-        def run(key: jax.Array, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
+        def run(key: jax.Array, particle: Particle, rung: Rung, settings: EachOwn) -> tuple[Particle, Any]:
             particle, acceptance = part(key, particle, rung, settings[own])
             return particle, jnp.full(n, jnp.nan, acceptance.dtype).at[own].set(acceptance)
 
@@ -409,7 +414,7 @@ def _mixture(kernel: Mixture, density: Density) -> Move:
 
     branches = [branch(part, own) for part, own in parts]
 
-    def move(key: jax.Array, particle: Any, rung: Any, settings: Any) -> tuple[Any, Any]:
+    def move(key: jax.Array, particle: Particle, rung: Rung, settings: EachOwn) -> tuple[Particle, Any]:
         key_choice, key_move = jax.random.split(key)
         which = jax.random.categorical(key_choice, log_probabilities)
         return jax.lax.switch(which, branches, key_move, particle, rung, settings)  # type: ignore[no-any-return]

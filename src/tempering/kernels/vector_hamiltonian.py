@@ -45,7 +45,7 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
         normals, (decision,) = normals_and_uniforms(key, x.size + 1, 1, x.dtype)
         start, luck = normals[: x.size], SPREAD_OF_STEPS * normals[x.size]
 
-        def leap(i: Any, state: _Trajectory) -> _Trajectory:
+        def leap(i: jax.Array, state: _Trajectory) -> _Trajectory:
             """Step, then kick: the first step is none, and the first and the last kick are half ones."""
             place = state.position + state.step * shaped(setting.factor, state.momentum)
             slope = _slope_at(density, place, rung, setting)
@@ -63,7 +63,7 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
         back = end.log_step - log_width(end.slope.gradient)  # what the reverse would have to draw
         log_odds = 0.5 * (start @ start - end.momentum @ end.momentum) + 0.5 * (luck**2 - back**2) / SPREAD_OF_STEPS**2
 
-        def decided(i: Any, state: tuple[Particle, Any]) -> tuple[Particle, Any]:
+        def decided(i: jax.Array, state: tuple[Particle, Any]) -> tuple[Particle, Any]:
             """Decide on the trajectory's end, then on what is tried after it.
 
             A value by itself: compiled with its gradient, one of -1e21 may come out as infinite (JAX 0.10.2).
