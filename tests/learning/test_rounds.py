@@ -6,23 +6,6 @@ from tempering import problems
 from tempering.engines.trace import Trace
 from tempering.learning.pilot import spread_ratio
 from tempering.learning.rounds import swap_acceptance
-from tempering.recorders.index_sums import n_round_trips
-
-
-@pytest.mark.parametrize(
-    ("path", "trips"),
-    [([0, 1, 2, 1, 0], 1), ([2, 1, 0, 1, 2, 1, 0], 1), ([0, 1, 0, 1, 0], 0), ([0, 2, 0, 2], 1), ([1, 1, 1], 0)],
-)
-def test_round_trips_go_from_cold_to_hot_and_back(path, trips):
-    assert n_round_trips(np.array([path]), 0, 3) == trips
-
-
-@pytest.mark.parametrize(
-    ("path", "trips"),
-    [([1, 2, 3, 2, 1], 1), ([1, 0, 1, 0, 1], 0), ([1, 3, 0, 1, 3, 1], 2), ([0, 1, 2, 1, 0], 0)],
-)
-def test_with_two_legs_they_go_from_the_target_along_the_safe_one(path, trips):
-    assert n_round_trips(np.array([path]), 1, 4) == trips
 
 
 def test_swap_acceptance_counts_proposals_between_neighbours():

@@ -18,10 +18,11 @@ from tempering import problems
 from tempering.engines.trace import Trace
 from tempering.errors import EstimatorError, SamplerError
 from tempering.estimators import RULES
+from tempering.estimators.round_trips import round_trips
 from tempering.estimators.running.rungs import RunningRungs
 from tempering.learning.rounds import swap_acceptance
 from tempering.recorders import summing
-from tempering.recorders.index_sums import n_round_trips, sums_of_trace
+from tempering.recorders.index_sums import sums_of_trace
 from tempering.recorders.summing import block_shape, length_on_device
 from turns import go_on_by
 
@@ -261,7 +262,7 @@ def test_round_trips_go_on_from_block_to_block():
         sums, phase = sums_of_trace(part, before, phase, 4)
         before = part.rung[:, -1]
         total = sums if total is None else total.added(sums)
-    assert total.n_round_trips == n_round_trips(rung, 0, 4) > 5
+    assert total.n_round_trips == round_trips(rung, 0, 3)[0] > 5
     assert total.n_iterations == 400
     whole = sums_of_trace(trace, np.zeros(5, int), np.zeros(5, np.int8), 4)[0]
     assert np.array_equal(whole.exchanges, total.exchanges)

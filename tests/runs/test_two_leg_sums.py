@@ -12,6 +12,7 @@ from tempering import problems
 from tempering.errors import EstimatorError, SamplerError
 from tempering.estimators.regeneration import TourWeights
 from tempering.estimators.running.mixed import MixedSums, RungMixture
+from tempering.recorders import mixed_on_device
 from tempering.runs.sums import TwoLegSums
 from tempering.runs.tours import effective_pieces
 
@@ -74,6 +75,37 @@ def test_they_say_what_mbar_says_of_the_draws(engine):
     )
     one, other = (run.rungs()["exchange_acceptance"] for run in (sums, draws))
     np.testing.assert_allclose(one, other, atol=0.01)  # draws do not know the rung before the first of them
+
+
+@pytest.mark.slow
+def test_an_accelerator_adds_up_what_a_processor_does(monkeypatch):
+    """Level 3: draws summed where they are, row by row, against traces in NumPy."""
+    usual = sums_of("vector")
+    monkeypatch.setattr(mixed_on_device, "is_where_draws_are_summed", lambda: True)
+    there = run("vector", keep=tp.Sums(QUANTITIES))
+    assert np.array_equal(there.visits, usual.visits)
+    assert there.n_round_trips == usual.n_round_trips > 0
+    np.testing.assert_array_equal(there.index.exchanges, usual.index.exchanges)
+    np.testing.assert_allclose(there.index.moves, usual.index.moves, rtol=1e-6)
+    for name in QUANTITIES:
+        np.testing.assert_allclose(there.expect(name).value, usual.expect(name).value, rtol=1e-10)
+        np.testing.assert_allclose(there.expect(name).standard_error, usual.expect(name).standard_error, rtol=0.3)
+        np.testing.assert_allclose(there.quantile([0.1, 0.5], name), usual.quantile([0.1, 0.5], name), rtol=1e-10)
+    np.testing.assert_allclose(there.mbar.log_normalisers, usual.mbar.log_normalisers, atol=1e-10)
+    np.testing.assert_allclose(there.sums.squares, usual.sums.squares, rtol=1e-10)
+    assert there.n_crossings == pytest.approx(usual.n_crossings, rel=1e-10)
+
+
+@pytest.mark.slow
+def test_a_run_on_an_accelerator_may_be_cut_anywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(mixed_on_device, "is_where_draws_are_summed", lambda: True)
+    whole = run("vector", keep=tp.Sums(QUANTITIES))
+    often = tp.Checkpoint(tmp_path / "run", seconds=0)
+    cut = run("vector", keep=tp.Sums(QUANTITIES), execution={"checkpoint": often})
+    for name in QUANTITIES:
+        np.testing.assert_array_equal(cut.expect(name).value, whole.expect(name).value)
+        np.testing.assert_array_equal(cut.expect(name).standard_error, whole.expect(name).standard_error)
+    assert cut.n_crossings == whole.n_crossings
 
 
 def test_the_verdict_and_the_page_can_be_read(tmp_path):

@@ -4,14 +4,11 @@ import io
 import sys
 import types
 
-import numpy as np
 import pytest
 from rich.console import Console
 
 import tempering as tp
-from statistical import seeded_rng
 from tempering.path import Path
-from tempering.recorders.index_sums import n_round_trips
 from tempering.sampling import progress
 
 
@@ -25,19 +22,6 @@ class Listener:
 
     def show(self, status):
         self.shown.append(status)
-
-
-@pytest.mark.parametrize(("n_rungs", "target"), [(1, 0), (2, 0), (3, 0), (5, 0), (5, 2), (4, 3)])
-@pytest.mark.parametrize("block", [1, 7, 32])
-def test_round_trips_are_counted_across_blocks(n_rungs, target, block):
-    rng = seeded_rng(f"trips {n_rungs} {block}")
-    steps = np.cumsum(rng.choice([-1, 0, 1], size=(6, 400)), axis=1) + rng.integers(n_rungs, size=(6, 1))
-    rung = np.clip(np.abs((steps % (4 * n_rungs)) - 2 * n_rungs) - 1, 0, n_rungs - 1).astype(np.int32)
-    trips = progress.RoundTrips(target, n_rungs, 6)
-    for start in range(0, 400, block):
-        trips.see(rung[:, start : start + block])
-    assert trips.total == n_round_trips(rung, target, n_rungs)
-    assert n_rungs == target + 1 or trips.total > 3
 
 
 def test_the_status_is_that_of_the_draws_so_far():

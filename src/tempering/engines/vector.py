@@ -7,7 +7,7 @@ length is an argument, so that a run may be cut anywhere, by the clock, and is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -151,6 +151,16 @@ class VectorEngine:
             chain, draw, _ = np.argwhere(trace.terms == np.inf)[0]
             raise_not_finite(self.pieces.positions(jax.tree.map(lambda a: a[chain, draw], trace.values)))
         return states, trace
+
+    def blocks(self, states: States, schedule: Schedule, n: int) -> Iterator[tuple[States, Any, int]]:
+        """Advance all chains; yield states after each block, its outputs where they are, and how many rows count."""
+        rows = _rows_of(states.unit)
+        line = self.line(schedule)
+        for done in range(0, n, rows):
+            made = min(rows, n - done)
+            unit, outputs = self._block(states.keys, states.unit, states.iteration, made, line, True, rows)
+            states = States(states.keys, unit, states.iteration + made)
+            yield states, outputs, made
 
     def _run_block(self, states: States, n: int, line: lockstep.Line, moving: bool) -> tuple[States, Any]:
         """Run a block of at most as many iterations as it has room for; return the outputs in NumPy."""

@@ -47,8 +47,13 @@ class SumRecipe:
         layout = None if recipe.kernel is None else Layout.of(recipe.example)
         summands = Summands(self.functions, layout, getattr(target, "constrain", None))
         traced = None
-        if recipe.engine == "vector" and not self.schedule.path.has_two_legs:
-            traced = summands.on_device(engine.pieces.positions, 2 if recipe.method == "parallel" else 1)
+        if recipe.engine == "vector":
+            from tempering.recorders.mixed_on_device import is_where_draws_are_summed
+
+            if not self.schedule.path.has_two_legs:
+                traced = summands.on_device(engine.pieces.positions, 2 if recipe.method == "parallel" else 1)
+            elif is_where_draws_are_summed():
+                traced = summands.on_device(engine.pieces.positions, 1)
 
         def values(trace: Trace) -> dict[str, Any]:
             return summands.on_host(lambda _: engine.positions(trace), trace.values)

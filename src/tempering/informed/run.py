@@ -27,9 +27,9 @@ from tempering.estimators import (
     weighted_variance,
 )
 from tempering.estimators.combine import Weighting, estimate_rungs, weigh_by_shares, weigh_rungs
+from tempering.estimators.round_trips import round_trips
 from tempering.estimators.rung_draws import RungDraws
 from tempering.path.ladder import Ladder
-from tempering.recorders.index_sums import n_round_trips
 from tempering.runs import diagnosis
 from tempering.runs.diagnosis import FEW_EFFECTIVE, LARGE_R_HAT
 from tempering.runs.tours import FEW_ROUND_TRIPS
@@ -59,7 +59,7 @@ class Verdict(diagnosis.Verdict):
 def verdict_of(draws: RungDraws, energy: Floats, weights: Floats, by_chain: Floats) -> Verdict:
     """Look at a run; ``by_chain`` (chain, quantity) are probabilities estimated by each chain alone, to be compared."""
     n_rungs = 1 if draws.chains_per_ensemble > 1 else draws.n_rungs
-    trips = n_round_trips(draws.rung, 0, n_rungs)
+    trips, _ = round_trips(draws.rung, 0, n_rungs - 1)
     error = float(weighted_estimate(energy, weights, **draws.units).standard_error)
     effective = float(weighted_variance(energy, weights)) / error**2 if error > 0 else float(weights.size)
     r_hat, heaviest = largest_r_hat(by_chain), float(weights.max())

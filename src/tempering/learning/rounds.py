@@ -13,6 +13,7 @@ from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
 from tempering.errors import EstimatorError, TargetError
 from tempering.estimators.combine import weigh_rungs
+from tempering.estimators.round_trips import round_trips
 from tempering.estimators.rung_draws import RungDraws
 from tempering.learning import kernel_settings
 from tempering.learning.density_of_states import DRAWS_KEPT, Energies
@@ -21,7 +22,6 @@ from tempering.learning.pseudo_prior import Seen, from_mean_energies, log_condit
 from tempering.learning.reference.modes import Mode
 from tempering.learning.settling import has_settled
 from tempering.path import Ladder, Path
-from tempering.recorders.index_sums import n_round_trips
 from tempering.target import NOT_INTEGRABLE
 
 Floats = NDArray[np.float64]
@@ -301,7 +301,7 @@ def describe(trace: Trace, schedule: Schedule) -> Round:
         visits / visits.sum(),
         acceptance[:, 0],
         accepted,
-        n_round_trips(trace.rung, schedule.path.target, m),
+        round_trips(trace.rung, schedule.path.target, m - 1)[0],
         float(np.sum(1.0 - accepted[~np.isnan(accepted)])),
         _ess_by_rule(trace, schedule.path),
     )

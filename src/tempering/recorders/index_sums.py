@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.engines.trace import Trace
+from tempering.estimators.round_trips import round_trips
 
 Floats = NDArray[np.float64]
-
-NOWHERE, FROM_COLD, FROM_HOT = 0, 1, 2  # which end a chain has seen last, once it has been to the cold one
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,31 +74,5 @@ def sums_of_trace(
         known = ~np.isnan(share)
         moves[:, leaf, 0] = np.bincount(came_from[known], minlength=m)
         moves[:, leaf, 1] = np.bincount(came_from[known], share[known], m)
-    trips, after = 0, phase.copy()
-    for chain, rungs in enumerate(trace.rung):
-        n, after[chain] = _trips(rungs, int(phase[chain]), m, cold)
-        trips += n
+    trips, after = round_trips(trace.rung, cold, m - 1, phase)
     return IndexSums(exchanges.astype(float), moves, trips, trace.rung.shape[1]), after
-
-
-def n_round_trips(rung: NDArray[Any], target: int, n_rungs: int) -> int:
-    """Count journeys from the target to the far end of the first leg and back, over all chains.
-
-    Examples
-    --------
-    >>> n_round_trips(np.array([[0, 1, 2, 1, 0, 1, 0, 1, 2, 1, 0]]), 0, 3)
-    2
-    """
-    return sum(_trips(chain, NOWHERE, n_rungs, target)[0] for chain in rung)
-
-
-def _trips(rungs: NDArray[Any], phase: int, m: int, cold: int) -> tuple[int, int]:
-    if cold == m - 1:
-        return 0, NOWHERE
-    seen = {NOWHERE: [], FROM_COLD: [cold], FROM_HOT: [cold, m - 1]}[phase]
-    ends = np.concatenate([np.array(seen, int), rungs[(rungs == cold) | (rungs == m - 1)]])
-    turns = ends[np.flatnonzero(np.diff(ends, prepend=-1))]
-    from_cold = turns[1:] if turns.size and turns[0] != cold else turns
-    if from_cold.size == 0:
-        return 0, NOWHERE
-    return (from_cold.size - 1) // 2, FROM_COLD if from_cold[-1] == cold else FROM_HOT

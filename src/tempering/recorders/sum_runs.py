@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +96,8 @@ def units_seen(trace: Trace, values: dict[str, NDArray[np.float64]], k: Any) -> 
     return EnergyBins.around(trace.terms[..., 0][k == k.max()]), Quantities.like(found, n_leading=1)
 
 
-def length_on_host(n: int, n_units: int, chains: int, *, is_compiled: bool) -> int:
-    """Return the iterations of a stretch on the scalar engine, ``chains`` of which are summed at once."""
+def length_of_stretch(n: int, n_units: int, chains: int, *, is_compiled: bool) -> int:
+    """Return the iterations of a stretch, of which traces of ``chains`` are held until its end."""
     most = min(LONGEST[is_compiled], DRAWS_AT_ONCE // chains, n // -(-BLOCKS // n_units))
     return max(most // QUANTUM * QUANTUM, QUANTUM)
 
@@ -114,18 +114,23 @@ def advance(task: Task, part: Part, n: int) -> Part:
 
     States of the scalar engine are changed in place.
     """
-    stretches = _on_device if task.on_device is not None else _on_host
+    stretches = _by_stretches if _is_summed_at_the_end(task) else _on_device
     for after, sums in stretches(task, part, min(part.n_done + n, task.plan.n)):
         part = _after_stretch(task, part, after, *sums) if sums else replace(after, rungs=part.rungs, index=part.index)
     return part
+
+
+def _is_summed_at_the_end(task: Task) -> bool:
+    """Whether nothing is known of a stretch before its end: all but the sums by energy on a device."""
+    return task.on_device is None or task.schedule.path.has_two_legs
 
 
 def closed(task: Task, part: Part) -> Part:
     """Return a part as if the stretch that it is in the middle of ended here: what a stopped run returns."""
     if part.open is None:
         return part
-    if task.on_device is None:
-        return _after_stretch(task, part, part, *_summed(task, part.open, part.bins)[0])
+    if _is_summed_at_the_end(task):
+        return _after_stretch(task, part, part, *_summing(task).close(part.open, part.bins)[0])
     *_, sums = _Device(task, part).launch(part, part.n_done)
     return _after_stretch(task, part, part, *_of_stretch(task, part.bins, sums, part.open.n))
 
@@ -143,41 +148,101 @@ Sums = tuple[Any, IndexSums]
 Stretch = tuple[Part, Sums | None]  # where chains are after it, and its own sums if it has come to its end
 
 
-def _on_host(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
-    """Sum up traces."""
-    plan = task.plan
+def _by_stretches(task: Task, part: Part, goal: int) -> Iterator[Stretch]:
+    """Run, and sum up each stretch when it has come to its end."""
+    plan, summing = task.plan, _summing(task)
     states, ends, opened, summed = part.states, part.ends, part.open, part.n_summed
     while summed + (0 if opened is None else opened.n) < goal:
         if opened is None:
             opened = Open(_rungs_of(states), ends, None, 0)
         length = min(plan.length, plan.n - summed)
-        states, trace = task.engine.run(states, task.schedule, min(length, goal - summed) - opened.n)
-        task.check(trace)
-        trace = trace if opened.so_far is None else joined([opened.so_far, trace])
-        opened = replace(opened, so_far=trace, n=trace.rung.shape[1])
+        n = min(length, goal - summed) - opened.n
+        states, so_far = summing.add(states, opened, n)
+        opened = replace(opened, so_far=so_far, n=opened.n + n)
         if opened.n < length:
             yield Part(states, ends, part.bins, open=opened), None
             return
-        sums, ends = _summed(task, opened, part.bins)
+        sums, ends = summing.close(opened, part.bins)
         yield Part(states, ends, part.bins), sums
         summed, opened = summed + length, None
 
 
-def _summed(task: Task, opened: Open, bins: EnergyBins) -> tuple[Sums, Any]:
-    """Return the sums of a trace, and which end each chain has seen last."""
-    trace, schedule, path = opened.so_far, task.schedule, task.schedule.path
-    kept_in: Any = {"quantities": task.plan.quantities, "n_parts": len(task.plan.sizes)}
-    if path.has_two_legs:
-        mixture = RungMixture(path.coefficients, schedule.log_pseudo_prior, path.target)
-        ends = tour_ends(trace.rung, trace.proposed, opened.states, path.ends, is_lifted=task.is_lifted)
-        rungs: Any = MixedSums.from_draws(trace.terms, trace.rung, task.values(trace), mixture, ends=ends, **kept_in)
-    else:
-        rungs = RunningRungs.from_draws(
-            trace.terms[..., 0], trace.rung, task.values(trace), schedule.ladder.inverse_temperatures, bins=bins,
-            chains_per_ensemble=task.engine.chains_per_ensemble, **kept_in,
-        )  # fmt: skip
-    index, ends = sums_of_trace(trace, opened.states, opened.ends, len(path), path.target)
-    return (rungs, index), ends
+class _Summing(Protocol):
+    """Makes the sums of a stretch."""
+
+    def add(self, states: Any, opened: Open, n: int) -> tuple[Any, Any]:
+        """Advance by ``n`` iterations; return the states after them, and what there is of the stretch."""
+
+    def close(self, opened: Open, bins: EnergyBins) -> tuple[Sums, Any]:
+        """Return the sums of a stretch at its end, and which end each chain has seen last."""
+
+
+def _summing(task: Task) -> _Summing:
+    return _OfTraces(task) if task.on_device is None else _OfBlocksOnDevice(task)
+
+
+@dataclass(frozen=True)
+class _OfTraces:
+    """Keeps the trace of a stretch, and sums it in NumPy."""
+
+    task: Task
+
+    def add(self, states: Any, opened: Open, n: int) -> tuple[Any, Trace]:
+        task = self.task
+        states, trace = task.engine.run(states, task.schedule, n)
+        task.check(trace)
+        return states, trace if opened.so_far is None else joined([opened.so_far, trace])
+
+    def close(self, opened: Open, bins: EnergyBins) -> tuple[Sums, Any]:
+        task, trace, path = self.task, opened.so_far, self.task.schedule.path
+        kept_in: Any = {"quantities": task.plan.quantities, "n_parts": len(task.plan.sizes)}
+        if path.has_two_legs:
+            mixture = RungMixture(path.coefficients, task.schedule.log_pseudo_prior, path.target)
+            ends = tour_ends(trace.rung, trace.proposed, opened.states, path.ends, is_lifted=task.is_lifted)
+            rungs: Any = MixedSums.from_draws(
+                trace.terms, trace.rung, task.values(trace), mixture, ends=ends, **kept_in
+            )
+        else:
+            rungs = RunningRungs.from_draws(
+                trace.terms[..., 0], trace.rung, task.values(trace), task.schedule.ladder.inverse_temperatures,
+                bins=bins, chains_per_ensemble=task.engine.chains_per_ensemble, **kept_in,
+            )  # fmt: skip
+        index, seen = sums_of_trace(trace, opened.states, opened.ends, len(path), path.target)
+        return (rungs, index), seen
+
+
+@dataclass(frozen=True)
+class _OfBlocksOnDevice:
+    """Sums two legs block by block, on the device where the draws are."""
+
+    task: Task
+
+    def add(self, states: Any, opened: Open, n: int) -> tuple[Any, Any]:
+        import jax
+
+        from tempering.recorders import mixed_on_device as mixed
+
+        task, begun = self.task, states
+        schedule, of, n_parts = task.schedule, task.plan.quantities, len(task.plan.sizes)
+        so_far = mixed.nothing_yet(opened.ends, schedule, of, n_parts) if opened.so_far is None else opened.so_far
+        known, add = mixed.Known.of(schedule, of), mixed.build_add(task.on_device, is_lifted=task.is_lifted)
+        try:
+            with jax.enable_x64(True):
+                for after, outputs, made in task.engine.blocks(states, schedule, n):
+                    so_far = add(so_far, outputs, states.unit.rung, made, known)
+                    states = after
+                jax.block_until_ready(so_far)  # type: ignore[no-untyped-call]
+        except jax.errors.JaxRuntimeError:
+            task.engine.run(begun, schedule, n)  # this says in which chain it was, and where
+            raise
+        task.check(_last_draws(task.engine, states))
+        return states, so_far
+
+    def close(self, opened: Open, bins: EnergyBins) -> tuple[Sums, Any]:
+        from tempering.recorders import mixed_on_device as mixed
+
+        sums = mixed.sums_of(opened.so_far, opened.n, self.task.schedule, self.task.plan.quantities)
+        return sums, np.asarray(opened.so_far.seen)
 
 
 def _rungs_of(states: Any) -> NDArray[np.int64]:

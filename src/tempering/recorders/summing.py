@@ -17,10 +17,10 @@ import numpy as np
 
 from tempering.compiling.programs import jitted
 from tempering.engines.trace import QUANTUM
+from tempering.estimators.round_trips import FROM_COLD, FROM_HOT
 from tempering.estimators.running.batches import MAXIMUM_GROUPS
 from tempering.estimators.running.bins import N_BINS, BatchSums, EnergyBins, batch_of, places_of
 from tempering.estimators.running.quantiles import COARSENING, N_COARSE, N_VALUES, value_bin
-from tempering.recorders.index_sums import FROM_COLD, FROM_HOT
 
 # Iterations of a chain from one that is summed to the next. Neighbours are much alike; on an accelerator summing a
 # draw takes half as long again as making it.

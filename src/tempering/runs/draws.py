@@ -22,11 +22,11 @@ from tempering.estimators import (
     weighted_variance,
 )
 from tempering.estimators.combine import Weighting, combine_rungs, estimate_rungs, weigh_rungs
+from tempering.estimators.round_trips import round_trips
 from tempering.estimators.rules import DEFAULT_RULE, RULES, check_rule
 from tempering.estimators.rung_draws import RungDraws
 from tempering.learning.rounds import rung_draws_of
 from tempering.path import Ladder, Path
-from tempering.recorders.index_sums import n_round_trips
 from tempering.recorders.quantities import evaluated
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
 from tempering.runs.evidence import Evidence, evidence_of, told
@@ -410,7 +410,7 @@ class TemperedDraws:
     @cached_property
     def n_round_trips(self) -> int:
         """Journeys from the target to the far end of the first leg, the hottest rung, and back."""
-        return n_round_trips(self.rung, self.path.target, len(self.path))
+        return round_trips(self.rung, self.path.target, len(self.path) - 1)[0]
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of a draw of each value."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.estimators import RungSums, combined_ess
+from tempering.estimators.round_trips import round_trips
 from tempering.estimators.rules import MINIMUM_ESS_PER_DRAW
 from tempering.path import Path
 
@@ -119,7 +120,8 @@ class Watch:
         self._show = getattr(report, "show", None)
         self._engine, self._path = engine, path
         self._sums = RungSums.empty(len(path))
-        self._trips = RoundTrips(path.target, len(path), n_chains)
+        self._n_round_trips = 0
+        self._seen: NDArray[Any] = np.zeros(n_chains, np.int8)
 
     def see(self, rung: NDArray[np.int32], terms: NDArray[np.float64]) -> None:
         """Count another block of draws, (chain, draw)."""
@@ -127,13 +129,19 @@ class Watch:
             return
         log_weights = self._path.log_weights(terms, rung)
         self._sums = self._sums.merge(RungSums.from_log_weights(log_weights, rung, len(self._path)))
-        self._trips.see(rung)
+        n, self._seen = round_trips(rung, self._path.target, len(self._path) - 1, self._seen)
+        self._n_round_trips += n
         self._show(self.status)
 
     @property
     def status(self) -> str:
         """One line: ESS and round trips so far, rungs, the engine; a narrow terminal shows how it begins."""
-        parts = [f"ESS {self.ess:,.0f}", f"{self._trips.total:,} round trips", f"{len(self._path)} rungs", self._engine]
+        parts = [
+            f"ESS {self.ess:,.0f}",
+            f"{self._n_round_trips:,} round trips",
+            f"{len(self._path)} rungs",
+            self._engine,
+        ]
         return ", ".join(parts)
 
     @property
@@ -142,28 +150,3 @@ class Watch:
         trusted = self._sums.ess_of_weights >= MINIMUM_ESS_PER_DRAW * self._sums.n_draws
         ell = np.where(trusted & self._sums.has_weight, self._sums.kish_ess, 0.0)
         return combined_ess(self._sums, ell / ell.sum()) if ell.sum() > 0 else 0.0
-
-
-class RoundTrips:
-    """Count journeys from the target to the hottest rung and back, block by block."""
-
-    def __init__(self, target: int, n_rungs: int, n_chains: int) -> None:
-        self.total = 0
-        self._target, self._hottest = target, n_rungs - 1
-        self._last = np.full((n_chains, 1), -1)  # the end each chain was at last: 0 cold, 1 hot, -1 neither yet
-        self._was_cold = np.zeros(n_chains, bool)
-
-    def see(self, rung: NDArray[np.int32]) -> None:
-        """Count another block, (chain, draw)."""
-        if self._hottest == self._target:
-            return
-        end = np.where(rung == self._target, 0, np.where(rung == self._hottest, 1, -1))
-        end = np.concatenate([self._last, end], axis=1)
-        place = np.maximum.accumulate(np.where(end >= 0, np.arange(end.shape[1]), 0), axis=1)
-        end = np.take_along_axis(end, place, axis=1)  # every draw knows the end before it
-        arrivals = np.sum((end[:, 1:] == 0) & (end[:, :-1] == 1), axis=1)
-        first = np.argmax(end == 0, axis=1)
-        comes_from_hot = (first > 0) & (np.take_along_axis(end, np.maximum(first - 1, 0)[:, None], axis=1)[:, 0] == 1)
-        self.total += int(np.sum(arrivals - (~self._was_cold & comes_from_hot)))
-        self._was_cold |= np.any(end == 0, axis=1)
-        self._last = end[:, -1:]

@@ -25,7 +25,7 @@ from tempering.execution.sum_keeping import Parts, SumRecorder, read_parts
 from tempering.learning.rounds import Tuned, check_spread
 from tempering.path import Path
 from tempering.recorders.quantities import Summands
-from tempering.recorders.sum_runs import PILOT, SumPlan, first_part, length_on_host, units_seen
+from tempering.recorders.sum_runs import PILOT, SumPlan, first_part, length_of_stretch, units_seen
 from tempering.runs.sums import TemperedSums
 from tempering.sampling.call import Wanted
 from tempering.sampling.progress import Report
@@ -87,7 +87,7 @@ def _begin(
 
 
 def _stretches(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], path: Path) -> tuple[int, int]:
-    """Choose stretches that suit all parts; along two legs all engines sum traces."""
+    """Choose stretches that suit all parts."""
     n, each, n_parts, n_rungs = wanted.draws, whole.chains_per_ensemble, len(sizes), len(path)
     if plan.engine == "vector" and not path.has_two_legs:
         from tempering.recorders.summing import groups_on_device, length_on_device
@@ -95,7 +95,11 @@ def _stretches(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...]
         length = min(length_on_device(size, n_rungs, size * each, n, wanted.every, n_parts) for size in set(sizes))
         n_groups = sum(groups_on_device(size, n_rungs, n_parts) for size in sizes)
     else:
-        is_compiled = plan.engine == "vector" or whole.name == COMPILED
-        length = length_on_host(n, wanted.chains, max(sizes) * each, is_compiled=is_compiled)
+        is_compiled, held = plan.engine == "vector" or whole.name == COMPILED, max(sizes) * each
+        if plan.engine == "vector":
+            from tempering.recorders.mixed_on_device import is_where_draws_are_summed
+
+            held = 1 if is_where_draws_are_summed() else held  # no traces
+        length = length_of_stretch(n, wanted.chains, held, is_compiled=is_compiled)
         n_groups = sum(groups_of(size, n_parts) for size in sizes)
     return length, batches_in_time(n_groups)
