@@ -4,7 +4,9 @@
 a run ended in an error or out of time, where errors are above .02 of a mass, .1 in log Z or .1 deviations of a mean
 (root mean square over runs of the largest of each kind), or where a run was off by more than four of its own standard
 errors; beside it stands what the runs said of themselves. The records are those of the calibration: with
-``--tables-only --records FILE`` its runs serve as well.
+``--tables-only --records FILE`` its runs serve as well. ``--many-dimensions`` takes the targets of 10 to 1,024
+dimensions that the suite was begun for, those that take longest first; records are written as runs end, so that a
+machine that is given back early has those that were made.
 """
 
 import argparse
@@ -26,6 +28,20 @@ from benchmarks.peers.__main__ import about
 from benchmarks.suite.cases import scales
 from tempering import problems
 
+MANY_DIMENSIONS = (
+    "twin-modes-1000",
+    "cox-32x32",
+    "phi4-chain-400",
+    "many-well-64",
+    "rosenbrock-pairs-30",
+    "phi4-chain-100",
+    "funnel-30",
+    "shells-30",
+    "many-well-32",
+    "funnel-10",
+    "rosenbrock-pairs-10",
+    "spike-and-slab-20",
+)
 BARS = {"masses": 0.02, "log Z": 0.1, "means": 0.1}
 FAR = 4.0  # standard errors
 FIGURES = re.compile(r"[0-9][0-9.]*")
@@ -122,7 +138,10 @@ def store(path: Path, rows: list[dict[str, Any]], arguments: dict[str, Any]) -> 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.limits", description=__doc__)
     parser.add_argument("--targets", nargs="+", choices=list(problems.suite()), metavar="NAME")
+    parser.add_argument("--many-dimensions", action="store_true", help="only the targets of many dimensions")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--seeds-per-process", type=int, help="by default all of a target")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a run may take by the clock")
     parser.add_argument("--options", type=json.loads, default={}, help="arguments of tp.sample")
@@ -137,8 +156,9 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
 def make(options: argparse.Namespace, kept: list[Record]) -> list[Record]:
     """Make the runs that are not kept."""
     done = {(record["target"], record["seed"]) for record in kept}
-    seeds = range(1, options.seeds + 1)
-    todo = {name: [s for s in seeds if (name, s) not in done] for name in options.targets or problems.suite()}
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    names = MANY_DIMENSIONS if options.many_dimensions else options.targets or problems.suite()
+    todo = {name: [s for s in seeds if (name, s) not in done] for name in names}
     options.records.parent.mkdir(parents=True, exist_ok=True)
     with options.records.open("a") as file, tempfile.TemporaryDirectory() as programs:
 
@@ -148,7 +168,8 @@ def make(options: argparse.Namespace, kept: list[Record]) -> list[Record]:
             file.flush()
 
         plan = Plan(options.options, False, options.limit, programs)
-        for line in run_all(tasks_of(todo, options.workers, options.seeds), plan, options.workers, keep):
+        tasks = tasks_of(todo, options.workers, options.seeds_per_process or options.seeds)
+        for line in run_all(tasks, plan, options.workers, keep):
             print(line, flush=True)
     return kept
 

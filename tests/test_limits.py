@@ -58,3 +58,28 @@ def test_rows_of_targets_that_are_not_measured_again_stay(tmp_path):
     assert [(row["target"], row["why"]) for row in stored["limits"]] == [("twin-modes-8", ""), ("twin-modes-32", "")]
     assert stored["about"]["targets"] == stored["about"]["that work"] == 2
     assert all(row["date"] for row in stored["limits"])
+
+
+def test_targets_of_many_dimensions_are_those_that_are_run_and_seeds_may_begin_anywhere(tmp_path, monkeypatch):
+    asked = []
+
+    def pretend(tasks, plan, workers, keep):
+        asked.extend(tasks)
+        for task in tasks:
+            for seed in task.seeds:
+                keep(record(target=task.target, seed=seed, mass=0.5))
+            yield task.target
+
+    monkeypatch.setattr(limits, "run_all", pretend)
+    path = tmp_path / "runs.jsonl"
+    how = ["--many-dimensions", "--seeds", "3", "--first-seed", "11", "--seeds-per-process", "2", "--workers", "16"]
+    monkeypatch.setattr(
+        limits, "row_of", lambda name, records: {"target": name, "why": "", "says": "", "sound, but far off": 0}
+    )
+    assert limits.main([*how, "--records", str(path)]) == 0
+    assert list(dict.fromkeys(task.target for task in asked)) == list(limits.MANY_DIMENSIONS)
+    assert [task.seeds for task in asked[:2]] == [(11, 12), (13,)]
+    assert len(path.read_text().splitlines()) == 3 * len(limits.MANY_DIMENSIONS)
+    asked.clear()
+    assert limits.main([*how, "--records", str(path)]) == 0
+    assert not asked  # what is kept is not made again

@@ -190,6 +190,43 @@ def test_control_draws_of_the_other_source_are_seen():
     assert_mean_is_not(0.0, changes(moved_by_vector(KERNELS["random walk"], "others", wrong)))
 
 
+def ways(ends, n, name, d=24):
+    """Return many ways between two summits that differ in half of their coordinates, by as many climbs' accuracy."""
+    rng = seeded_rng(name)
+    summits = np.stack([np.ones(d), np.ones(d)])
+    summits[1, ::2] = -1.5
+    summits[1, 1::2] += 1e-7
+    narrow = Reference([1.0], np.zeros((1, d)), [np.eye(d)], [5])
+    arrays = reference_arrays.arrays_of(replace(narrow, summits=summits), is_fitted=True)
+    chosen = np.column_stack([np.tile(ends, (n, 1)), rng.random(n)])
+    with jax.enable_x64(True):
+        way = jax.vmap(reference_arrays.leap_of(jax.tree.map(jnp.asarray, arrays)).way)
+        return np.asarray(way(jnp.asarray(chosen), jnp.asarray(rng.random((n, d)))))
+
+
+def test_a_leap_and_its_opposite_are_as_likely():
+    there, back = ways([0.1, 0.9], 500, "ways"), ways([0.9, 0.1], 500, "ways")
+    np.testing.assert_array_equal(there, -back)
+
+
+def test_leaps_are_in_coordinates_that_differ_from_one_to_all():
+    """Twelve coordinates differ: all leap in a fifth of the ways, and of the rest many are single ones."""
+    n = 20_000
+    way = ways([0.1, 0.9], n, "shares")
+    leaps = np.abs(way) > 1e-3
+    many = leaps.sum(axis=1)
+    assert many.min() == 1
+    assert not leaps[:, 1::2].any()
+    all_of_them, single = np.mean(many == 12), np.mean(many == 1)
+    share = 1 / 16  # the least: one leaps if at most one number of twelve is below it
+    alone = (1 - share) ** 12 + 12 * share * (1 - share) ** 11
+    within = 4.9 * 0.5 / np.sqrt(n)
+    assert abs(all_of_them - 1 / 5) < within + 0.5**12
+    assert alone / 5 < single < alone / 5 + 0.15
+    each = leaps[many == 1][:, ::2].mean(axis=0)
+    assert np.abs(each - 1 / 12).max() < 6 * np.sqrt(1 / 12 / np.sum(many == 1))
+
+
 @pytest.mark.slow
 def test_leaps_keep_every_rung():
     after = moved_by_vector(KERNELS["hamiltonian"], "leaps", build=leaping)

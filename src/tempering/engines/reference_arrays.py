@@ -27,7 +27,7 @@ ROOM, MOST_ENTRIES = (
     1 << 18,
 )  # components there is room for, as long as their factors have no more entries than that
 DIRECTIONS = 32  # of a subspace that there is room for
-HALVINGS = 6  # shares of the coordinates that leap together: all, a half, ... as often each
+IN_COMMON = 1e-3  # of the longest part of a way between two summits: shorter parts are those of climbs that end nearby
 # Pairs of degrees of freedom, from so many dimensions: a fit has up to 16 of these, or 64 and 256 where it has as many
 # dimensions.
 PAIRS = ((256, 128), (64, 32), (1, 8))
@@ -244,13 +244,19 @@ def _component(arrays: ReferenceArrays, uniform: jax.Array) -> tuple[Any, Any, A
 def leap_of(arrays: ReferenceArrays) -> Leap:
     """Return leaps by the way from one summit to another, each as likely as the way back.
 
-    A leap may be in some of the coordinates only, whichever: where these are independent, few modes lead to all.
+    A leap may be in some only of the coordinates in which the two differ, whichever: where these are independent, few
+    modes lead to all. All leap together, about a half of them, ... or about one, each share as often.
     """
 
     def way(chosen: jax.Array, numbers: jax.Array) -> Any:
         ends = jnp.minimum((chosen[:2] * arrays.n_summits).astype(jnp.int32), arrays.n_summits - 1)
-        share = jnp.exp2(-jnp.floor(HALVINGS * chosen[2]))
         way = arrays.summits[ends[1]] - arrays.summits[ends[0]]
-        return jnp.where(numbers[: way.size] < share, way, 0.0)
+        length = jnp.abs(way)
+        differs = length > IN_COMMON * jnp.max(length)
+        halvings = 1.0 + jnp.ceil(jnp.log2(jnp.maximum(jnp.sum(differs), 1)))
+        share = jnp.exp2(-jnp.floor(halvings * chosen[2]))
+        numbers = jnp.where(differs, numbers[: way.size], 2.0)
+        leaps = (numbers < share) | (numbers == jnp.min(numbers))  # one at the least
+        return jnp.where((share == 1.0) | leaps, way, 0.0)
 
     return Leap(way, arrays.n_summits > 1)

@@ -71,6 +71,11 @@ class Stage:
         visits = np.maximum(np.bincount(rung, minlength=len(path)), 0.5)
         return cls(path, np.log(visits) - fit.log_normalisers, values, terms, rung)
 
+    def every_other(self) -> Stage:
+        """Return every other of its draws, as long as some are left."""
+        rows = slice(None, None, 2)
+        return replace(self, values=self.values[rows], terms=self.terms[rows], rung=self.rung[rows], evaluated={})
+
     def with_normalisers(self, log_normalisers: Floats) -> Stage:
         """Return the same draws with better normalisers; where there are none, those from before stay."""
         known = np.isfinite(log_normalisers) & np.isfinite(log_normalisers[self.path.target])
@@ -90,8 +95,9 @@ class Stage:
 class Pool:
     """The pilot, which has run all rungs, the last rounds with their stays at the target, and draws of their mixtures.
 
-    The pilot stays: where chains have not come to since, it is all that is known. Of rounds only the last few are
-    remembered, for those before were further from equilibrium.
+    Of rounds only the last few are remembered, for those before were further from equilibrium. Of the pilot half of
+    the draws are forgotten with every round that is added: where chains have not come to since, it is all that is
+    known, but modes that local moves do not cross between are as chains were started there.
     """
 
     pilot: Stage
@@ -109,6 +115,7 @@ class Pool:
         before = self.settled
         return replace(
             before,
+            pilot=before.pilot.every_other(),
             rounds=(*before.rounds, drawn)[-ROUNDS_REMEMBERED:],
             stays=(*before.stays, stay)[-ROUNDS_REMEMBERED:],
         )

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.errors import EstimatorError
 from tempering.estimators import Estimate, log_evidence_stepping_stone, pareto_k_per_rung
 from tempering.estimators.evidence import integration_and_correction
+from tempering.estimators.passages import lag, n_passages, origins
 from tempering.estimators.running import answers
 from tempering.estimators.running.bins import COLDER, HOTTER
-from tempering.path import Ladder, Path
+from tempering.path import Ladder, Path, weighted_terms
 from tempering.runs.tours import FEW_ROUND_TRIPS
 
 if TYPE_CHECKING:
@@ -208,13 +210,30 @@ class Methods:
 def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
     path, seen = draws.path, draws.in_units_of_error
 
-    def ratio(rung: int) -> Estimate:
-        return seen.fit.log_normaliser_ratio(path.target, rung, **seen.units)
-
     is_simulated = draws.info is not None and draws.info.method == "simulated"
+    error_of_lag = _error_of_lag(draws) if is_simulated and draws.n_round_trips < FEW_ROUND_TRIPS else 0.0
+
+    def ratio(rung: int) -> Estimate:
+        found = seen.fit.log_normaliser_ratio(path.target, rung, **seen.units)
+        if rung < path.target:
+            return found
+        return Estimate(found.value, float(np.hypot(found.standard_error, error_of_lag)))
+
     log_p = draws.log_pseudo_prior if is_simulated else None
     found = evidence_of_legs(path, ratio, draws.visits, log_p, draws.n_round_trips)
     return replace(found, standard_error=float(np.hypot(found.standard_error, draws.thin_mass)))
+
+
+def _error_of_lag(draws: TemperedDraws) -> float:
+    """Return the error that few passages along the safe leg leave: half of what the two directions differ by.
+
+    It falls as the share of either direction settles: with the root of their number.
+    """
+    path, leg = draws.path, draws.path.rungs_of(0)
+    origin = origins(draws.rung, path.target, int(leg[-1]))
+    steps = (path.coefficients[b] - path.coefficients[a] for a, b in pairwise(leg))
+    difference = lag((weighted_terms(step, draws.terms) for step in steps), draws.rung, origin, leg)
+    return 0.5 * abs(difference) / float(np.sqrt(max(n_passages(origin), 1)))
 
 
 def evidence_of_legs(
