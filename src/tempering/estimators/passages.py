@@ -19,7 +19,7 @@ from tempering.estimators.arrays import Floats
 NOWHERE, FIRST, LAST = 0, 1, 2
 FEWEST_DRAWS = 5  # of one origin on either of two rungs, for a ratio of normalisers
 WIDER = 10.0  # nats around both one-sided estimates, between which the ratio lies
-ENOUGH_DRAWS = 20_000  # of one origin on one rung
+ENOUGH_DRAWS = 5_000  # of one origin on one rung
 
 
 def origins(rung: NDArray[np.integer], first: int, last: int) -> NDArray[np.int64]:

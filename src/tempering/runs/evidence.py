@@ -20,7 +20,7 @@ from tempering.estimators.passages import lag, n_passages, origins
 from tempering.estimators.running import answers
 from tempering.estimators.running.bins import COLDER, HOTTER
 from tempering.path import Ladder, Path, weighted_terms
-from tempering.runs.tours import FEW_ROUND_TRIPS
+from tempering.runs.tours import FEW_ROUND_TRIPS, FEW_TOURS
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
@@ -211,7 +211,7 @@ def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
     path, seen = draws.path, draws.in_units_of_error
 
     is_simulated = draws.info is not None and draws.info.method == "simulated"
-    error_of_lag = _error_of_lag(draws) if is_simulated and draws.n_round_trips < FEW_ROUND_TRIPS else 0.0
+    error_of_lag = _error_of_lag(draws) if is_simulated and draws.n_round_trips < FEW_TOURS else 0.0
 
     def ratio(rung: int) -> Estimate:
         found = seen.fit.log_normaliser_ratio(path.target, rung, **seen.units)
