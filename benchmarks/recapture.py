@@ -24,8 +24,9 @@ from tempering import Ladder
 from tempering.data import DIPPER_ARRAY, SYNTHETIC_COUNTS, SYNTHETIC_HISTORIES, path_of
 from tempering.models.recapture import Counts, MarkRecapture, ModelSpace, RecaptureResult, read
 from tempering.models.recapture.annealing import anneal
+from tempering.models.recapture.design import Proposals
 from tempering.models.recapture.kernel import step
-from tempering.models.recapture.model import JUMPS, RecaptureModel, recapture_model
+from tempering.models.recapture.model import RecaptureModel, recapture_model
 
 PAPER_LADDER = Ladder.geometric(40, 0.1)
 ITERATION_BAR = 5e4  # iterations per second of one core, asked for when an iteration had one jump of each parameter
@@ -60,7 +61,7 @@ class Result(NamedTuple):
 def build_model(jumps: int) -> RecaptureModel:
     counts = read(path_of(SYNTHETIC_COUNTS))
     assert isinstance(counts, Counts)
-    return recapture_model(counts, ModelSpace(4), keep_values=False, jumps=jumps)
+    return recapture_model(counts, ModelSpace(4), keep_values=False, proposals=Proposals(jumps=jumps))
 
 
 @njit(error_model="numpy", nogil=True)
@@ -137,7 +138,7 @@ def main() -> int:
     options = parser.parse_args()
     results = [
         speed(options.iterations, 1, ITERATION_BAR),
-        speed(options.iterations, JUMPS, None),
+        speed(options.iterations, Proposals().jumps, None),
         fit_time(SYNTHETIC_HISTORIES, 4, FIT_BAR),
         fit_time(DIPPER_ARRAY, 1, DIPPER_BAR),
     ]

@@ -177,13 +177,8 @@ def mbar_from_terms(
     n_draws, visited = _count(state, possible, len(c))
     densities = TermDensities(c[visited], flat, np.asarray(target, dtype=np.float64))
 
-    def difference(a: int, b: int, draws: Ints) -> Floats:
-        found = flat[draws] @ (c[visited[b]] - c[visited[a]])
-        return np.asarray(np.where(np.abs(found) > -LOWEST * 1e-9, np.copysign(np.inf, found), found))
-
     if log_normalisers is None:
-        some = _some_draws(state, possible, visited, n_draws)
-        start = bridge_states(difference, some, n_draws[visited])
+        start = _bridged(densities, _some_draws(state, possible, visited, n_draws), n_draws[visited])
     else:
         start = np.log(n_draws[visited]) - np.asarray(log_normalisers, dtype=np.float64)[visited]
     if not is_rough:
@@ -201,6 +196,16 @@ def mbar_from_terms(
         node_weights=counted,
         densities=TermDensities(c, flat, densities.target),
     )
+
+
+def _bridged(densities: TermDensities, some_draws: list[Ints], n_draws: Floats) -> Floats:
+    """Return offsets to start from, of states bridged in the order in which they come."""
+
+    def difference(a: int, b: int, draws: Ints) -> Floats:
+        found = densities.terms[draws] @ (densities.coefficients[b] - densities.coefficients[a])
+        return np.asarray(np.where(np.abs(found) > -LOWEST * 1e-9, np.copysign(np.inf, found), found))
+
+    return bridge_states(difference, some_draws, n_draws)
 
 
 def _fit_thinned(densities: TermDensities, possible: NDArray[np.bool_], n_draws: Floats, start: Floats) -> Floats:

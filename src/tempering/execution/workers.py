@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     CancelledError,
@@ -68,14 +68,10 @@ class Workers:
                 if error is None:
                     result = future.result()
                     if isinstance(result, Answered):
-                        assert self.answers is not None
-                        self.answers.take(result.answers)
-                        known[i] = {**known.get(i, {}), **result.answers}
-                        if not result.is_done:
-                            continue
-                        result = result.result
-                    results[i] = result
-                    tell()
+                        known[i] = {**known.get(i, {}), **self._taken(result)}
+                    if not isinstance(result, Answered) or result.is_done:
+                        results[i] = result.result if isinstance(result, Answered) else result
+                        tell()
                     continue
                 if isinstance(error, TemperingError) and not isinstance(error, FunctionError):  # it would fail anywhere
                     _cancel(futures)
@@ -91,6 +87,12 @@ class Workers:
             if broken:
                 self._renew()
         return [results[i] for i in range(len(blocks))]
+
+    def _taken(self, found: Answered) -> Mapping[bytes, Any]:
+        """Keep the answers of long calls in a block; return them."""
+        assert self.answers is not None
+        self.answers.take(found.answers)
+        return found.answers
 
     def _wait_or_abandon(self, future: Future[Any], futures: dict[int, Future[Any]]) -> None:
         try:

@@ -320,11 +320,11 @@ class _Device:
         plan, of = self._plan, self._plan.quantities
         length = min(plan.length, plan.n - summed)
         n_times = -(-(min(length, goal - summed) - begun.n) // self._shape.every)
-        units = summing.Units(part.bins.centre, part.bins.scale, of.centre, of.scale)
+        units = summing.Units(part.bins.centre, part.bins.scale, of.centre, of.scale, self._tilts)
         span = (states.iteration, n_times, self._stop)
         with jax.enable_x64(True):
             unit, ends, so_far, sums = self._block(
-                states.keys, states.unit, part.ends, span, self.line, units, self._tilts, begun.so_far, self._shape
+                states.keys, states.unit, part.ends, span, self.line, units, begun.so_far, self._shape
             )
         made = n_times * self._shape.every
         opened = Open(begun.states, begun.ends, so_far, min(length, begun.n + made))

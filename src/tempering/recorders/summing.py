@@ -76,6 +76,7 @@ class Units(NamedTuple):
     bin_scale: Any
     centre: Any
     scale: Any
+    tilts: Any  # powers of the energy whose weights are summed, by rung
 
     @property
     def bins(self) -> EnergyBins:
@@ -176,7 +177,7 @@ def _odd_multiple(of: int, least: int) -> int:
 
 @lru_cache(maxsize=32)
 def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
-    """Compile ``block(keys, units, ends, span, path, kept_in, tilts, so_far, shape)``.
+    """Compile ``block(keys, units, ends, span, path, kept_in, so_far, shape)``.
 
     It returns units, ends, `Running` and `BlockSums`.
 
@@ -186,39 +187,11 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
     """
 
     def block(
-        keys: Any,
-        units: Any,
-        ends: Any,
-        span: Any,
-        path: Any,
-        kept_in: Units,
-        tilts: Any,
-        so_far: Running,
-        shape: Shape,
+        keys: Any, units: Any, ends: Any, span: Any, path: Any, kept_in: Units, so_far: Running, shape: Shape
     ) -> Any:
         start, n_times, stop = span
-        places = places_of(jnp, kept_in.bins)
-        per_scale = 1.0 / jnp.asarray(kept_in.scale)
-        dtype = jnp.float32 if shape.is_single else jnp.float64
         advanced = _stepping(step, keys, path, stop, shape.n_rungs)
-
-        def grouped(part: Any) -> Any:
-            return part.reshape((shape.n_groups, -1, *part.shape[ends.ndim :]))
-
-        def one(carry: Any, iteration: Any) -> Any:
-            chains, table = carry
-            before, counted = chains[0].rung, iteration < stop
-            chains, (recorded, terms, rung, proposed, acceptance) = advanced(chains, iteration)
-            energy = terms[..., 0]  # what is tempered comes first
-            h = ((evaluate(recorded) - kept_in.centre) * per_scale).astype(dtype)
-            h = h.reshape((shape.n_groups, -1, shape.n_quantities))
-            index, d = kept_in.bins.locate(jnp, grouped(energy), places)
-            drawn = _Drawn(h, d.astype(dtype), index, grouped(rung))
-            # computed once, and not again for every column that is added
-            drawn = _Drawn(*jax.lax.optimization_barrier(tuple(drawn)))  # type: ignore[no-untyped-call]
-            table = _add_columns(table, drawn, counted.astype(dtype), shape)
-            watched = (grouped(row)[:, : shape.watched] for row in (before, rung, proposed, acceptance))
-            return (chains, table), (drawn, _Watched(*watched))
+        one = _summing(advanced, evaluate, kept_in, stop, shape, ends.ndim)
 
         def stretch(carry: Any, iterations: Any) -> Any:
             """Run on, and sum the last iteration."""
@@ -237,10 +210,38 @@ def build_sums_block(step: Any, evaluate: Callable[[Any], Any]) -> Any:
 
         first = (((units, ends, so_far.trips, so_far.highest), so_far.table), so_far.rates)
         ((units, ends, trips, highest), table), rates = jax.lax.fori_loop(0, n_times, some, first)
-        sums = _reduced(table, rates, trips, kept_in.bins, tilts, shape)
+        sums = _reduced(table, rates, trips, kept_in, shape)
         return units, ends, Running(table, rates, trips, highest), sums
 
-    return jitted(block, static_argnums=8, level=None)
+    return jitted(block, static_argnums=7, level=None)
+
+
+def _summing(
+    advanced: Callable[[Any, Any], Any], evaluate: Callable[[Any], Any], kept_in: Units, stop: Any, shape: Shape,
+    lead: int,
+) -> Callable[[Any, Any], Any]:  # fmt: skip
+    """Return a function that moves all chains once and adds to the tables, if that is before ``stop``."""
+    places, per_scale = places_of(jnp, kept_in.bins), 1.0 / jnp.asarray(kept_in.scale)
+    dtype = jnp.float32 if shape.is_single else jnp.float64
+
+    def grouped(part: Any) -> Any:
+        return part.reshape((shape.n_groups, -1, *part.shape[lead:]))
+
+    def one(carry: Any, iteration: Any) -> Any:
+        chains, table = carry
+        before, counted = chains[0].rung, iteration < stop
+        chains, (recorded, terms, rung, proposed, acceptance) = advanced(chains, iteration)
+        h = ((evaluate(recorded) - kept_in.centre) * per_scale).astype(dtype)
+        h = h.reshape((shape.n_groups, -1, shape.n_quantities))
+        index, d = kept_in.bins.locate(jnp, grouped(terms[..., 0]), places)  # what is tempered comes first
+        drawn = _Drawn(h, d.astype(dtype), index, grouped(rung))
+        # computed once, and not again for every column that is added
+        drawn = _Drawn(*jax.lax.optimization_barrier(tuple(drawn)))  # type: ignore[no-untyped-call]
+        table = _add_columns(table, drawn, counted.astype(dtype), shape)
+        watched = (grouped(row)[:, : shape.watched] for row in (before, rung, proposed, acceptance))
+        return (chains, table), (drawn, _Watched(*watched))
+
+    return one
 
 
 def _stepping(step: Any, keys: Any, path: Any, stop: Any, n_rungs: int) -> Callable[[Any, Any], Any]:
@@ -320,13 +321,13 @@ def _add_rates(rates: Any, drawn: _Drawn, watched: _Watched, counted: Any, shape
     return sketch, exchanges, moves, squares
 
 
-def _reduced(table: Any, rates: Any, trips: Any, bins: EnergyBins, tilts: Any, shape: Shape) -> BlockSums:
+def _reduced(table: Any, rates: Any, trips: Any, kept_in: Units, shape: Shape) -> BlockSums:
     double = table.astype(jnp.float64)
     q = shape.n_quantities
     whole = double.sum(0)
     sketch, exchanges, moves, squares = (part.sum(0) for part in rates)
     return BlockSums(
-        batch_of(jnp, double, bins, tilts, q),
+        batch_of(jnp, double, kept_in.bins, kept_in.tilts, q),
         whole[..., :3],
         whole[..., 3 : shape.n_columns].sum(0),
         squares,

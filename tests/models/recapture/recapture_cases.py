@@ -6,7 +6,7 @@ import numpy as np
 
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.counts import Counts
-from tempering.models.recapture.design import all_masks, lay_out
+from tempering.models.recapture.design import Laws, Proposals, all_masks, lay_out
 from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.individuals import strata_of
 from tempering.models.recapture.kernel import advance
@@ -173,21 +173,24 @@ def rough_laws(space, times, strength=6.0):
     pseudo, marginal = strength * rng.random((2, at.N_PARAMETERS, len(masks), int(times.n_blocks.sum()), 2))
     trend = rng.normal(0, 0.5, (at.N_PARAMETERS, len(masks), len(times.names), 5))
     trend[..., 2:] = [3.0, 0.8, 2.0]
-    return rows, pseudo, marginal, trend
+    return Laws(rows, pseudo, marginal, trend)
 
 
 def study_of(arrays, space, times=None, **options):
     """Lay out a study with rough laws, and return an empty state of it."""
+    individuals = None
     if isinstance(arrays, Histories):
         if space.individual:
             may = [["mass" in space.space(q).slopes and q in space.present] for q in at.PARAMETERS]
-            options["individuals"] = strata_of(arrays, ["mass"], may, {}, space.n_classes, space.stages)
-            options["slope_laws"] = np.full((at.N_PARAMETERS, 1, 2), 0.4)
+            individuals = strata_of(arrays, ["mass"], may, {}, space.n_classes, space.stages)
         arrays = arrays.to_arrays(space.stages)
     times = times or time_structures(arrays.years)
     counts = arrays if isinstance(arrays, Counts) else arrays.to_counts(space.n_classes)
-    options = {"step": 0.2, "fitted_splits": 0.5} | options
-    return empty_state(*lay_out(counts, space, times, rough_laws(space, times), **options))
+    how = Proposals(**({"step": 0.2, "fitted_splits": 0.5, "jumps": 4} | options))
+    laws = rough_laws(space, times)
+    if individuals is not None:
+        laws = laws._replace(slopes=np.full((at.N_PARAMETERS, 1, 2), 0.4))
+    return empty_state(*lay_out(counts, space, times, laws, how, individuals))
 
 
 def with_data_over(state, k):

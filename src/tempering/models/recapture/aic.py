@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from tempering.models.recapture.design import all_masks, free_cells, lay_out
+from tempering.models.recapture.design import Laws, free_cells, lay_out
 from tempering.models.recapture.layout import BLOCKS, FIDELITY, PARALLEL, PARAMETERS, TREND, State, empty_state
 from tempering.models.recapture.likelihood import evaluate
 from tempering.models.recapture.partitions import sets_of
@@ -57,13 +57,8 @@ def aic_table(result: "RecaptureResult", rule: str, top: int = 10) -> pd.DataFra
 
 
 def _study(result: "RecaptureResult") -> State:
-    masks = all_masks(result.space)
-    n_laws, n_times = int(result.times.n_blocks.sum()), len(result.times.names)
-    rows = np.zeros(2**result.space.n_columns, np.int64)
-    rows[masks] = np.arange(len(masks))
-    n = len(PARAMETERS)
-    none, no_trend = np.zeros((n, len(masks), n_laws, 2)), np.zeros((n, len(masks), n_times, 5))
-    return empty_state(*lay_out(result.counts, result.space, result.times, (rows, none, none, no_trend)))
+    laws = Laws.none(result.space, result.times)
+    return empty_state(*lay_out(result.counts, result.space, result.times, laws))
 
 
 def _sample_size(result: "RecaptureResult") -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tempering.models.option_groups import with_groups
-from tempering.models.recapture.options import Models, Reading, Sampling
+from tempering.models.recapture.options import Models, Output, Reading, Sampling
 
 if TYPE_CHECKING:
     from tempering.models.recapture.estimator import MarkRecapture
@@ -42,28 +42,15 @@ def describe(file: File, reading: Reading) -> None:
 
 @app.command()
 @with_groups
-def fit(
-    ctx: typer.Context,
-    file: File,
-    reading: Reading,
-    models: Models,
-    sampling: Sampling,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables, pictures and the report.")] = None,
-    by_year: Annotated[
-        bool | None,
-        typer.Option(help="Print estimates by year (by default up to 15 years)."),
-    ] = None,
-    aic: Annotated[bool, typer.Option("--aic", help="Print AICc of the most probable models, too.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
-) -> None:
+def fit(ctx: typer.Context, file: File, reading: Reading, models: Models, sampling: Sampling, output: Output) -> None:
     """Average over all structures of survival, recapture and recovery."""
     from tempering.models.recapture.output import show
 
-    quiet = quiet or bool(ctx.obj)  # --quiet may stand before the command, too
+    quiet = output.quiet or bool(ctx.obj)  # --quiet may stand before the command, too
     rule, result = sampling.rule, _fitted(file, reading, models, sampling, quiet)
-    show(result, _console(), rule, by_year=by_year, aic=aic)
-    if out is not None:
-        _write(result, out, rule, file.name)
+    show(result, _console(), rule, by_year=output.by_year, aic=output.aic)
+    if output.out is not None:
+        _write(result, output.out, rule, file.name)
 
 
 @app.command()

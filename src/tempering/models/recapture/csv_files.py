@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tempering.errors import InputError
 from tempering.models.recapture.counts import Counts
@@ -82,25 +83,12 @@ def read_arrays(path: str | Path) -> ReleaseArrays:
         )
     years = np.array(ends) - 1
     groups = tuple(dict.fromkeys(row.cells.get("group", "") for row in rows))
-    table = {
-        "recap": np.zeros((len(rows), len(ends)), np.int64),
-        "dead": np.zeros((len(rows), len(ends)), np.int64),
-    }
-    for i, row in enumerate(rows):
-        for name, columns in (("recap", recap), ("dead", dead)):
-            for column, year in columns.items():
-                table[name][i, year - ends[0]] = row.count(column)
-        total = table["recap"][i].sum() + table["dead"][i].sum() + row.count("never")
-        if total != row.integer("n_released"):
-            raise InputError(
-                f"{row.place}: n_released is {row.integer('n_released')}, but the row adds up to {total}. "
-                "Correct one of the two."
-            )
+    recaptured, recovered = _encounters(rows, recap, dead, ends)
     return ReleaseArrays(
         interval=np.array([row.integer("release_year") for row in rows]) - years[0],
         age=np.array([row.integer(age_column) if age_column else 0 for row in rows]),
-        recaptured=table["recap"],
-        recovered=table["dead"],
+        recaptured=recaptured,
+        recovered=recovered,
         never=np.array([row.integer("never") for row in rows]),
         years=years,
         tail=bool(recap and dead and max(dead.values()) > max(recap.values())) or not recap,
@@ -109,6 +97,22 @@ def read_arrays(path: str | Path) -> ReleaseArrays:
         group=np.array([groups.index(row.cells.get("group", "")) for row in rows]),
         groups=groups,
     )
+
+
+def _encounters(rows: list[Row], recap: dict[str, int], dead: dict[str, int], ends: list[int]) -> NDArray[np.int64]:
+    """Return the birds of each row next met alive, and next met dead, by year."""
+    table = np.zeros((2, len(rows), len(ends)), np.int64)
+    for i, row in enumerate(rows):
+        for kind, columns in enumerate((recap, dead)):
+            for column, year in columns.items():
+                table[kind, i, year - ends[0]] = row.count(column)
+        total = table[:, i].sum() + row.count("never")
+        if total != row.integer("n_released"):
+            raise InputError(
+                f"{row.place}: n_released is {row.integer('n_released')}, but the row adds up to {total}. "
+                "Correct one of the two."
+            )
+    return table
 
 
 def read_counts(path: str | Path, *, tail: bool = False) -> Counts:

@@ -1,6 +1,7 @@
 """Lay a study and its model space out for compiled chains."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ from tempering.models.recapture.times import TimeStructures
 
 Array = Any
 Q = at.N_PARAMETERS
+PRIOR_BASE = (0.0, 0.0)
+FITTED_BASE = (0.1, 0.05)  # power of the likelihood in its laws, three times as wide; share of the prior
 
 
 def free_cells(counts: Counts, present: tuple[str, ...] = ()) -> NDArray[np.bool_]:
@@ -121,36 +124,114 @@ def check_columns(counts: Counts, space: ModelSpace) -> None:
             )
 
 
+class Laws(NamedTuple):
+    """Laws of the values of every set, fitted to the data: what proposals draw from.
+
+    ``set_row`` says which row a set has, by its bits. ``pseudo`` and ``marginal`` (Q, set, law, 2) are pseudo-counts,
+    by themselves and with a free companion; ``trend`` (Q, set, time, 5); ``slopes`` (Q, M, 2) of individual covariates.
+    """
+
+    set_row: Ints
+    pseudo: Floats
+    marginal: Floats
+    trend: Floats
+    slopes: Floats | None = None
+
+    @classmethod
+    def none(cls, space: ModelSpace, times: TimeStructures) -> "Laws":
+        """Return laws that are not fitted yet."""
+        masks = all_masks(space)
+        rows = np.zeros(2**space.n_columns, np.int64)
+        rows[masks] = np.arange(len(masks))
+        nothing = np.zeros((Q, len(masks), int(times.n_blocks.sum()), 2))
+        return cls(rows, nothing, nothing, np.zeros((Q, len(masks), len(times.names), 5)))
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """How jumps between models are made, and what k = 0 is.
+
+    Parameters
+    ----------
+    step : float
+        Deviation of the Gaussian auxiliaries at k = 1; it grows as k^(-1/2) up to 1/2.
+    fitted_splits : float
+        How often a split or merge takes its values from the fitted laws rather than from Gaussian auxiliaries.
+    with_companion : float
+        Share of the jumps by fitted laws.
+    jumps : int
+        Jumps of each parameter in an iteration: four take half as long again for half as many round trips more.
+    base : tuple of float
+        What k = 0 is: ``PRIOR_BASE``, so that k is a power of the likelihood, or ``FITTED_BASE``, where values have
+        wide laws around their fits. From there only the models have to be told apart on the way to k = 1.
+    """
+
+    step: float = 0.06
+    fitted_splits: float = 0.3
+    with_companion: float = 0.5
+    jumps: int = 2
+    base: tuple[float, float] = PRIOR_BASE
+
+
+USUAL = Proposals()
+
+
 def lay_out(
-    counts: Counts, space: ModelSpace, times: TimeStructures, laws: tuple[Ints, Floats, Floats, Floats], *,
-    step: float = 0.06, fitted_splits: float = 0.3, with_companion: float = 0.5, jumps: int = 4,
-    individuals: Individuals | None = None, slope_laws: Floats | None = None, base: tuple[float, float] = (0.0, 0.0),
+    counts: Counts, space: ModelSpace, times: TimeStructures, laws: Laws, how: Proposals = USUAL,
+    individuals: Individuals | None = None,
 ) -> tuple[Ints, Floats]:  # fmt: skip
-    """Return the two flat arrays of a study; ``laws`` are the rows of sets and their fitted laws."""
-    n_individual = 0 if individuals is None else len(individuals.names)
-    nobody: Floats = np.zeros(0)
-    with_fidelity = "F" in space.present
-    set_row, pseudo, marginal, trend = laws
-    dead = dead_entries(counts) if with_fidelity else np.zeros((0, 4), np.int64)
+    """Return the two flat arrays of a study."""
+    whole = _partition_tables(space) | _time_tables(space, times) | _study_tables(counts, space, individuals)
+    exists, sums = block_tables(counts, space, times)
+    sizes = _sizes(counts, space, times, whole, individuals)
+    sizes |= {at.N_SETS: laws.pseudo.shape[1], at.N_LAWS: laws.pseudo.shape[2], at.N_JUMPS: how.jumps}
+    whole |= {at.SET_ROW: laws.set_row, at.EXISTS: exists}
+    if laws.slopes is None:
+        laws = laws._replace(slopes=np.zeros((Q, sizes[at.N_INDIVIDUAL], 2)))
+    floats = _counted(counts, space, individuals, sums) | _laws_and_priors(space, times, laws, how)
+    return pack(sizes, {k: np.asarray(v, np.int64) for k, v in whole.items()}, floats)
+
+
+def _sizes(
+    counts: Counts, space: ModelSpace, times: TimeStructures, tables: dict[int, Any], individuals: Individuals | None
+) -> dict[int, int]:
+    """Return sizes and switches."""
+    return {
+        at.N_INTERVALS: counts.n_intervals, at.N_COLUMNS: counts.n_columns, at.N_TIMES: len(times.names),
+        at.N_PARTITIONS: len(space.partitions), at.MOST_SPLITS: tables[at.SPLIT_TO].shape[2],
+        at.N_PAIRS: len(tables[at.PAIRS]), at.N_DEAD: len(tables[at.DEAD]),
+        at.MOST_OPTIONS: tables[at.OPTIONS].shape[2], at.HAS_FIDELITY: int("F" in space.present),
+        at.HAS_LENGTHS: int(counts.has_unequal_lengths),
+        at.IS_FLAT: int(all(tuple(space.shape(name)) == (1.0, 1.0) for name in PARAMETERS)),
+        at.HAS_ENTRY: int(counts.entered is not None), at.N_STATES: 0 if counts.moves is None else len(counts.stages),
+        at.N_CLASSES: counts.n_age_classes, at.N_STRATA: 0 if individuals is None else len(individuals.x),
+        at.N_INDIVIDUAL: 0 if individuals is None else len(individuals.names),
+    }  # fmt: skip
+
+
+def _partition_tables(space: ModelSpace) -> dict[int, Any]:
+    """Return the partitions of ages and groups, and how they split and merge."""
     tables = [space.table(name) for name in PARAMETERS]
     width = max(t.split_to.shape[1] for t in tables)
+    return {
+        at.YOUNGEST: np.array([[row.index(label) for label in row] for row in space.partitions]),
+        at.MASKS: np.array([_masks(row) for row in space.partitions]),
+        at.N_GROUPS: np.array([max(row) + 1 for row in space.partitions]),
+        at.N_SPLITS: np.stack([t.n_splits for t in tables]),
+        at.SPLIT_TO: np.stack([_widened(t.split_to, width) for t in tables]),
+        at.SPLIT_OFF: np.stack([_widened(t.split_off, width) for t in tables]),
+        at.PAIRS: tables[0].pairs,
+        at.MERGE_TO: np.stack([t.merge_to for t in tables]),
+        at.JUMPS: np.array([name in space.present and space.space(name).count > 1 for name in PARAMETERS]),
+        at.PRESENT: np.array([name in space.present for name in PARAMETERS]),
+    }
+
+
+def _time_tables(space: ModelSpace, times: TimeStructures) -> dict[int, Any]:
+    """Return the ways to vary in time, and which of them each set may have."""
     options, n_options = option_tables(space, times)
-    shapes = np.array([space.shape(name) for name in PARAMETERS], float)
-    exists, sums = block_tables(counts, space, times, with_fidelity)
-    sizes = {
-        at.N_INTERVALS: counts.n_intervals, at.N_COLUMNS: counts.n_columns, at.N_TIMES: len(times.names),
-        at.N_PARTITIONS: len(space.partitions), at.MOST_SPLITS: width, at.N_PAIRS: len(tables[0].pairs),
-        at.N_SETS: pseudo.shape[1], at.N_LAWS: pseudo.shape[2], at.N_DEAD: len(dead), at.MOST_OPTIONS: options.shape[2],
-        at.HAS_FIDELITY: int(with_fidelity), at.HAS_LENGTHS: int(counts.has_unequal_lengths),
-        at.IS_FLAT: int((shapes == 1.0).all()), at.HAS_ENTRY: int(counts.entered is not None),
-        at.N_STATES: 0 if counts.moves is None else len(counts.stages), at.N_CLASSES: counts.n_age_classes,
-        at.N_JUMPS: jumps,
-        at.N_STRATA: 0 if individuals is None else len(individuals.x), at.N_INDIVIDUAL: n_individual,
-    }  # fmt: skip
-    ints = {
-        at.NEXT: np.array(counts.following),
-        at.ACTIVE: free_cells(counts, space.present),
-        at.HELD: held_cells(counts, space.present),
+    blocks = [np.flatnonzero(row == b) for row in times.labels for b in range(row.max() + 1)]
+    return {
         at.LABELS: times.labels,
         at.N_BLOCKS: times.n_blocks,
         at.KINDS: times.kinds,
@@ -161,58 +242,68 @@ def lay_out(
         at.N_OPTIONS: n_options,
         at.FLIPS: np.array([space.space(name).fixed is None for name in PARAMETERS]) & (n_options > 1).any(axis=1),
         at.FIXED_TIME: np.array([_fixed(space, times, name) for name in PARAMETERS]),
-        at.YOUNGEST: np.array([[row.index(label) for label in row] for row in space.partitions]),
-        at.MASKS: np.array([_masks(row) for row in space.partitions]),
-        at.N_GROUPS: np.array([max(row) + 1 for row in space.partitions]),
-        at.N_SPLITS: np.stack([t.n_splits for t in tables]),
-        at.MAY_SLOPE: np.zeros((Q, 0)) if individuals is None else individuals.may,
-        at.SPLIT_TO: np.stack([_widened(t.split_to, width) for t in tables]),
-        at.SPLIT_OFF: np.stack([_widened(t.split_off, width) for t in tables]),
-        at.PAIRS: tables[0].pairs,
-        at.MERGE_TO: np.stack([t.merge_to for t in tables]),
-        at.SET_ROW: set_row,
-        at.JUMPS: np.array([name in space.present and space.space(name).count > 1 for name in PARAMETERS]),
-        at.PRESENT: np.array([name in space.present for name in PARAMETERS]),
-        at.DEAD: dead,
-        at.EXISTS: exists,
-        at.FIRST: np.array([np.flatnonzero(row == b)[0] for row in times.labels for b in range(row.max() + 1)]),
-        at.LAST: np.array([np.flatnonzero(row == b)[-1] for row in times.labels for b in range(row.max() + 1)]),
+        at.FIRST: np.array([block[0] for block in blocks]),
+        at.LAST: np.array([block[-1] for block in blocks]),
     }
-    floats = {
-        at.COUNTS: event_counts(counts, with_fidelity),
+
+
+def _study_tables(counts: Counts, space: ModelSpace, individuals: Individuals | None) -> dict[int, Any]:
+    """Return which values there are, and where birds are found dead."""
+    return {
+        at.NEXT: np.array(counts.following),
+        at.ACTIVE: free_cells(counts, space.present),
+        at.HELD: held_cells(counts, space.present),
+        at.MAY_SLOPE: np.zeros((Q, 0)) if individuals is None else individuals.may,
+        at.DEAD: dead_entries(counts) if "F" in space.present else np.zeros((0, 4), np.int64),
+    }
+
+
+def _counted(counts: Counts, space: ModelSpace, individuals: Individuals | None, sums: Floats) -> dict[int, Floats]:
+    """Return what was counted: of all birds, in blocks, and by strata of individual covariates."""
+    nobody: Floats = np.zeros(0)
+    moves = counts.moves
+    return {
+        at.COUNTS: event_counts(counts, "F" in space.present),
         at.SUMS: sums,
         at.LENGTHS: counts.lengths,
-        at.MOVES: nobody if counts.moves is None else np.append(counts.moves, counts.moves.sum(-1, keepdims=True), -1),
+        at.MOVES: nobody if moves is None else np.append(moves, moves.sum(-1, keepdims=True), -1),
         at.ENTERED: nobody if counts.entered is None else counts.entered.T,
+        at.STRATA: nobody if individuals is None else np.stack([event_counts(c, False) for c in individuals.counts]),
+        at.INDIVIDUAL: nobody if individuals is None else individuals.x,
+    }
+
+
+def _laws_and_priors(space: ModelSpace, times: TimeStructures, laws: Laws, how: Proposals) -> dict[int, Floats]:
+    """Return priors, the laws that proposals draw from, and the constants of moves."""
+    shapes = np.array([space.shape(name) for name in PARAMETERS], float)
+    power, doubt = how.base
+    return {
         at.SHAPES: shapes,
         at.COVARIATES: times.covariates,
         at.PRIOR: np.stack([_cumulative_prior(space, name) for name in PARAMETERS]),
-        at.PSEUDO: pseudo,
-        at.MARGINAL: marginal,
-        at.LINEAR: trend,
+        at.PSEUDO: laws.pseudo,
+        at.MARGINAL: laws.marginal,
+        at.LINEAR: laws.trend,
         at.PER_SET: np.array([[space.log_prior_of_set(name, s) for s in all_sets(space)] for name in PARAMETERS]),
         at.SLOPE_SD: np.array([times.slope_sd]),
         at.SIGMA_SCALE: np.array([times.sigma_scale]),
-        at.STEP: np.array([step]),
-        at.FITTED_SPLITS: np.array([fitted_splits]),
-        at.WITH_COMPANION: np.array([with_companion]),  # share of the jumps by fitted laws
+        at.STEP: np.array([how.step]),
+        at.FITTED_SPLITS: np.array([how.fitted_splits]),
+        at.WITH_COMPANION: np.array([how.with_companion]),
         at.LOG_JACOBIAN: np.array([np.log(2.0)]),  # of (v, u) -> (v + u, v - u)
-        at.STRATA: nobody if individuals is None else np.stack([event_counts(c, False) for c in individuals.counts]),
-        at.INDIVIDUAL: nobody if individuals is None else individuals.x,
-        at.SLOPE_LAWS: np.zeros((Q, n_individual, 2)) if slope_laws is None else slope_laws,
+        at.SLOPE_LAWS: np.asarray(laws.slopes),
         at.SLOPE_JACOBIAN: np.zeros(1),
-        at.BASE_POWER: np.array([base[0]]),  # of the likelihood in the laws of a fitted base; 0: the prior
-        at.BASE_DOUBT: np.array([base[1]]),  # share of the prior in a fitted base
-        at.BASE_LAWS: _base_laws(shapes, marginal, base[0]),
+        at.BASE_POWER: np.array([power]),  # of the likelihood in the laws of a fitted base; 0: the prior
+        at.BASE_DOUBT: np.array([doubt]),  # share of the prior in a fitted base
+        at.BASE_LAWS: _base_laws(shapes, laws.marginal, power),
         at.LOGIT_POWER: np.array([1.0]),  # of the logit's derivative in densities of values
     }
-    return pack(sizes, {k: np.asarray(v, np.int64) for k, v in ints.items()}, floats)
 
 
-def block_tables(counts: Counts, space: ModelSpace, times: TimeStructures, with_fidelity: bool) -> tuple[Ints, Floats]:
+def block_tables(counts: Counts, space: ModelSpace, times: TimeStructures) -> tuple[Ints, Floats]:
     """Return, for each parameter, set and block, whether it exists (Q, R, L) and its own events (Q, R, L, 2)."""
     cells, held = free_cells(counts, space.present), held_cells(counts, space.present)
-    events = event_counts(counts, with_fidelity)
+    events = event_counts(counts, "F" in space.present)
     events[0] *= counts.lengths[:, None]
     masks = np.array(all_masks(space))
     in_set = (masks[:, None] >> np.arange(counts.n_columns) & 1).astype(float)

@@ -14,10 +14,11 @@ from tempering.estimators import mbar
 from tempering.io.checkpoint import Checkpoint, within
 from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.counts import Counts
+from tempering.models.recapture.design import FITTED_BASE, PRIOR_BASE, Proposals
 from tempering.models.recapture.histories import Histories
 from tempering.models.recapture.individuals import Individuals, strata_of
 from tempering.models.recapture.layout import BLOCKS, PARAMETERS
-from tempering.models.recapture.model import FITTED_BASE, PRIOR_BASE, RecaptureModel, recapture_model
+from tempering.models.recapture.model import RecaptureModel, recapture_model
 from tempering.models.recapture.reading import Data, as_counts, grouped
 from tempering.models.recapture.results import RecaptureResult
 from tempering.models.recapture.spaces import ModelSpace
@@ -261,7 +262,7 @@ class MarkRecapture:
         is_fitted = self.ladder is None and bool((times.kinds == BLOCKS).all())
         model = recapture_model(
             counts, space, times, keep_values=self.keep_values, individuals=individuals,
-            base=FITTED_BASE if is_fitted else PRIOR_BASE,
+            proposals=Proposals(base=FITTED_BASE if is_fitted else PRIOR_BASE),
         )  # fmt: skip
         seed = None if rng is None else seed_of(rng)
         start = anneal(model, np.random.default_rng([ANNEALING_STREAM, seed or 0]))

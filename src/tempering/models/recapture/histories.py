@@ -242,12 +242,21 @@ def _validate(histories: Histories) -> None:
                 "Pass one for each."
             )
     _validate_states(histories)
+    for broken, message in _broken_rules(histories):
+        if np.any(broken):
+            row = int(np.flatnonzero(broken)[0])
+            raise InputError(f"{histories.labels[row]}: {message} (history {''.join(map(str, codes[row]))}).")
+
+
+def _broken_rules(histories: Histories) -> list[tuple[Any, str]]:
+    """Return which histories break each rule, and what it says."""
+    codes, n = histories.codes, len(histories.codes)
     seen_in, n_states = histories.seen_in, len(histories.states) or 1
     last_live = codes.shape[1] - 1 - (codes[:, ::-1] == 1).argmax(axis=1)
     n_dead = (codes == 2).sum(axis=1)
     dead_at = (codes == 2).argmax(axis=1)
     first_code = codes[np.arange(n), _first(codes)]
-    rules = [
+    return [
         (~np.isin(codes, (0, 1, 2)).all(axis=1), "every entry must be 0, 1 or 2"),
         (~(codes != 0).any(axis=1), "it was never met; a history must begin with a marking, 1"),
         (first_code == 2, "it is recovered before it is marked; the first entry that is not 0 must be 1"),
@@ -260,10 +269,6 @@ def _validate(histories: Histories) -> None:
         ((codes[:, -1] == 1) & histories.tail, "it is seen alive after the last occasion"),
         ((n_dead > 0) & (not histories.dead), "it is recovered in a study declared to have no recoveries"),
     ]  # fmt: skip
-    for broken, message in rules:
-        if np.any(broken):
-            row = int(np.flatnonzero(broken)[0])
-            raise InputError(f"{histories.labels[row]}: {message} (history {''.join(map(str, codes[row]))}).")
 
 
 def _validate_states(histories: Histories) -> None:

@@ -9,17 +9,13 @@ import numpy as np
 from tempering.models.recapture import kernel
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.counts import Counts
-from tempering.models.recapture.design import all_masks, check_columns, lay_out
+from tempering.models.recapture.design import USUAL, Laws, Proposals, all_masks, check_columns, lay_out
 from tempering.models.recapture.fits import fit_laws
 from tempering.models.recapture.individuals import Individuals
 from tempering.models.recapture.layout import PARAMETERS, Floats, Ints, State, empty_state
 from tempering.models.recapture.slopes import fit_slopes
 from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.times import TimeStructures, time_structures
-
-PRIOR_BASE = (0.0, 0.0)
-FITTED_BASE = (0.1, 0.05)  # power of the likelihood in its laws, three times as wide; share of the prior
-JUMPS = 2  # of each parameter in an iteration: four take half as long again for half as many round trips more
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +109,8 @@ def recapture_model(
     times: TimeStructures | None = None,
     *,
     keep_values: bool = True,
-    fitted_splits: float = 0.3,
-    step: float = 0.06,
-    jumps: int = JUMPS,
+    proposals: Proposals = USUAL,
     individuals: Individuals | None = None,
-    base: tuple[float, float] = PRIOR_BASE,
 ) -> RecaptureModel:
     """Fit the proposals to the data and build the model.
 
@@ -131,40 +124,19 @@ def recapture_model(
         The ways to vary in time that the space names; constant and by year by default.
     keep_values : bool
         See `RecaptureModel`.
-    fitted_splits : float
-        How often a split or merge takes its values from the fitted laws rather than from Gaussian auxiliaries.
-    step : float
-        Deviation of the Gaussian auxiliaries at k = 1; it grows as k^(-1/2) up to 1/2.
-    jumps : int
-        Jumps of each parameter in an iteration.
+    proposals : Proposals
+        How jumps between models are made, and what k = 0 is.
     individuals : Individuals, optional
         Strata of birds by individual covariates.
-    base : tuple of float
-        What k = 0 is: ``PRIOR_BASE``, so that k is a power of the likelihood, or ``FITTED_BASE``, where values have
-        wide laws around their fits. From there only the models have to be told apart on the way to k = 1.
     """
     times = times or time_structures(counts.years)
     check_columns(counts, space)
-    masks = all_masks(space)
-    set_row = np.zeros(2**space.n_columns, np.int64)
-    set_row[masks] = np.arange(len(masks))
-    n_laws = int(times.n_blocks.sum())
-    nothing = np.zeros((at.N_PARAMETERS, len(masks), n_laws, 2))
-    no_trend = np.zeros((at.N_PARAMETERS, len(masks), len(times.names), 5))
-    ints, floats = lay_out(
-        counts, space, times, (set_row, nothing, nothing, no_trend), step=step, fitted_splits=fitted_splits
-    )
-    scratch = empty_state(ints, floats)
-    pseudo, marginal, trend = fit_laws(scratch, masks, n_laws)
-
-    def laid_out(slopes: Floats | None) -> tuple[Ints, Floats]:
-        return lay_out(
-            counts, space, times, (set_row, pseudo, marginal, trend), step=step, fitted_splits=fitted_splits,
-            jumps=jumps, individuals=individuals, slope_laws=slopes, base=base,
-        )  # fmt: skip
-
-    slopes = None
+    laws = Laws.none(space, times)
+    scratch = empty_state(*lay_out(counts, space, times, laws, proposals))
+    laws = Laws(laws.set_row, *fit_laws(scratch, all_masks(space), laws.pseudo.shape[2]))
     if individuals is not None:
         slopes = np.zeros((at.N_PARAMETERS, len(individuals.names), 2))
-        fit_slopes(empty_state(*laid_out(None))._replace(values=scratch.values), slopes)
-    return RecaptureModel(*laid_out(slopes), space.present, keep_values)
+        unfitted = lay_out(counts, space, times, laws._replace(slopes=slopes), proposals, individuals)
+        fit_slopes(empty_state(*unfitted)._replace(values=scratch.values), slopes)
+        laws = laws._replace(slopes=slopes)
+    return RecaptureModel(*lay_out(counts, space, times, laws, proposals, individuals), space.present, keep_values)

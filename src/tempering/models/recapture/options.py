@@ -11,7 +11,7 @@ from tempering.models.option_groups import option
 if TYPE_CHECKING:
     from tempering.models.recapture.estimator import MarkRecapture
 
-READING, MODELS, SAMPLING = "Reading the file", "Models", "Sampling"
+READING, MODELS, SAMPLING, OUTPUT = "Reading the file", "Models", "Sampling", "Options"
 SAMPLER = {
     "tune": int,
     "chains": int,
@@ -196,6 +196,16 @@ class Sampling:
                     f"--sampler does not understand {part!r}. It takes {', '.join(SAMPLER)}, as tune=400,chains=8."
                 ) from None
         return found
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is printed, and written."""
+
+    out: Annotated[Path | None, option(OUTPUT, "Folder for tables, pictures and the report.")] = None
+    by_year: Annotated[bool | None, option(OUTPUT, "Print estimates by year (by default up to 15 years).")] = None
+    aic: Annotated[bool, option(OUTPUT, "Print AICc of the most probable models, too.", "--aic")] = False
+    quiet: Annotated[bool, option(OUTPUT, "Print results only.", "--quiet")] = False
 
 
 def _numbers(text: str, kind: type, option: str) -> list[Any]:

@@ -106,6 +106,15 @@ def show(
             _print(console, "Number of birds at each occasion, and ever", _rounded(result.abundance(rule)))
     if has_values and len(result.coefficients(rule)):
         _print(console, "Coefficients on the logit scale, where they are in the model", result.coefficients(rule))
+    _show_models(result, console, rule)
+    if aic:
+        _print(console, "AICc of the most probable models", result.aic_table(rule, 5))
+    for sentence in trust_of(result, rule):
+        console.print(sentence, highlight=False, soft_wrap=True, markup=False)
+
+
+def _show_models(result: RecaptureResult, console: "Console", rule: str) -> None:
+    """Print which effects and structures are probable."""
     effects = result.effects(rule)
     if len(effects):
         _print(console, "Probability that an effect is in the model", effects)
@@ -114,10 +123,6 @@ def show(
         for name in result.parameters:
             if result.space.space(name).count > 1:
                 _print(console, f"Structures of {name}", result.structure_probabilities(name, rule).head(5))
-    if aic:
-        _print(console, "AICc of the most probable models", result.aic_table(rule, 5))
-    for sentence in trust_of(result, rule):
-        console.print(sentence, highlight=False, soft_wrap=True, markup=False)
 
 
 def trust_of(result: RecaptureResult, rule: str = DEFAULT_RULE) -> list[str]:

@@ -113,7 +113,12 @@ def run_accelerated(
             if done == tune:  # weights are over the typical one from here on
                 sums = (0.0 * sums[0], 0.0 * sums[1], jax.numpy.median(log_totals))
         inside, weight = np.asarray(sums[0])[:, :p], np.asarray(sums[1])
-    seconds = time.perf_counter() - started
+    return _answer(inside, weight, time.perf_counter() - started)
+
+
+def _answer(inside: Floats, weight: Floats, seconds: float) -> AcceleratedResult:
+    """Return probabilities from each chain's sums of weighted indicators, and of weights and weighted sizes."""
+    chains = len(inside)
     value = inside.sum(axis=0) / weight[:, 0].sum()
     influence = (inside - weight[:, :1] * value) / weight[:, 0].sum()
     error = np.sqrt(np.sum(influence**2, axis=0) * chains / max(chains - 1, 1))

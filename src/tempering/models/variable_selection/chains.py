@@ -170,7 +170,7 @@ class Walker:
             0,
         )
         run_chain(
-            self.rng, problem.data, self.factor, problem.noise_model, problem.model_prior, self.course, settings,
+            self.rng, (problem.data, problem.noise_model, problem.model_prior), self.factor, self.course, settings,
             trace, sums,
         )  # fmt: skip
         self.settle()

@@ -135,22 +135,14 @@ def _add(factor: Any, noise: Any, course: Any, k: float, log_weight: float, batc
 
 
 @compiled
-def run_chain(
-    rng: Any,
-    data: Any,
-    factor: Any,
-    noise: Any,
-    prior: Any,
-    course: Any,
-    settings: Any,
-    trace: Any,
-    sums: Any,
-) -> None:
+def run_chain(rng: Any, problem: Any, factor: Any, course: Any, settings: Any, trace: Any, sums: Any) -> None:
     """Make as many jumps as the trace has room for.
 
+    ``problem``: (data, noise, prior of models).
     ``settings``: (k of the rungs, kind of the rates, explore, keys of the columns, learning: 0 none, 1 pseudo-prior,
     2 rung fixed; first jump of this call).
     """
+    data, noise, prior = problem
     k, kind, explore, keys, learning, first = settings
     n, n_batches = len(trace.flipped), sums.weight.shape[1]
     _evaluate(data, factor, noise, prior, course)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.models.variable_selection.arrays import Columns
 from tempering.models.variable_selection.compiling import compiled, inner
-from tempering.models.variable_selection.problem import Columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

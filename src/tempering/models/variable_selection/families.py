@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import erfc, exp, log, log1p, pi, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,14 +147,26 @@ def _higher(code: int, eta: float, y: float, trials: float, r: float) -> tuple[f
     return -spread * (1.0 - 2.0 * share), -spread * (1.0 - 6.0 * share * (1.0 - share))
 
 
+class Rows(NamedTuple):
+    """A response with its columns, the first of ones, and the prior precision of their coefficients."""
+
+    x: Any  # (row, column)
+    y: Any
+    trials: Any
+    code: int  # of the family
+    r: float  # dispersion of a negative binomial response
+    precision: Any
+
+
 @inner
-def _beyond_laplace(x: Any, y: Any, trials: Any, code: int, r: float, beta: Any, tril: Any) -> float:
+def _beyond_laplace(rows: Rows, beta: Any, tril: Any) -> float:
     r"""Return the next term of the expansion of the log integral, from third and fourth derivatives at the mode.
 
     With :math:`z_i = L^{-1} x_i`, the tensor :math:`T = \sum_i l^{(3)}_i z_i \otimes z_i \otimes z_i` and its trace
     :math:`t_a = \sum_b T_{abb}`, it is :math:`\sum_i l^{(4)}_i |z_i|^4 / 8 + |t|^2 / 8 + |T|^2 / 12` (Shun & McCullagh
     1995): the mean of the quartic term, and half the variance of the cubic one, under the normal approximation.
     """
+    x, y, trials, code, r, _ = rows
     s = x.shape[1]
     tensor, z = np.zeros((s, s, s)), np.empty(s)
     quartic = 0.0
@@ -187,7 +199,8 @@ def _beyond_laplace(x: Any, y: Any, trials: Any, code: int, r: float, beta: Any,
 
 
 @inner
-def _value(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any) -> float:
+def _value(rows: Rows, beta: Any) -> float:
+    x, y, trials, code, r, precision = rows
     total = 0.0
     for i in range(x.shape[0]):
         eta = 0.0
@@ -200,9 +213,8 @@ def _value(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, bet
 
 
 @inner
-def _derivatives(
-    x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any, slope: Any, hess: Any
-) -> None:
+def _derivatives(rows: Rows, beta: Any, slope: Any, hess: Any) -> None:
+    x, y, trials, code, r, precision = rows
     s = x.shape[1]
     for a in range(s):
         slope[a] = -precision[a] * beta[a]
@@ -251,18 +263,18 @@ def _solve_in_place(tril: Any, out: Any) -> None:
 
 
 @compiled
-def laplace(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, beta: Any, tril: Any) -> float:
+def laplace(rows: Rows, beta: Any, tril: Any) -> float:
     """Climb to the mode, which ``beta`` becomes; return the approximate log marginal likelihood less the constant.
 
     ``tril`` becomes the Cholesky factor of the negative Hessian there. All families are log concave: Newton's steps,
     halved while they do not climb, end at the one mode. Laplace's approximation is taken to the second order.
     """
-    s = x.shape[1]
+    s = rows.x.shape[1]
     slope, trial = np.empty(s), np.empty(s)
-    here = _value(x, y, trials, code, r, precision, beta)
+    here = _value(rows, beta)
     half = 0.0
     for _ in range(NEWTON_STEPS):
-        _derivatives(x, y, trials, code, r, precision, beta, slope, tril)
+        _derivatives(rows, beta, slope, tril)
         half = _factor_in_place(tril)
         gain = 0.0
         for a in range(s):
@@ -276,7 +288,7 @@ def laplace(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, be
         while step > 1e-10:
             for a in range(s):
                 beta[a] += step * trial[a]
-            there = _value(x, y, trials, code, r, precision, beta)
+            there = _value(rows, beta)
             if there >= here - 1e-12 * abs(here):
                 here = there
                 break
@@ -287,8 +299,8 @@ def laplace(x: Any, y: Any, trials: Any, code: int, r: float, precision: Any, be
             break
     log_prior = 0.0
     for a in range(s):
-        log_prior += 0.5 * log(precision[a])  # the powers of 2 pi of prior and integral cancel
-    return here + log_prior - half + _beyond_laplace(x, y, trials, code, r, beta, tril)
+        log_prior += 0.5 * log(rows.precision[a])  # the powers of 2 pi of prior and integral cancel
+    return here + log_prior - half + _beyond_laplace(rows, beta, tril)
 
 
-__all__ = ["FAMILIES", "Distribution", "laplace", "log_constant"]
+__all__ = ["FAMILIES", "Distribution", "Rows", "laplace", "log_constant"]

@@ -17,7 +17,7 @@ from tempering.estimators import Estimate
 from tempering.informed import Balancing, InformedRun, Moves, sample_informed
 from tempering.informed.run import mean_of_each_chain
 from tempering.models.variable_selection.chains import ChainPlan
-from tempering.models.variable_selection.families import FAMILIES, Distribution, laplace, log_constant
+from tempering.models.variable_selection.families import FAMILIES, Distribution, Rows, laplace, log_constant
 from tempering.models.variable_selection.posterior import Model, ModelLookup, SelectionPosterior
 from tempering.models.variable_selection.priors import SizePrior, Slab
 from tempering.models.variable_selection.problem import LinearProblem
@@ -69,7 +69,7 @@ class GeneralProblem:
         beta = np.zeros(x.shape[1]) if start is None or start.size != x.shape[1] else start.copy()
         tril = np.zeros((x.shape[1], x.shape[1]))
         code, r = self.family.code, self.dispersion
-        value = laplace(x, self.response, self.trials, code, r, precision, beta, tril)
+        value = laplace(Rows(x, self.response, self.trials, code, r, precision), beta, tril)
         return value + log_constant(code, self.response, self.trials, r), beta, np.tril(tril)
 
     def log_prior(self, model: Model) -> float:

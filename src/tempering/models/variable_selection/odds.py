@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tempering.models.variable_selection.arrays import NO, STRONG
 from tempering.models.variable_selection.compiling import compiled, inner
-from tempering.models.variable_selection.problem import NO, STRONG
 
 COLLINEAR = 1e-9  # of a column's square that is left: beyond, a g-prior model has no inverse
 
@@ -83,6 +83,26 @@ def _apply_heredity(factor: Any, prior: Any, out: Any) -> None:
 
 
 @inner
+def _rate(towards: float, is_in: int, shift: float, small: float, balancing: int, explore: float) -> float:
+    """Return the rate of a flip with these log odds, over exp(shift); ``small`` is exp(-shift)."""
+    if balancing <= 1:  # 1 + r, tempered Gibbs
+        ratio = np.exp(towards - shift)
+        rate = small + ratio
+        if balancing == 1:  # times P(j is in | the others) + explore / p: weighted tempered Gibbs
+            r = np.exp(min(towards, 700.0)) if shift > 0.0 else ratio
+            rate *= (1.0 if is_in == 1 else r) / (1.0 + r) + explore
+    elif balancing == 2:
+        rate = np.exp(0.5 * towards - shift)
+    elif balancing == 3:
+        rate = np.exp(min(towards, 0.0) - shift)
+    elif balancing == 4:
+        rate = np.exp(max(towards, 0.0) - shift)
+    else:
+        rate = 1.0 / (1.0 + np.exp(-towards))
+    return float(rate)
+
+
+@inner
 def write_rates(factor: Any, k: float, energies: Any, odds: Any, balancing: int, explore: float, out: Any) -> float:
     """Write the rates of all flips at rung k, over exp(shift); return log Z."""
     p = len(out)
@@ -98,33 +118,11 @@ def write_rates(factor: Any, k: float, energies: Any, odds: Any, balancing: int,
     elif balancing == 3 or balancing == 5:  # these stay below 1
         largest = 0.0
     shift = largest if largest > 300.0 else 0.0
-    small = np.exp(-shift)
-    total = 0.0
+    small, total = np.exp(-shift), 0.0
     for j in range(p):
         towards = out[j]
-        if not (towards > -np.inf):
-            out[j] = 0.0
-            continue
-        if balancing <= 1:  # 1 + r, tempered Gibbs
-            odds_ratio = np.exp(towards - shift)
-            rate = small + odds_ratio
-            if balancing == 1:  # times P(j is in | the others) + explore / p: weighted tempered Gibbs
-                if shift > 0.0:
-                    r = np.exp(min(towards, 700.0))
-                else:
-                    r = odds_ratio
-                inside = 1.0 / (1.0 + r) if factor.is_in[j] == 1 else r / (1.0 + r)
-                rate *= inside + explore
-        elif balancing == 2:
-            rate = np.exp(0.5 * towards - shift)
-        elif balancing == 3:
-            rate = np.exp(min(towards, 0.0) - shift)
-        elif balancing == 4:
-            rate = np.exp(max(towards, 0.0) - shift)
-        else:
-            rate = 1.0 / (1.0 + np.exp(-towards))
-        out[j] = rate
-        total += rate
+        out[j] = _rate(towards, factor.is_in[j], shift, small, balancing, explore) if towards > -np.inf else 0.0
+        total += out[j]
     log_total: float = np.log(total) + shift
     return log_total
 

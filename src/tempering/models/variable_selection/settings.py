@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import InputError
-from tempering.models.variable_selection.problem import HEREDITY
+from tempering.models.variable_selection.arrays import HEREDITY
 from tempering.path.ladder import Ladder
 
 
