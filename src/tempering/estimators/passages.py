@@ -18,7 +18,8 @@ from tempering.estimators.arrays import Floats
 
 NOWHERE, FIRST, LAST = 0, 1, 2
 FEWEST_DRAWS = 5  # of one origin on either of two rungs, for a ratio of normalisers
-WIDER = 10.0  # nats around both one-sided estimates, between which the ratio lies
+STEPS = 2.0 ** np.arange(0, 64, 2)  # nats from the middle, at which the ends of a bracket are looked for
+CLOSE = 1e-6  # nats
 ENOUGH_DRAWS = 5_000  # of one origin on one rung
 
 
@@ -53,7 +54,7 @@ def bridge(forward: Floats, backward: Floats) -> float:
 
     Examples
     --------
-    >>> round(bridge(np.full(3, 2.0), np.full(5, -2.0)), 9)
+    >>> round(bridge(np.full(3, 2.0), np.full(5, -2.0)), 5)
     2.0
     """
     log_odds = np.log(len(forward) / len(backward))
@@ -65,8 +66,12 @@ def bridge(forward: Floats, backward: Floats) -> float:
     both = both[np.isfinite(both)]
     if not both.size:
         return float("nan")
-    low, high = float(both.min()) - WIDER, float(both.max()) + WIDER
-    return float(brentq(excess, low, high)) if excess(low) > 0.0 > excess(high) else float("nan")
+    middle = float(np.median(both))
+    low = next((x for x in middle - STEPS if excess(x) > 0.0), None)
+    high = next((x for x in middle + STEPS if excess(x) < 0.0), None)
+    if low is None or high is None:
+        return float("nan")
+    return float(brentq(excess, float(low), float(high), xtol=CLOSE, maxiter=500))
 
 
 def lag(
