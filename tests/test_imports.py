@@ -14,7 +14,7 @@ import tempering
 
 SOURCE = Path(tempering.__file__).parent
 ORDER = (
-    ("errors", "requirements"),
+    ("arrays", "errors", "requirements"),
     ("randomness",),
     ("io",),
     ("compiling",),

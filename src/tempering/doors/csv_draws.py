@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.estimators import RULES, Combination, combine
 from tempering.estimators.rules import MINIMUM_ESS_PER_DRAW, PARETO_K_LIMIT
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-Floats = NDArray[np.float64]
 MOST_RUNGS = 1000  # more distinct inverse temperatures than this are no ladder
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tempering.arrays import Floats
 from tempering.doors.csv_draws import read_numbers
 from tempering.doors.foreign_arrays import (
     check_axes,
@@ -28,8 +29,6 @@ from tempering.doors.foreign_arrays import (
 )
 from tempering.errors import InputError
 from tempering.runs.draws import TemperedDraws
-
-Floats = NDArray[np.float64]
 
 __all__ = [
     "from_arrays",

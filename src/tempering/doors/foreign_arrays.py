@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.path import Ladder, Path
 from tempering.runs.draws import TemperedDraws
 
-Floats = NDArray[np.float64]
 STEADY = 1e-12  # relative change of an inverse temperature below which it is the same
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tempering.arrays import Floats
 from tempering.errors import SamplerError, TargetError
 from tempering.target import Target
 from tempering.target.batched import Batched, one_by_one
 
-Floats = NDArray[np.float64]
 TUNE_PER_CALL = 640  # iterations by which the moves of a first call are tuned; they are not kept
 
 

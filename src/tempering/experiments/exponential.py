@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.experiments import Report, Row, motorcycle
 from tempering.io.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp import TreedGP
-
-Floats = NDArray[np.float64]
 
 PAPER_DRAWS = 500_000
 PAPER = {"T_1": 12436.0, "ess_optimal": 21778.0, "sum": 21776.0, "pooled": 654.0}

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.data import path_of
 from tempering.estimators import ess_of_autocorrelation
 from tempering.experiments import Report, Row
@@ -21,8 +21,6 @@ from tempering.path.ladder import Ladder
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp import TreedGP
-
-Floats = NDArray[np.float64]
 
 DATA = "mcycle.csv"  # Silverman (1985): head acceleration (g) against time (ms) after impact, 133 rows
 LADDER = Ladder.geometric(rungs=40, hottest=0.1)

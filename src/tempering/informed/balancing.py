@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import SamplerError
 from tempering.sampling.options import check_count
 
-Floats = NDArray[np.float64]
 LogBalancing = Callable[[Floats], Floats]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.randomness import choose
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import multigammaln
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.informed.neighbourhood import Moves
 
-Floats = NDArray[np.float64]
 Graph = tuple[int, ...]  # neighbours of every node, as bits
 
 

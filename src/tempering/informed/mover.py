@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import SamplerError
 from tempering.informed.balancing import log_balancing
 from tempering.informed.decisions import Ints, pick, subset
 from tempering.informed.neighbourhood import Moves, Neighbourhood, log_rates, log_total
-
-Floats = NDArray[np.float64]
 
 
 class Point(NamedTuple):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import TargetError
 from tempering.informed.balancing import LogBalancing
-
-Floats = NDArray[np.float64]
 
 
 class Moves(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import EstimatorError
 from tempering.estimators import (
     Estimate,
@@ -34,7 +35,6 @@ from tempering.runs import diagnosis
 from tempering.runs.diagnosis import FEW_EFFECTIVE, LARGE_R_HAT
 from tempering.runs.tours import FEW_ROUND_TRIPS
 
-Floats = NDArray[np.float64]
 HEAVIEST_DRAW = 0.05  # of all weight
 WORTH_OF_COLD = 0.2
 

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.informed.mover import Mover, Point
 from tempering.randomness import accept
 from tempering.rungs.simulated import move_lifted, move_to_neighbour
 
-Floats = NDArray[np.float64]
 RungMove = Callable[..., tuple[int, int, int]]
 RUNG_MOVES: dict[str, RungMove] = {"lifted": move_lifted, "neighbour": move_to_neighbour}
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import SamplerError
 from tempering.informed.balancing import Balancing
 from tempering.informed.mover import InformedMover, Mover, Point
@@ -19,7 +19,6 @@ from tempering.randomness import seed_of, stream
 from tempering.rungs.simulated import move_lifted
 from tempering.sampling.options import Method, Tuning, check_count, refuse_moved
 
-Floats = NDArray[np.float64]
 # Steps of the pseudo-prior's learning end near 1 / visits: Wang-Landau in its 1/t form (Belardinelli & Pereyra 2007)
 FIRST_STEP = 1.0
 JUMPS_OF_TUNING = 1_000  # of each chain

@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.informed.neighbourhood import Moves
 
-Floats = NDArray[np.float64]
 Cuts = tuple[int, ...]
 
 

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import SamplerError
 from tempering.informed.decisions import pick
 from tempering.informed.mover import Point
 from tempering.informed.neighbourhood import log_total
-
-Floats = NDArray[np.float64]
 
 
 class FiniteConditionals(Protocol):

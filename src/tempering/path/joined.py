@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.path.path import NO_SOURCE, Path
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, init=False)

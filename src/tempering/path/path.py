@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import LadderError
 from tempering.path.ladder import Ladder
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 NO_SOURCE = -1  # of a rung where nothing can be drawn afresh
 

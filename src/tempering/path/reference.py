@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, ndtri
 
+from tempering.arrays import Floats
 from tempering.errors import TargetError
 from tempering.path.stacked import compiled_draw, compiled_log_density
 from tempering.path.subspace import Subspace
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     import jax
 
     from tempering.path.subspace import Array
-
-Floats = NDArray[np.float64]
 
 ENTRIES_AT_ONCE = 2**16  # of whitened vectors, for all components: half a megabyte
 

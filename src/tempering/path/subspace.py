@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import TargetError
 
 if TYPE_CHECKING:
     import jax
 
     Array = jax.Array | NDArray[np.float64]
-
-Floats = NDArray[np.float64]
 
 LEAST_SQUARE = 1e-300  # of a distance, whose root can then be differentiated
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.engines.streams import child
 from tempering.errors import SamplerError
 from tempering.estimators.resampling import next_inverse_temperature, systematic
@@ -23,8 +23,6 @@ from tempering.populations.populations import (
 )
 from tempering.randomness import stream
 from tempering.target.layout import Layout
-
-Floats = NDArray[np.float64]
 
 PILOT_STREAM = 0  # its stream
 PILOT_BLOCKS = 4  # of moves on each rung; the kernel's scale is corrected after each

@@ -12,16 +12,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.compiling.programs import jitted
 from tempering.engines.densities import functions_of
 from tempering.engines.streams import child
 from tempering.kernels import vector
 from tempering.target import Target
 from tempering.target.layout import Layout
-
-Floats = NDArray[np.float64]
 
 BATCH = 512  # particles moved together
 STEPS = 4  # moves between two returns to Python

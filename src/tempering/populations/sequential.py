@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tempering.arrays import Floats
 from tempering.engines.streams import child
 from tempering.engines.vector import traces
 from tempering.errors import SamplerError, TargetError
@@ -34,8 +35,6 @@ from tempering.randomness import stream
 from tempering.target import Target
 from tempering.target.layout import Layout
 from tempering.target.target import cold_density
-
-Floats = NDArray[np.float64]
 
 REPLICATES, REFERENCE = 1, 7  # streams; the pilot's is 0
 

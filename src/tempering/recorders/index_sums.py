@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.engines.trace import Trace
 from tempering.estimators.round_trips import round_trips
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

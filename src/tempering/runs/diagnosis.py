@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.estimators import ess_of_autocorrelation, varies, weighted_estimate
 from tempering.estimators.mixture import finite_terms
@@ -21,8 +21,6 @@ from tempering.runs.tours import FEW_ROUND_TRIPS, FEW_TOURS
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
     from tempering.runs.sums import TemperedSums
-
-Floats = NDArray[np.float64]
 
 LOW_EXCHANGE = 0.1
 FEW_EFFECTIVE_OF_A_LEG = 30.0  # draws, below which a leg has nothing to say by itself

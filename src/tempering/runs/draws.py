@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.errors import EstimatorError, InputError, SamplerError
 from tempering.estimators import (
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
     from tempering.estimators import Mbar
     from tempering.learning.rounds import Round
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

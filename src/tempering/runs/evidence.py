@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.errors import EstimatorError
 from tempering.estimators import Estimate, log_evidence_stepping_stone, pareto_k_per_rung
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
     from tempering.runs.run import Run
     from tempering.runs.sums import TemperedSums
-
-Floats = NDArray[np.float64]
 
 INTEGRATION = "thermodynamic integration"
 TRUSTED_K_HAT = 0.7  # of a step's weights (Vehtari et al. 2024)

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.target.whitened import Coordinates
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
-
-Floats = NDArray[np.float64]
 
 N_COMPARED = 64  # draws whose densities tell whether values are the positions themselves
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.estimators.running.batches import relative, standard_error_of_batches, total
 from tempering.estimators.running.bins import COLD
 from tempering.learning.density_of_states import DensityOfStates
@@ -18,8 +18,6 @@ from tempering.runs.evidence import disagreement_of
 
 if TYPE_CHECKING:
     from tempering.runs.sums import TemperedSums
-
-Floats = NDArray[np.float64]
 
 
 def diagnosis_of_sums(run: TemperedSums) -> Diagnosis:

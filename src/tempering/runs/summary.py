@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.estimators import varies, weighted_ecdf
 from tempering.runs.diagnosis import weighted_r_hat
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from tempering.runs.draws import TemperedDraws
 
-Floats = NDArray[np.float64]
 QUANTILES = {"5%": 0.05, "50%": 0.5, "95%": 0.95}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import EstimatorError
 from tempering.estimators.rules import DEFAULT_RULE, RULES, check_rule
 from tempering.estimators.running import answers as answers
@@ -31,7 +32,6 @@ from tempering.runs.tours import widened
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 PROBABILITIES = (np.arange(400) + 0.5) / 400  # quantiles whose variance is that of a quantity, up to its extremes
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import EstimatorError
 from tempering.estimators import Estimate, RegenerativeEstimate, regenerative_ratio, weighted_variance
 from tempering.estimators.regeneration import TourWeights, tour_ends
@@ -126,8 +127,6 @@ def tours_of(draws: TemperedDraws) -> Tours:
         )
     return Tours(index, n_tours, log_weights)
 
-
-Floats = NDArray[np.float64]
 
 FEWEST_PIECES = 2.0  # fewer say nothing of how far they could have gone apart
 

@@ -7,13 +7,9 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tempering.arrays import Floats
 from tempering.target.layout import Layout
 from tempering.target.target import Target
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,7 @@ def test_energies_along_the_chain_are_those_of_its_models():
     result = run_one(problem, ChainPlan(LADDER, 3000, 200, 1), 4, 0)
     posterior = posterior_of([result], LADDER, "screened")
     for t in (0, 1, 10, 1500, 2999):
-        model = posterior.members.model_at(t)
+        model = posterior.models_at(np.array([t]))[0]
         assert result.trace.energy[t] == pytest.approx(problem.log_marginal(model), abs=1e-7)
         assert result.trace.log_prior[t] == pytest.approx(problem.log_prior(model), abs=1e-8)
         assert result.trace.size[t] == len(model)

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from tempering.arrays import Floats
 from tempering.models.recapture.design import Laws, free_cells, lay_out
 from tempering.models.recapture.layout import BLOCKS, FIDELITY, PARALLEL, PARAMETERS, TREND, State, empty_state
 from tempering.models.recapture.likelihood import evaluate
@@ -21,7 +22,6 @@ from tempering.models.recapture.structures import Structure
 if TYPE_CHECKING:
     from tempering.models.recapture.results import RecaptureResult
 
-Floats = NDArray[np.float64]
 LARGEST = 15.0  # logit
 
 

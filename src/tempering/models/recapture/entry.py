@@ -15,15 +15,13 @@ which nothing lives, holds p of the first occasion.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.layout import PHI, SENIORITY, State
 from tempering.models.recapture.layout import P as P_
 from tempering.models.recapture.tables import entered, length
-
-Floats = NDArray[np.float64]
 
 
 @inner

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats as Floats
+
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 PHI, P, LAMBDA, FIDELITY, SENIORITY, MOVEMENT, DESTINATION = range(7)
 PARAMETERS = ("phi", "p", "lambda", "F", "gamma", "psi", "to")

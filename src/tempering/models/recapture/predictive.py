@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.models.recapture.release_arrays import ReleaseArrays
-
-Floats = NDArray[np.float64]
 
 POOR = 0.025  # of p-values of the check, below which a fit is called poor
 DOUBTFUL = 0.1

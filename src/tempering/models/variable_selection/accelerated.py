@@ -11,13 +11,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.models.variable_selection.problem import LinearProblem
 
-Floats = NDArray[np.float64]
 BLOCK = 128  # columns per block when one is picked: the sums of blocks first, then one block
 STEPS_A_CALL = 500  # then everything is computed afresh, as after `factor.REFRESH` flips
 

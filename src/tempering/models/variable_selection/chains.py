@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.models.variable_selection.engine import KINDS, Course, Sums, Trace, run_chain
 from tempering.models.variable_selection.factor import Factor, new_factor, refresh
@@ -17,7 +17,6 @@ from tempering.models.variable_selection.factor import insert as insert_column
 from tempering.models.variable_selection.problem import LinearProblem
 from tempering.randomness import stream
 
-Floats = NDArray[np.float64]
 CACHE_BYTES = 400_000_000  # for the rows of the Gram matrix, in each chain
 MOST_RUNGS, PILOT_JUMPS = 40, 400
 BATCHES = 32  # in each chain: enough for a standard error, whose own error is 13 % with two chains

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.models.variable_selection.compiling import compiled, inner
 from tempering.models.variable_selection.factor import flip
 from tempering.models.variable_selection.odds import write_energies, write_inclusion, write_prior, write_rates
 
-Floats = NDArray[np.float64]
 KINDS = {"sum": 0, "weighted": 1, "square_root": 2, "min": 3, "max": 4, "barker": 5}
 LARGEST_EXPONENT = 300.0
 

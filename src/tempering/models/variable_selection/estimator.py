@@ -14,6 +14,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.informed.run import Verdict
@@ -37,7 +38,6 @@ from tempering.models.variable_selection.terms import Terms
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 MODELS_TO_PREDICT = 200  # resampled; their spread is the predictive deviation
 
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.models.variable_selection.arrays import Columns
 from tempering.models.variable_selection.compiling import compiled, inner
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 REFRESH = 1000  # flips until everything is computed afresh: rounding stays near 1e-10
 

@@ -13,13 +13,12 @@ from math import erfc, exp, log, log1p, pi, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, gammaln, ndtr
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.models.variable_selection.compiling import compiled, inner
 
-Floats = NDArray[np.float64]
 LOGISTIC, PROBIT, POISSON, NEGATIVE_BINOMIAL = 0, 1, 2, 3
 NEWTON_STEPS = 100
 

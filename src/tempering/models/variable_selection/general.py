@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.informed import Balancing, InformedRun, Moves, sample_informed
 from tempering.informed.run import mean_of_each_chain
 from tempering.models.variable_selection.chains import ChainPlan
 from tempering.models.variable_selection.families import FAMILIES, Distribution, Rows, laplace, log_constant
-from tempering.models.variable_selection.posterior import Model, ModelLookup, SelectionPosterior
+from tempering.models.variable_selection.posterior import Model, SelectionPosterior
 from tempering.models.variable_selection.priors import SizePrior, Slab
 from tempering.models.variable_selection.problem import LinearProblem
 from tempering.sampling.options import Tuning
@@ -26,7 +28,6 @@ from tempering.sampling.options import Tuning
 if TYPE_CHECKING:
     from tempering.models.variable_selection.estimator import VariableSelection
 
-Floats = NDArray[np.float64]
 INTERCEPT_PRECISION = 0.01  # a standard deviation of 10 on the scale of the linear predictor
 NEIGHBOURHOODS_KEPT = 10_000
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
@@ -171,12 +172,12 @@ class GeneralProblem:
 
     def mean_intercept(self, posterior: SelectionPosterior) -> float:
         """Return the posterior mean of the intercept, columns at their means."""
-        models, weights = _distinct(posterior)
+        models, weights = _distinct(self, posterior)
         return float(sum(w * self.evaluate(model)[1][0] for model, w in zip(models, weights, strict=True)))
 
     def predict(self, posterior: SelectionPosterior, columns: Floats, return_std: bool) -> Any:
         """Return the mean response averaged over models and over each model's normal approximation."""
-        models, weights = _distinct(posterior, 200)
+        models, weights = _distinct(self, posterior, 200)
         mean, square = np.zeros(len(columns)), np.zeros(len(columns))
         for model, weight in zip(models, weights / weights.sum(), strict=True):
             _, beta, tril = self.evaluate(model)
@@ -244,19 +245,6 @@ def fit_general(problem: GeneralProblem, plan: ChainPlan, rule: str, seed: int) 
     return _posterior(problem, run, rule)
 
 
-@dataclass(frozen=True, eq=False)
-class Indicators(ModelLookup):
-    """Models from indicators of units, one row per distinct model."""
-
-    problem: GeneralProblem
-    models: list[Model]
-    model_id: NDArray[np.intp]
-
-    def models_at(self, index: NDArray[np.intp]) -> list[Model]:
-        """Return the columns of the models at flat indices of draws."""
-        return [self.problem.columns_of(self.models[int(self.model_id.ravel()[i])]) for i in index]
-
-
 def _posterior(problem: GeneralProblem, run: InformedRun, rule: str) -> SelectionPosterior:
     n_units, shape = len(problem.units), run.rung.shape
     rows = run.values[..., n_units:].reshape(-1, n_units).astype(bool)
@@ -286,16 +274,23 @@ def _posterior(problem: GeneralProblem, run: InformedRun, rule: str) -> Selectio
         model_id=ids,
         size=sizes[ids],
         first_draws=first,
-        members=Indicators(problem, models, ids),
+        models_at=partial(_columns_at, [problem.columns_of(model) for model in models], ids.ravel()),
         inclusion_by_chain=mean_of_each_chain(run.values[..., :n_units], weights)[:, unit_of],
         n_rungs=len(run.inverse_temperatures),
         rule=rule,
     )
 
 
-def _distinct(posterior: SelectionPosterior, limit: int | None = None) -> tuple[list[Model], Floats]:
+def _columns_at(columns: list[Model], model_id: NDArray[np.intp], index: NDArray[np.intp]) -> list[Model]:
+    return [columns[int(i)] for i in model_id[index]]
+
+
+def _distinct(
+    problem: GeneralProblem, posterior: SelectionPosterior, limit: int | None = None
+) -> tuple[list[Model], Floats]:
     """Return the models drawn, as sets of units, and their weights; the heaviest only if a limit is given."""
-    assert isinstance(posterior.members, Indicators)
     weights = np.asarray(np.bincount(posterior.model_id.ravel(), posterior.weights.ravel()), dtype=np.float64)
     order = np.argsort(-weights, kind="stable")[: len(weights) if limit is None else limit]
-    return [posterior.members.models[int(i)] for i in order], weights[order]
+    drawn = map(set, posterior.models_at(posterior.first_draws[order]))
+    models = [tuple(i for i, unit in enumerate(problem.units) if unit[0] in columns) for columns in drawn]
+    return models, weights[order]

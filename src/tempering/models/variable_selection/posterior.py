@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from tempering.arrays import Floats
 from tempering.errors import EstimatorError
 from tempering.estimators import Estimate, standard_error_of_sum
 from tempering.estimators.combine import Weighting, estimate_rungs
@@ -18,7 +19,6 @@ from tempering.estimators.rung_draws import RungDraws
 from tempering.informed.run import Verdict, verdict_of, weigh
 from tempering.models.variable_selection.chains import ChainResult
 
-Floats = NDArray[np.float64]
 Model = tuple[int, ...]
 
 
@@ -63,7 +63,7 @@ class SelectionPosterior:
     model_id: NDArray[np.intp]
     size: NDArray[np.intp]
     first_draws: NDArray[np.intp]  # flat index of the first draw of each model
-    members: ModelLookup
+    models_at: Callable[[NDArray[np.intp]], list[Model]]  # at flat indices of draws
     inclusion_by_chain: Floats
     n_rungs: int
     rule: str
@@ -156,13 +156,13 @@ class SelectionPosterior:
 
     def model(self, model_id: int) -> Model:
         """Return the columns of a model."""
-        return self.members.model_at(int(self.first_draws[model_id]))
+        return self.models_at(self.first_draws[[model_id]])[0]
 
     def sample_models(self, n: int, rng: np.random.Generator) -> list[Model]:
         """Draw n models from the posterior: a weighted resample of the draws."""
         cumulative = np.cumsum(self.weights.ravel())
         at = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
-        return self.members.models_at(np.minimum(at, cumulative.size - 1))
+        return self.models_at(np.minimum(at, cumulative.size - 1))
 
     @cached_property
     def _log_posterior(self) -> Floats:
@@ -175,38 +175,21 @@ def seen_by_weights(log_weights: Floats, rung: NDArray[np.intp], n_rungs: int) -
     return RungDraws(rung, n_rungs, None, None, log_weights, chains_per_ensemble=1, batch_length=None)
 
 
-class ModelLookup:
-    """Return the model at a flat index of (chain, draw)."""
+def replayed(starts: Sequence[Model], flipped: NDArray[np.int32], index: NDArray[np.intp]) -> list[Model]:
+    """Return the models at some flat indices of draws (chain, draw), from where chains started and what they flipped.
 
-    def model_at(self, index: int) -> Model:
-        """Return one model."""
-        return self.models_at(np.array([index]))[0]
-
-    def models_at(self, index: NDArray[np.intp]) -> list[Model]:
-        """Return the models at several indices, in their order."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, eq=False)
-class Replay(ModelLookup):
-    """Models of the compiled loop, from where a chain started and what it flipped."""
-
-    starts: Sequence[Model]
-    flipped: NDArray[np.int32]  # (chain, draw)
-
-    def models_at(self, index: NDArray[np.intp]) -> list[Model]:
-        """Flip again what was flipped, each chain once and up to the last draw asked for."""
-        n = self.flipped.shape[1]
-        found: dict[int, Model] = {}
-        for chain in np.unique(index // n):
-            wanted = np.unique(index[index // n == chain] % n)
-            inside, done = set(self.starts[chain]), 0
-            for t in wanted:
-                for j in self.flipped[chain, done:t].tolist():
-                    inside ^= {j}
-                done = int(t)
-                found[int(chain) * n + done] = tuple(sorted(inside))
-        return [found[int(i)] for i in index]
+    Each chain is gone through once, up to the last draw asked for.
+    """
+    n = flipped.shape[1]
+    found: dict[int, Model] = {}
+    for chain in np.unique(index // n):
+        inside, done = set(starts[chain]), 0
+        for t in np.unique(index[index // n == chain] % n):
+            for j in flipped[chain, done:t].tolist():
+                inside ^= {j}
+            done = int(t)
+            found[int(chain) * n + done] = tuple(sorted(inside))
+    return [found[int(i)] for i in index]
 
 
 def posterior_of(results: Sequence[ChainResult], inverse_temperatures: Floats, rule: str) -> SelectionPosterior:
@@ -230,7 +213,7 @@ def posterior_of(results: Sequence[ChainResult], inverse_temperatures: Floats, r
         model_id=ids.reshape(keys.shape),
         size=np.stack([r.trace.size for r in results]).astype(np.intp),
         first_draws=first,
-        members=Replay([r.start for r in results], np.stack([r.trace.flipped for r in results])),
+        models_at=partial(replayed, [r.start for r in results], np.stack([r.trace.flipped for r in results])),
         inclusion_by_chain=by_chain,
         n_rungs=k.size,
         rule=rule,

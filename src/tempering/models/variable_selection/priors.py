@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, gammaln
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.models.variable_selection.arrays import HEREDITY, Columns, ModelPrior, Noise
 from tempering.models.variable_selection.priors import (
@@ -18,8 +19,6 @@ from tempering.models.variable_selection.priors import (
     dense_precision,
     inverse_gamma_constant,
 )
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 
-Floats = NDArray[np.float64]
 INTERACTIONS = (None, "pairs", "quadratic")
 
 
