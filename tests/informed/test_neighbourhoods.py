@@ -36,7 +36,7 @@ def test_change_points_agree_with_forward_and_backward_sums(settings, rule):
     run = sample_informed(model, chains=4, rng=3, tuning=tp.Tuning(200), **{"draws": 1000, **settings})
     found = run.expect(rule=rule)
     z = (np.asarray(found.value) - truth) / np.asarray(found.standard_error)
-    assert np.abs(z).max() < 7  # 39 places, errors from tens of batches
+    assert np.abs(z).max() < 7  # of 39 places, errors from 32 batches or more: 3e-6 by Student
     wrong = np.asarray(found.value)[::-1] - truth
     assert np.abs(wrong / np.asarray(found.standard_error)).max() > 10
     if run.inverse_temperatures[-1] == 0.0:

@@ -214,7 +214,7 @@ class VectorEngine:
     def line(self, schedule: Schedule) -> lockstep.Line:
         """Return the schedule as arrays, padded so that paths of several lengths share compiled code."""
         path = schedule.path
-        m = len(path)
+        m = len(path.coefficients)
         padding = 0 if self._is_parallel else -m % PADDED_TO  # an ensemble's size is in its shape anyway
 
         def padded(a: NDArray[Any]) -> NDArray[Any]:

@@ -59,17 +59,15 @@ class Stage:
     @classmethod
     def of_known(cls, trace: Trace, path: Path, log_normalisers: Floats) -> Stage:
         """Take draws of fixed rungs, whose normalisers are known well enough to begin with."""
-        visits = np.maximum(np.bincount(trace.rung.ravel(), minlength=len(path)), 0.5)
-        d = trace.values.shape[-1]
+        rung, d = trace.rung.ravel().astype(np.int64), trace.values.shape[-1]
         values, terms = trace.values.reshape(-1, d), trace.terms.reshape(trace.rung.size, -1)
-        return cls(path, np.log(visits) - log_normalisers, values, terms, trace.rung.ravel().astype(np.int64))
+        return cls(path, _log_visits(rung, path) - log_normalisers, values, terms, rung)
 
     @classmethod
     def unweighted(cls, path: Path, values: Floats, terms: Floats, rung: NDArray[np.int64]) -> Stage:
         """Take draws of fixed rungs, whose normalisers are not known yet: neighbours are bridged to neighbours."""
         fit = mbar_from_terms(terms, path.coefficients, rung, path.target_coefficients, is_rough=True)
-        visits = np.maximum(np.bincount(rung, minlength=len(path)), 0.5)
-        return cls(path, np.log(visits) - fit.log_normalisers, values, terms, rung)
+        return cls(path, _log_visits(rung, path) - fit.log_normalisers, values, terms, rung)
 
     def every_other(self) -> Stage:
         """Return every other of its draws, as long as some are left."""
@@ -80,15 +78,18 @@ class Stage:
         """Return the same draws with better normalisers; where there are none, those from before stay."""
         known = np.isfinite(log_normalisers) & np.isfinite(log_normalisers[self.path.target])
         better = np.where(known, log_normalisers - log_normalisers[self.path.target], self.log_normalisers)
-        visits = np.bincount(self.rung, minlength=len(self.path))
-        return replace(self, log_pseudo_prior=np.log(np.maximum(visits, 0.5)) - better)
+        return replace(self, log_pseudo_prior=_log_visits(self.rung, self.path) - better)
 
     @cached_property
     def log_normalisers(self) -> Floats:
         """Log Z of each rung relative to the target, from how often rungs were visited."""
-        visits = np.bincount(self.rung, minlength=len(self.path))
-        log_z = np.log(np.maximum(visits, 0.5)) - self.log_pseudo_prior
+        log_z = _log_visits(self.rung, self.path) - self.log_pseudo_prior
         return np.asarray(log_z - log_z[self.path.target])
+
+
+def _log_visits(rung: NDArray[np.int64], path: Path) -> Floats:
+    """Return the log of how often each rung was visited; half a time counts as the least."""
+    return np.asarray(np.log(np.maximum(np.bincount(rung, minlength=len(path.coefficients)), 0.5)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +153,7 @@ class Pool:
     @property
     def settled(self) -> Pool:
         """The same draws, of which is known what they told of all rungs: the next fit begins from there."""
-        cuts = np.cumsum([len(stage.path) for stage in self.stages])[:-1]
+        cuts = np.cumsum([len(stage.log_pseudo_prior) for stage in self.stages])[:-1]
         found = np.split(self._fit.log_normalisers, cuts)
         pilot, *others = (stage.with_normalisers(z) for stage, z in zip(self.stages, found, strict=True))
         n, m = len(self.rounds), len(self.rounds) + len(self.stays)
@@ -166,7 +167,7 @@ class Pool:
             rows.append(_embedded(stage.path, self.own_terms.shape[1], references))
             rung.append(stage.rung + first)
             start.append(stage.log_normalisers)
-            first += len(stage.path)
+            first += len(stage.log_pseudo_prior)
         target = np.zeros(self.own_terms.shape[1] + len(references))
         return mbar_from_terms(
             self._terms_with(references), np.concatenate(rows), np.concatenate(rung), target,
@@ -185,7 +186,7 @@ class Pool:
 
 def _embedded(path: Path, n_own: int, references: list[Reference]) -> Floats:
     """Return the coefficients of a path's rungs for the own terms and all references of all rounds."""
-    rows = np.zeros((len(path), n_own + len(references)))
+    rows = np.zeros((len(path.coefficients), n_own + len(references)))
     rows[:, :n_own] = path.coefficients[:, :n_own]
     for i, reference in enumerate(path.references):
         rows[:, n_own + references.index(reference)] += path.coefficients[:, n_own + i]

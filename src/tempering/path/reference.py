@@ -6,7 +6,7 @@ As the base of a path (base = log q, energy = log pi - log q) it is the distribu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,9 @@ class Reference:
     n_across: int
     subspace: Subspace | None
     summits: Floats
+    n_components: int = field(init=False)
+    dimension: int = field(init=False)
+    n_coordinates: int = field(init=False)  # of the vectors it takes: the dimension, unless they are reduced already
 
     def __init__(
         self,
@@ -96,24 +99,12 @@ class Reference:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "n_across", int(n_across))
         object.__setattr__(self, "subspace", subspace)
+        object.__setattr__(self, "n_components", len(values[0]))
+        object.__setattr__(self, "dimension", int(values[1].shape[1]) - 1 + self.n_across)
+        object.__setattr__(self, "n_coordinates", int(values[1].shape[1]) if subspace is None else self.dimension)
         places = np.array(summits, dtype=float).reshape(-1, self.n_coordinates)
         places.setflags(write=False)
         object.__setattr__(self, "summits", places)
-
-    @cached_property
-    def dimension(self) -> int:
-        """Number of dimensions."""
-        return int(self.means.shape[1]) - 1 + self.n_across
-
-    @cached_property
-    def n_coordinates(self) -> int:
-        """Length of the vectors it takes: the dimension, unless they are reduced already."""
-        return int(self.means.shape[1]) if self.subspace is None else self.dimension
-
-    @cached_property
-    def n_components(self) -> int:
-        """Number of t distributions in the mixture."""
-        return len(self.weights)
 
     def log_density(self, x: Array) -> Any:
         """Return log q(x), normalised, for vectors in the last axis; NumPy or JAX."""
