@@ -14,7 +14,7 @@ from tempering.path import Ladder, Leg, Path
 from tempering.path.reference import Reference
 from tempering.runs.diagnosis import THIN, _about_legs, _about_thin_places
 from tempering.runs.evidence import evidence_of_legs
-from tempering.runs.tours import FEW_ROUND_TRIPS, FEW_TOURS, effective_pieces, thinly_covered, with_doubt
+from tempering.runs.tours import FEW_ROUND_TRIPS, FEW_TOURS, ThinPlaces, effective_pieces, thinly_covered, with_doubt
 
 VALUES = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 12.0]])
 WEIGHTS = np.array([[0.3, 0.2, 0.1], [0.1, 0.2, 0.1]])
@@ -39,14 +39,15 @@ def test_fewer_than_two_pieces_say_nothing():
     np.testing.assert_array_equal(with_doubt(both, np.zeros((2, 3, 2)), WEIGHTS, 1.0).standard_error, [np.inf] * 2)
 
 
-def test_what_thinly_covered_places_add_may_be_missing_once_more():
-    is_thin = np.array([[False, False, False], [False, False, True]])
-    spread, added = np.sqrt(np.sum(WEIGHTS * (VALUES - MEAN) ** 2)), 0.1 * (12.0 - MEAN)
-    found = with_doubt(FOUND, VALUES, WEIGHTS, 8.0, is_thin)
+@pytest.mark.parametrize("deeper", [1.0, 0.3])
+def test_of_what_thinly_covered_places_add_as_much_may_be_missing_as_lies_deeper(deeper):
+    thin = ThinPlaces(np.array([[False, False, False], [False, False, True]]), deeper)
+    spread, added = np.sqrt(np.sum(WEIGHTS * (VALUES - MEAN) ** 2)), deeper * 0.1 * (12.0 - MEAN)
+    found = with_doubt(FOUND, VALUES, WEIGHTS, 8.0, thin)
     assert found.standard_error == pytest.approx(np.sqrt(0.05**2 + (spread / 8) ** 2 + added**2))
     assert found.value == MEAN
     columns = np.stack([VALUES, -VALUES], axis=-1)
-    both = with_doubt(Estimate(np.array([MEAN, -MEAN]), np.full(2, 0.05)), columns, WEIGHTS, 8.0, is_thin)
+    both = with_doubt(Estimate(np.array([MEAN, -MEAN]), np.full(2, 0.05)), columns, WEIGHTS, 8.0, thin)
     np.testing.assert_allclose(both.standard_error, found.standard_error)
 
 
@@ -88,9 +89,21 @@ def test_places_that_few_tours_have_come_to_are_thin():
     terms[0, 1::3, 0] = height + 3.0
     terms[0, 1::3, 1], terms[0, 1::3, 2] = -1.0, 2.0
     terms[0, ::3, 0] = -50.0
-    is_thin = thinly_covered(run_of(rung, terms=terms))
+    is_thin = thinly_covered(run_of(rung, terms=terms)).is_thin
     np.testing.assert_array_equal(np.flatnonzero(is_thin[0]), 3 * np.flatnonzero(height >= n - FEW_TOURS) + 1)
     assert thinly_covered(run_of(rung[:, : 3 * FEW_TOURS - 3], terms=terms[:, : 3 * FEW_TOURS - 3])) is None
+
+
+@pytest.mark.parametrize(("height", "least", "most"), [("bounded", 0.0, 0.03), ("heavy", 0.9, 1.0)])
+def test_a_heavy_tail_of_the_target_over_the_mixture_may_hold_as_much_again_deeper(height, least, most):
+    """Of a bounded one nearly nothing lies beyond the highest of a hundred tours."""
+    n = 30 * FEW_TOURS
+    u = (seeded_rng("tails").permutation(n) + 0.5) / n
+    terms = np.zeros((1, 3 * n, 3))
+    terms[0, 1::3, 0] = np.log(1.0 - 0.5 * u) if height == "bounded" else -1.2 * np.log(u)
+    terms[0, ::3, 0] = terms[0, 2::3, 0] = -50.0
+    found = thinly_covered(run_of(np.tile([1, 1, 0], n)[None], terms=terms))
+    assert least < found.deeper <= most
 
 
 def test_the_verdict_speaks_of_thin_places_beyond_a_trifle_and_beyond_the_share_of_their_tours():

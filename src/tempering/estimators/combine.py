@@ -148,6 +148,9 @@ def weigh_rungs(draws: RungDraws, rule: str, values: Floats | None = None) -> We
     if rules.RULES[name].shares is None:
         log_weights = draws.fit.log_weights()
         weights = np.exp(log_weights, out=log_weights)
+        if draws.calibration is not None:
+            weights *= draws.calibration.factor.reshape(weights.shape)
+            weights /= weights.sum()
         shares = np.bincount(draws.rung.ravel(), weights.ravel(), draws.n_rungs).astype(np.float64)
         return Weighting(name, weights, shares, ess_of_normalised(weights))
     return weigh_by_shares(draws, name, rules.shares_by(name, statistics_of(draws, values)))
@@ -164,7 +167,7 @@ def estimate_rungs(draws: RungDraws, values: ArrayLike, weighting: Weighting) ->
     h = draws.check_values(values)
     with np.errstate(invalid="ignore"):  # of values that are not finite the error is not known
         if weighting.rule == "mbar":
-            found = draws.fit.expectation(h, weights=weighting.weights, **draws.units)
+            found = draws.fit.expectation(h, weights=weighting.weights, calibration=draws.calibration, **draws.units)
         else:
             found = weighted_estimate(h, weighting.weights, **draws.units)
     error = np.where(np.isfinite(found.value), found.standard_error, np.nan)

@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 
 from tempering.errors import EstimatorError
 from tempering.estimators.arrays import Floats, Ints, as_log, slices, temper
+from tempering.estimators.calibration import Calibration
 from tempering.estimators.energy_grid import EnergyNodes
 from tempering.estimators.mixture import (
     NULL,
@@ -160,6 +161,7 @@ class Mbar:
         target: ArrayLike = 1.0,
         *,
         weights: Floats | None = None,
+        calibration: Calibration | None = None,
         chains_per_ensemble: int = 1,
         batch_length: int | None = None,
     ) -> Estimate:
@@ -173,6 +175,8 @@ class Mbar:
             An inverse temperature, or log density of the target at each draw.
         weights : ndarray, shape of the draws
             Those of that target, where they are known already.
+        calibration : Calibration, optional
+            By which those weights agree with what is known.
         chains_per_ensemble, batch_length : int
             As in `combine`.
         """
@@ -181,6 +185,8 @@ class Mbar:
         trailing = h.shape[self.rung.ndim :]
         mean, direct = weighted_influences(h.reshape(*self.rung.shape, -1), w)
         flat = direct.reshape(len(direct), -1)
+        if calibration is not None:
+            flat = calibration.residual(flat)
         through = -self._mixture_sums(np.stack([self.nodes.scatter(row) for row in flat]))
         for row, influence in zip(flat, self._indirect(through), strict=True):
             row += influence

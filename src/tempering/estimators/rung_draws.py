@@ -5,6 +5,7 @@ Arrays are kept in the order of (chain, draw), whatever their order in memory wa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,7 @@ from tempering.estimators.arrays import (
     count_rungs,
     temper_by_rung,
 )
+from tempering.estimators.calibration import Calibration, Known, calibrated
 from tempering.estimators.mbar import mbar, mbar_from_terms
 from tempering.estimators.mbar_result import Mbar
 from tempering.estimators.pareto import pareto_k_per_rung
@@ -44,6 +46,8 @@ class RungDraws:
         The rung that is the target.
     target : ndarray or None, shape (term,)
         Coefficients of the target, where no rung has them.
+    known : callable, optional
+        What is known of one of the densities, exactly, for MBAR's weights to agree with; asked for when they are.
     given_log_weights : ndarray or None, shape of rung
         None: (1 - k) * energy, or (c_cold - c) . t.
     chains_per_ensemble, batch_length : int
@@ -61,6 +65,7 @@ class RungDraws:
     coefficients: Floats | None = None
     cold: int = 0
     target: Floats | None = None
+    known: Callable[[], Known | None] | None = None
 
     @classmethod
     def of(
@@ -152,6 +157,12 @@ class RungDraws:
         if self.energy is None or self.inverse_temperatures is None:
             raise _missing("rule='mbar'")
         return mbar(self.energy, self.inverse_temperatures, self.rung)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What MBAR's weights are multiplied by, so that they agree with what is known."""
+        found = None if self.known is None else self.known()
+        return None if found is None else calibrated(self.fit.log_mixture, self.fit.possible, found)
 
     def check_values(self, values: ArrayLike) -> Floats:
         """Return values, leading axes those of the draws, in double precision."""

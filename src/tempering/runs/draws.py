@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,10 +31,11 @@ from tempering.path import Ladder, Path
 from tempering.recorders.quantities import evaluated
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
 from tempering.runs.evidence import Evidence, evidence_of, told
+from tempering.runs.known import known_of_mixture
 from tempering.runs.positions import Positions
 from tempering.runs.run import write_report
 from tempering.runs.summary import summary_of
-from tempering.runs.tours import Tours, effective_pieces, thinly_covered, tours_of, with_doubt
+from tempering.runs.tours import ThinPlaces, Tours, effective_pieces, thinly_covered, tours_of, with_doubt
 from tempering.target.layout import Layout
 
 if TYPE_CHECKING:
@@ -183,7 +184,8 @@ class TemperedDraws:
         units: Any = {"chains_per_ensemble": self.chains_per_ensemble}
         if self._is_population:  # they share ancestors for ever: one replicate is one unit, however long
             units = {"chains_per_ensemble": self.n_draws, "batch_length": 1}
-        return rung_draws_of(self.path, self._in_units(self.terms), self._in_units(self.rung), **units)
+        found = rung_draws_of(self.path, self._in_units(self.terms), self._in_units(self.rung), **units)
+        return replace(found, known=partial(known_of_mixture, self))
 
     @property
     def _is_population(self) -> bool:
@@ -222,15 +224,15 @@ class TemperedDraws:
         """Estimate the cold expectation of given values, with leading axes (chain, draw); NaN of what is not finite."""
         h = self._in_units(values)
         found = estimate_rungs(self.in_units_of_error, h, self._weighting(rule, h))
-        return with_doubt(found, h, self._in_units(self.weights(rule)), self.n_crossings, self._is_thin)
+        return with_doubt(found, h, self._in_units(self.weights(rule)), self.n_crossings, self._thin)
 
     @property
     def thin_mass(self) -> float:
         """Share of the target in places that only a few tours have come to, where the mixture is far too low."""
-        return 0.0 if self._is_thin is None else float(np.sum(self.weights()[self._is_thin]))
+        return 0.0 if self._thin is None else float(np.sum(self.weights()[self._thin.is_thin]))
 
     @cached_property
-    def _is_thin(self) -> NDArray[np.bool_] | None:
+    def _thin(self) -> ThinPlaces | None:
         return thinly_covered(self) if self.info is not None and self.info.redraws else None
 
     @cached_property
@@ -282,9 +284,10 @@ class TemperedDraws:
     def effective_draws(self, rule: str = DEFAULT_RULE) -> float:
         """Return how many independent draws of the target the run is worth: of the worst coordinate.
 
-        Variance over squared standard error, in which weights and correlation both count.
+        Variance over squared standard error, in which weights and correlation both count; no more than the weights are
+        worth, even where a mean is known better by what is known of the mixture.
         """
-        worst = float(self.rung.size)
+        worst = self.ess(rule)
         for array in self.values.values():
             flat = np.asarray(array, dtype=float).reshape(*self.rung.shape, -1)
             found = self.estimate(flat, rule)
@@ -328,7 +331,8 @@ class TemperedDraws:
 
         Columns: mean, its Monte Carlo standard error, standard deviation, quantiles, the ends of the shortest interval
         that holds the probability ``hdi``, the effective number of draws (variance over squared standard error:
-        weights and correlation both count), and split R-hat.
+        weights and correlation both count; more than there are draws where the mixture tells much of a mean), and split
+        R-hat.
         """
         return summary_of(self, rule, hdi)
 

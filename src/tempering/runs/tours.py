@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tempering.arrays import Floats
 from tempering.errors import EstimatorError
 from tempering.estimators import Estimate, RegenerativeEstimate, regenerative_ratio, weighted_variance
+from tempering.estimators.pareto import generalised_pareto_shape
 from tempering.estimators.regeneration import TourWeights, tour_ends
 
 if TYPE_CHECKING:
@@ -80,11 +81,20 @@ def pieces_of(draws: TemperedDraws) -> NDArray[np.int64]:
     return np.asarray(piece + np.concatenate([[0], np.cumsum(piece[:, -1] + 1)[:-1]])[:, np.newaxis])
 
 
-def thinly_covered(draws: TemperedDraws) -> NDArray[np.bool_] | None:
+class ThinPlaces(NamedTuple):
+    """Places that few tours have come to, and how much may lie deeper, as a share of the mass that they have."""
+
+    is_thin: NDArray[np.bool_]  # (chain, draw)
+    deeper: float
+
+
+def thinly_covered(draws: TemperedDraws) -> ThinPlaces | None:
     """Return which draws lie where the mixture is so low under the target that only a few tours have come there.
 
     Fresh draws of the mixture hardly ever lead to such places, and local moves seldom: a funnel's neck. What lies
-    deeper still may hold as much again. None where there is no mixture to tell.
+    deeper still may hold as much again, if the tail of the target over the mixture is heavy; of M tours in a tail of
+    the shape k the highest one has, and what is beyond it holds, about M^(k - 1) of the mass. None where there is no
+    mixture to tell.
     """
     path = draws.path
     if not path.has_two_legs or not path.references or draws.chains_per_ensemble > 1:
@@ -96,7 +106,15 @@ def thinly_covered(draws: TemperedDraws) -> NDArray[np.bool_] | None:
     np.maximum.at(highest, piece.ravel(), log_ratio.ravel())
     if highest.size <= FEW_TOURS:
         return None
-    return np.asarray(log_ratio >= np.partition(highest, -FEW_TOURS)[-FEW_TOURS])
+    tail = np.partition(highest, -FEW_TOURS)[-FEW_TOURS:]
+    return ThinPlaces(np.asarray(log_ratio >= tail.min()), _deeper(np.exp(tail - tail.max())))
+
+
+def _deeper(tail: NDArray[np.float64]) -> float:
+    """Return which part of the mass of a tail lies beyond its last point, its shape being known to two errors."""
+    shape = generalised_pareto_shape(tail - tail.min())
+    shape += 2.0 * (1.0 + max(shape, 0.0)) / np.sqrt(tail.size)
+    return float(tail.size ** (min(max(shape, 0.0), 1.0) - 1.0))
 
 
 def tours_of(draws: TemperedDraws) -> Tours:
@@ -132,23 +150,23 @@ FEWEST_PIECES = 2.0  # fewer say nothing of how far they could have gone apart
 
 
 def with_doubt(
-    found: Estimate, values: Any, weights: Any, n_pieces: float | None, is_thin: NDArray[np.bool_] | None = None
+    found: Estimate, values: Any, weights: Any, n_pieces: float | None, thin: ThinPlaces | None = None
 ) -> Estimate:
     """Widen standard errors by what an event that none of so many independent pieces has seen could add.
 
     Such an event has a probability of about 1 / n or less, and moves a mean by so much of the quantity's spread; that
-    of an indicator, which is all that a missed mode changes, is taken as 1 even where it never changed. What draws add
-    whose places are thinly covered may be missing once more.
+    of an indicator, which is all that a missed mode changes, is taken as 1 even where it never changed. Of what draws
+    add whose places are thinly covered, as much may be missing as may lie deeper.
     """
     if n_pieces is None:
         return found
     flat = np.asarray(values, dtype=float).reshape(*weights.shape, -1)
     is_indicator = np.all((flat == 0.0) | (flat == 1.0), axis=(0, 1))
     spread = np.where(is_indicator, 1.0, np.sqrt(weighted_variance(flat, weights)))
-    if is_thin is None:
+    if thin is None:
         return widened(found, spread, n_pieces)
-    share = weights[is_thin] / weights.sum()
-    return widened(found, spread, n_pieces, share @ (flat[is_thin] - np.ravel(np.asarray(found.value))))
+    share = thin.deeper * weights[thin.is_thin] / weights.sum()
+    return widened(found, spread, n_pieces, share @ (flat[thin.is_thin] - np.ravel(np.asarray(found.value))))
 
 
 def widened(found: Estimate, spread: Floats, n_pieces: float, added: Floats | float = 0.0) -> Estimate:
