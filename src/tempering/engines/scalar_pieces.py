@@ -18,7 +18,7 @@ from tempering.engines.stopping import IsStopped
 from tempering.engines.trace import Model, Schedule
 from tempering.errors import NotANumberError, TargetError
 from tempering.kernels.composite import AnyKernel, leaves, scalar_move, scalar_settings
-from tempering.kernels.kernel import trait
+from tempering.kernels.kernel import Function, trait
 from tempering.kernels.scalar import evaluate
 from tempering.path import Path
 from tempering.path.stacked import stacked_references
@@ -81,19 +81,7 @@ def target_pieces(
     redraw, move = _redraw(target, layout, is_compiled), scalar_move(kernel)
     redraws = redraw is not None or has_references
     functions = (energy, base, 0 if redraw is None else redraw)
-
-    def new_particle(index: int, rng: np.random.Generator, path: Path) -> Any:
-        x = starting_point(target, layout, starts, index, rng)
-        here = np.zeros(path.target_coefficients.size + 1)
-        with quiet():
-            found = [kept(function, run, name)(x) for function, name in zip(own, NAMES, strict=False)]
-            for value in found:
-                check_value(value, layout.unflatten(x))
-            known: Any = [lambda _, value=value: value for value in (*found, 0.0)]  # nobody calls twice what takes long
-            evaluate((known[0], known[1], 0, stacked_references(path.references, layout.size)), x, here)
-        if np.any(here == -np.inf):
-            check_start(layout.unflatten(x), is_number=here[-1] == 0.0)
-        return x, x.copy(), here, here.copy()
+    new_particle = _starting(own, target, layout, starts, run)
 
     def stack(particles: list[Any]) -> Any:
         return tuple(np.stack(parts) for parts in zip(*particles, strict=True))
@@ -119,6 +107,27 @@ def target_pieces(
         redraw is not None or any(trait(leaf, "allocates") for leaf in leaves(kernel)),
         looked_at if is_compiled else None, run,
     )  # fmt: skip
+
+
+def _starting(
+    own: Sequence[Function], target: Target, layout: Layout, starts: Sequence[Any], run: str
+) -> Callable[[int, np.random.Generator, Path], Any]:
+    """Return a function that puts a chain at its starting point."""
+
+    def new_particle(index: int, rng: np.random.Generator, path: Path) -> Any:
+        x = starting_point(target, layout, starts, index, rng)
+        here = np.zeros(path.target_coefficients.size + 1)
+        with quiet():
+            found = [kept(function, run, name)(x) for function, name in zip(own, NAMES, strict=False)]
+            for value in found:
+                check_value(value, layout.unflatten(x))
+            known: Any = [lambda _, value=value: value for value in (*found, 0.0)]  # nobody calls twice what takes long
+            evaluate((known[0], known[1], 0, stacked_references(path.references, layout.size)), x, here)
+        if np.any(here == -np.inf):
+            check_start(layout.unflatten(x), is_number=here[-1] == 0.0)
+        return x, x.copy(), here, here.copy()
+
+    return new_particle
 
 
 def _compile(functions: Sequence[Any]) -> None:

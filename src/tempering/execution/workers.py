@@ -80,10 +80,7 @@ class Workers:
                 failures[i] = failures.get(i, 0) + 1
                 if failures[i] >= ATTEMPTS:
                     _cancel(futures)
-                    if isinstance(error, FunctionError):
-                        error.block = i
-                        raise error
-                    raise _failed(i, len(blocks), error) from error
+                    raise _failed(i, len(blocks), error)
             if broken:
                 self._renew()
         return [results[i] for i in range(len(blocks))]
@@ -205,11 +202,17 @@ def _cancel(futures: dict[int, Future[Any]]) -> None:
         future.cancel()
 
 
-def _failed(i: int, n: int, error: BaseException) -> SamplerError:
-    return SamplerError(
+def _failed(i: int, n: int, error: BaseException) -> TemperingError:
+    """Return what is said of a block that failed as often as it was tried."""
+    if isinstance(error, FunctionError):
+        error.block = i
+        return error
+    found = SamplerError(
         f"Every block of chains must run to its end, but block {i + 1} of {n} failed {ATTEMPTS} times: "
         f"{type(error).__name__}: {error} {_hint(error)}"
     )
+    found.__cause__ = error
+    return found
 
 
 def _hint(error: BaseException) -> str:

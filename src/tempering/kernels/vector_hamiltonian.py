@@ -43,25 +43,8 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
     def move(key: jax.Array, particle: Particle, rung: Rung, setting: Settings) -> tuple[Particle, Any]:
         x = particle.position
         normals, (decision,) = normals_and_uniforms(key, x.size + 1, 1, x.dtype)
-        start, luck = normals[: x.size], SPREAD_OF_STEPS * normals[x.size]
-
-        def leap(i: jax.Array, state: _Trajectory) -> _Trajectory:
-            """Step, then kick: the first step is none, and the first and the last kick are half ones."""
-            place = state.position + state.step * shaped(setting.factor, state.momentum)
-            slope = _slope_at(density, place, rung, setting)
-            log_step = jnp.where(i == 0, luck + log_width(slope.gradient), state.log_step)
-            step = setting.scale * jnp.exp(log_step)
-            kick = jnp.where((i == 0) | (i == n_steps), 0.5, 1.0) * step
-            after = _Trajectory(place, state.momentum + kick * slope.gradient, step, log_step, slope)
-            return jax.tree.map(lambda new, old: jnp.where(state.slope.goes_on, new, old), after, state)  # type: ignore[no-any-return]
-
-        nothing = jnp.zeros((), x.dtype)
-        begun = _Slope(jnp.zeros_like(x), jnp.array(True), jnp.zeros((), jnp.int32))
         is_local = jnp.asarray(rung.is_local) if draws else jnp.array(True)
-        n_leaps = jnp.where(is_local, n_steps + 1, 0)
-        end = jax.lax.fori_loop(0, n_leaps, leap, _Trajectory(x, start, nothing, nothing, begun))
-        back = end.log_step - log_width(end.slope.gradient)  # what the reverse would have to draw
-        log_odds = 0.5 * (start @ start - end.momentum @ end.momentum) + 0.5 * (luck**2 - back**2) / SPREAD_OF_STEPS**2
+        end, log_odds = _followed(density, jnp.where(is_local, n_steps + 1, 0), n_steps, rung, setting, x, normals)
 
         def decided(i: jax.Array, state: tuple[Particle, Any]) -> tuple[Particle, Any]:
             """Decide on the trajectory's end, then on what is tried after it.
@@ -93,6 +76,30 @@ def hamiltonian(density: Density, n_steps: int, draws: Sequence[Draw] = ()) -> M
         return moved, jnp.where(vector.is_at_end(rung), jnp.nan, acceptance) if draws else acceptance
 
     return move
+
+
+def _followed(
+    density: Density, n_leaps: jax.Array, n_steps: int, rung: Rung, setting: Settings, x: jax.Array, normals: jax.Array
+) -> tuple[_Trajectory, Any]:
+    """Return the end of a trajectory of so many leaps, and how much likelier its reverse is drawn than it was."""
+    start, luck = normals[: x.size], SPREAD_OF_STEPS * normals[x.size]
+
+    def leap(i: jax.Array, state: _Trajectory) -> _Trajectory:
+        """Step, then kick: the first step is none, and the first and the last kick are half ones."""
+        place = state.position + state.step * shaped(setting.factor, state.momentum)
+        slope = _slope_at(density, place, rung, setting)
+        log_step = jnp.where(i == 0, luck + log_width(slope.gradient), state.log_step)
+        step = setting.scale * jnp.exp(log_step)
+        kick = jnp.where((i == 0) | (i == n_steps), 0.5, 1.0) * step
+        after = _Trajectory(place, state.momentum + kick * slope.gradient, step, log_step, slope)
+        return jax.tree.map(lambda new, old: jnp.where(state.slope.goes_on, new, old), after, state)  # type: ignore[no-any-return]
+
+    nothing = jnp.zeros((), x.dtype)
+    begun = _Slope(jnp.zeros_like(x), jnp.array(True), jnp.zeros((), jnp.int32))
+    end = jax.lax.fori_loop(0, n_leaps, leap, _Trajectory(x, start, nothing, nothing, begun))
+    back = end.log_step - log_width(end.slope.gradient)  # what the reverse would have to draw
+    log_odds = 0.5 * (start @ start - end.momentum @ end.momentum) + 0.5 * (luck**2 - back**2) / SPREAD_OF_STEPS**2
+    return end, log_odds
 
 
 def log_width(slope: jax.Array) -> Any:
