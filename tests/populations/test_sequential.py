@@ -14,7 +14,7 @@ from tempering.kernels import BlackJAX, RandomWalk
 from tempering.learning.reference import fitted
 from tempering.populations import pilot
 from tempering.populations.populations import along_longest_axis
-from tempering.populations.sequential import sample_sequential
+from tempering.populations.sequential import Replicates, sample_sequential
 from tempering.problems import five_modes, likelihood_gaussian, mixture, ring
 from tempering.target.layout import Layout
 
@@ -24,7 +24,9 @@ VECTOR = Layout.of(np.zeros(3))
 
 
 def run(target=LIKELIHOOD, layout=VECTOR, starts=(), kernel=None, *, seed=0, **options):
-    return sample_sequential(target, layout, starts, kernel or RandomWalk(), seed=shifted(seed), **options)
+    how = {name: options.pop(name) for name in ("chains", "draws") if name in options}
+    replicates = Replicates(seed=shifted(seed), **how)
+    return sample_sequential(target, layout, starts, kernel or RandomWalk(), replicates, **options)
 
 
 def combined(result, values, rule="mbar"):

@@ -84,15 +84,38 @@ class SequentialResult:
         return Estimate(log_mean, spread / float(np.sqrt(n)))
 
 
+@dataclass(frozen=True)
+class Replicates:
+    """How many there are, at least two, for standard errors come from their spread; and how large.
+
+    Parameters
+    ----------
+    chains : int
+        Number of replicates.
+    draws : int
+        Of each replicate, all populations together: about so many, and enough for each population.
+    seed : int
+    """
+
+    chains: int = 16
+    draws: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.chains < 2:
+            raise SamplerError(
+                "Standard errors of method='sequential' come from independent replicates, so chains must be at "
+                f"least 2, but it is {self.chains}. Take 8 or more."
+            )
+
+
 def sample_sequential(
     target: Target,
     layout: Layout,
     starts: Sequence[Any],
     kernel: Any,
+    replicates: Replicates,
     *,
-    draws: int = 10_000,
-    chains: int = 16,
-    seed: int = 0,
     report: Callable[[int, str], None] = lambda done, line: None,
     carried_out: Callable[[BatchMover, Target, Any], BatchMover] = lambda mover, path, kernel: mover,
 ) -> SequentialResult:
@@ -108,11 +131,7 @@ def sample_sequential(
         Not needed when the base can be sampled.
     kernel : kernel
         From `tempering.kernels`.
-    draws : int
-        Draws of each replicate, all populations together: about so many, and enough for each population.
-    chains : int
-        Number of replicates, at least 2: standard errors come from their spread.
-    seed : int
+    replicates : Replicates
     report : callable
         Called with (draws done, a line).
     carried_out : callable
@@ -122,17 +141,13 @@ def sample_sequential(
     -------
     SequentialResult
     """
-    if chains < 2:
-        raise SamplerError(
-            "Standard errors of method='sequential' come from independent replicates, so chains must be at "
-            f"least 2, but it is {chains}. Take 8 or more."
-        )
+    chains, seed = replicates.chains, replicates.seed
     path = _samplable(target, layout, starts, seed)
     with jax.enable_x64(True):
         mover = carried_out(build_mover(path, kernel, layout), path, kernel)
         pilot = run_pilot(mover, leaves(kernel), seed, layout)
         report(0, str(pilot))
-        sizes = pilot.sizes(draws, layout.size)
+        sizes = pilot.sizes(replicates.draws, layout.size)
         populations, acceptance, log_evidences = run_replicates(mover, pilot, sizes, chains, seed, report)
     m, n = len(pilot.k), populations.terms.shape[1]
     rung = np.repeat(np.arange(m, dtype=np.int32)[::-1], n // m)

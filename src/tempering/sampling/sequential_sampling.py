@@ -12,7 +12,7 @@ from tempering.execution.movers import spread_mover
 from tempering.execution.plan import Plan
 from tempering.execution.recipe import kept_target
 from tempering.path import Path as TemperingPath
-from tempering.populations.sequential import sample_sequential
+from tempering.populations.sequential import Replicates, sample_sequential
 from tempering.runs.draws import RunInfo, TemperedDraws
 from tempering.sampling.progress import Report
 
@@ -27,8 +27,8 @@ def sample_sequentially(plan: Plan, draws: int, report: Report) -> TemperedDraws
         )
     kept = kept_target(plan.target, plan.layout, plan.context.run or "none")  # which also says where a call has failed
     result = sample_sequential(
-        kept, plan.layout, plan.starts, plan.kernel, draws=draws, chains=plan.n_chains, seed=plan.seed,
-        report=report, carried_out=partial(spread_mover, plan.context, example=plan.example),
+        kept, plan.layout, plan.starts, plan.kernel, Replicates(plan.n_chains, draws, plan.seed), report=report,
+        carried_out=partial(spread_mover, plan.context, example=plan.example),
     )  # fmt: skip
     constrain = plan.target.constrain
     info = RunInfo(
