@@ -82,6 +82,15 @@ def test_control_chains_that_remember_lag_and_the_start_looks_heavier_to_those_t
     assert lag_of(*travelling("remembering", 0.7)) > 0.3
 
 
-def test_pairs_that_one_kind_alone_has_been_on_say_nothing():
+def test_pairs_that_one_kind_alone_has_been_on_are_taken_to_lag_as_the_others_do():
     x, rung = travelling("one way", 0.7)
-    assert lag_of(x[:, :5], rung[:, :5]) == 0.0
+    assert lag_of(x[:, :5], rung[:, :5]) == np.inf  # nobody has come back
+    origin = origins(rung, 0, len(K) - 1)
+    some = np.where((rung == 3) & (origin == LAST), -1, rung)  # none on rung 3 comes from the last: two pairs are left
+    changes = [-0.5 * (b - a) * x**2 for a, b in pairwise(K)]
+    by_kind = [
+        bridge(changes[0][rung == 0], -changes[0][(rung == 1) & (origin == kind)])
+        + bridge(changes[1][(rung == 1) & (origin == kind)], -changes[1][(rung == 2) & (origin == kind)])
+        for kind in (FIRST, LAST)
+    ]
+    assert lag(changes, some, origin, LEG) == pytest.approx(2.0 * (by_kind[1] - by_kind[0]), abs=1e-4)

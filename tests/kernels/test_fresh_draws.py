@@ -190,39 +190,51 @@ def test_control_draws_of_the_other_source_are_seen():
     assert_mean_is_not(0.0, changes(moved_by_vector(KERNELS["random walk"], "others", wrong)))
 
 
-def ways(ends, n, name, d=24):
-    """Return many ways between two summits that differ in half of their coordinates, by as many climbs' accuracy."""
-    rng = seeded_rng(name)
-    summits = np.stack([np.ones(d), np.ones(d)])
-    summits[1, ::2] = -1.5
-    summits[1, 1::2] += 1e-7
-    narrow = Reference([1.0], np.zeros((1, d)), [np.eye(d)], [5])
-    arrays = reference_arrays.arrays_of(replace(narrow, summits=summits), is_fitted=True)
-    chosen = np.column_stack([np.tile(ends, (n, 1)), rng.random(n)])
+D = 24
+SUMMITS = np.stack([np.ones(D), np.ones(D)])
+SUMMITS[1, ::2] = -1.5
+SUMMITS[1, 1::2] += 1e-7  # as climbs are accurate
+
+
+def placed(x, numbers):
+    """Leap between two summits that differ in half of their coordinates; a row of 3 + D numbers for each position."""
+    narrow = replace(Reference([1.0], np.zeros((1, D)), [np.eye(D)], [5]), summits=SUMMITS)
+    arrays = jax.tree.map(jnp.asarray, reference_arrays.arrays_of(narrow, is_fitted=True))
     with jax.enable_x64(True):
-        way = jax.vmap(reference_arrays.leap_of(jax.tree.map(jnp.asarray, arrays)).way)
-        return np.asarray(way(jnp.asarray(chosen), jnp.asarray(rng.random((n, d)))))
+        place = jax.vmap(reference_arrays.leap_of(arrays).place)
+        return np.asarray(place(*map(jnp.asarray, (x, numbers[:, :3], numbers[:, 3:]))))
 
 
-def test_a_leap_and_its_opposite_are_as_likely():
-    there, back = ways([0.1, 0.9], 500, "ways"), ways([0.9, 0.1], 500, "ways")
-    np.testing.assert_array_equal(there, -back)
+def test_a_leap_is_undone_by_the_numbers_that_choose_its_ends_the_other_way_round():
+    """Positions lie on either side of the middle, and far beyond both summits too."""
+    rng = seeded_rng("there and back")
+    x, numbers = 2.0 * rng.standard_normal((2000, D)), rng.random((2000, 3 + D))
+    there = placed(x, numbers)
+    back = placed(there, numbers[:, [1, 0, *range(2, 3 + D)]])
+    np.testing.assert_allclose(back, x, atol=1e-12)
+    moved = np.abs(there - x) > 1e-3
+    assert 0.3 < moved.any(axis=1).mean() < 0.6  # half of the pairs of ends are the same
+    assert np.abs((there - x)[moved]) == pytest.approx(2.5, abs=1e-12)
 
 
 def test_leaps_are_in_coordinates_that_differ_from_one_to_all():
-    """Twelve coordinates differ: all leap in a fifth of the ways, and of the rest many are single ones."""
-    n = 20_000
-    way = ways([0.1, 0.9], n, "shares")
+    """Twelve coordinates differ: all leap in a fifth of the leaps, and of the rest many are single ones."""
+    rng, n = seeded_rng("shares"), 20_000
+    numbers = np.column_stack([np.full(n, 0.1), np.full(n, 0.9), rng.random((n, 1 + D))])
+    x = SUMMITS[rng.integers(2, size=(n, D)), np.arange(D)] + 0.1 * rng.standard_normal((n, D))
+    way = placed(x, numbers) - x
     leaps = np.abs(way) > 1e-3
     many = leaps.sum(axis=1)
     assert many.min() == 1
     assert not leaps[:, 1::2].any()
+    is_part = many < 12
+    assert np.all(np.sign(way[is_part])[leaps[is_part]] == np.sign(-0.25 - x[is_part])[leaps[is_part]])
     all_of_them, single = np.mean(many == 12), np.mean(many == 1)
     share = 1 / 16  # the least: one leaps if at most one number of twelve is below it
     alone = (1 - share) ** 12 + 12 * share * (1 - share) ** 11
     within = 4.9 * 0.5 / np.sqrt(n)
     assert abs(all_of_them - 1 / 5) < within + 0.5**12
-    assert alone / 5 < single < alone / 5 + 0.15
+    assert alone / 5 - within < single < alone / 5 + 0.15
     each = leaps[many == 1][:, ::2].mean(axis=0)
     assert np.abs(each - 1 / 12).max() < 6 * np.sqrt(1 / 12 / np.sum(many == 1))
 
@@ -240,7 +252,7 @@ def test_control_leaps_that_go_one_way_are_seen(monkeypatch):
 
     def one_way(arrays):
         leap = way_of(arrays)
-        return leap._replace(way=lambda chosen, numbers: jnp.abs(leap.way(chosen, numbers)))
+        return leap._replace(place=lambda x, *numbers: x + jnp.abs(leap.place(x, *numbers) - x))
 
     monkeypatch.setattr(reference_arrays, "leap_of", one_way)
     build_mover.cache_clear()

@@ -242,21 +242,26 @@ def _component(arrays: ReferenceArrays, uniform: jax.Array) -> tuple[Any, Any, A
 
 
 def leap_of(arrays: ReferenceArrays) -> Leap:
-    """Return leaps by the way from one summit to another, each as likely as the way back.
+    """Return leaps between two summits, each as likely as its opposite.
 
-    A leap may be in some only of the coordinates in which the two differ, whichever: where these are independent, few
-    modes lead to all. All leap together, about a half of them, ... or about one, each share as often.
+    All coordinates go the way from one to the other; or, as often, about a half of those in which the two differ,
+    a quarter, ... or about one, whichever: where coordinates are independent, few modes lead to all. Of such a part
+    each goes the way that leads over the middle between its two summits, or stays if neither does: its opposite then is
+    what the same summits and coordinates lead to from there.
     """
 
-    def way(chosen: jax.Array, numbers: jax.Array) -> Any:
+    def place(x: jax.Array, chosen: jax.Array, numbers: jax.Array) -> Any:
         ends = jnp.minimum((chosen[:2] * arrays.n_summits).astype(jnp.int32), arrays.n_summits - 1)
-        way = arrays.summits[ends[1]] - arrays.summits[ends[0]]
-        length = jnp.abs(way)
+        first, last = arrays.summits[ends[0]], arrays.summits[ends[1]]
+        way, length = last - first, jnp.abs(last - first)
         differs = length > IN_COMMON * jnp.max(length)
         halvings = 1.0 + jnp.ceil(jnp.log2(jnp.maximum(jnp.sum(differs), 1)))
         share = jnp.exp2(-jnp.floor(halvings * chosen[2]))
         numbers = jnp.where(differs, numbers[: way.size], 2.0)
         leaps = (numbers < share) | (numbers == jnp.min(numbers))  # one at the least
-        return jnp.where((share == 1.0) | leaps, way, 0.0)
+        beyond = (x - 0.5 * (first + last)) * way  # above 0 on the last one's side
+        there = x - jnp.sign(beyond) * way
+        crosses = leaps & ((there - 0.5 * (first + last)) * way * beyond < 0.0)
+        return jnp.where(share == 1.0, x + way, jnp.where(crosses, there, x))
 
-    return Leap(way, arrays.n_summits > 1)
+    return Leap(place, arrays.n_summits > 1)

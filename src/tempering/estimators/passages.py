@@ -79,7 +79,8 @@ def lag(
 ) -> float:
     """Return by how much log Z at the start of a leg is higher from draws of chains that come from there.
 
-    Higher than from draws of chains that come from the leg's other end; 0 for pairs of rungs that only one kind is on.
+    Higher than from draws of chains that come from the leg's other end. Pairs of rungs that only one kind has been on
+    are taken to lag as the others do; where there is no other pair, nothing is known, and the lag may be infinite.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def lag(
     leg : ndarray of int
         The leg's rungs in order.
     """
-    total, last = 0.0, len(leg) - 1
+    known, last = [], len(leg) - 1
     for i, change in enumerate(changes):
         found = []
         for kind in (FIRST, LAST):
@@ -100,8 +101,10 @@ def lag(
                 break
             found.append(bridge(_some(change[here]), -_some(change[there])))
         if len(found) == 2 and np.all(np.isfinite(found)):
-            total += found[1] - found[0]
-    return total
+            known.append(found[1] - found[0])
+    if not last:
+        return 0.0
+    return last * float(np.mean(known)) if known else float("inf")
 
 
 def _some(values: Floats) -> Floats:

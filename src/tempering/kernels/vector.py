@@ -40,9 +40,9 @@ class Rung(NamedTuple):
 
 
 class Leap(NamedTuple):
-    """A step of random length and direction, whose opposite is as likely: from one known mode to another."""
+    """A step from one known mode to another, whose opposite is as likely; it stretches no volumes."""
 
-    way: Callable[[Any, Any], Any]  # three uniform numbers, and at least one a coordinate -> flat vector
+    place: Callable[[Any, Any, Any], Any]  # (flat vector, three uniform numbers, at least one a coordinate) -> another
     is_there: Any  # whether there are modes to leap between
 
 
@@ -336,7 +336,7 @@ class Tries:
         if self._leap is not None:
             is_leap = is_step & self._leap.is_there & ~(is_stretch & (numbers[5] < 1.0 / LEAPS))
             is_stretch = is_stretch & ~is_leap
-            place = jnp.where(is_leap, x + self._leap.way(numbers[2:5], numbers[6:]), place)
+            place = jnp.where(is_leap, self._leap.place(x, numbers[2:5], numbers[6:]), place)
         if self._centre is not None:
             log_stretch = jnp.where(is_stretch, normals[-1] * jnp.exp2(-HALVINGS * numbers[2]), 0.0)
             place = jnp.where(is_stretch, self._centre + jnp.exp(log_stretch) * (x - self._centre), place)
