@@ -29,20 +29,21 @@ from benchmarks.suite.cases import scales
 from tempering import problems
 
 MANY_DIMENSIONS = (
+    "phi4-chain-400",
     "twin-modes-1000",
     "cox-32x32",
-    "phi4-chain-400",
     "many-well-64",
-    "rosenbrock-pairs-30",
     "phi4-chain-100",
-    "funnel-30",
-    "shells-30",
     "many-well-32",
-    "funnel-10",
+    "shells-30",
+    "rosenbrock-pairs-30",
     "rosenbrock-pairs-10",
+    "funnel-30",
+    "funnel-10",
     "spike-and-slab-20",
 )
 BARS = {"masses": 0.02, "log Z": 0.1, "means": 0.1}
+PRINTED = (*BARS, "largest z", "processor s")
 FAR = 4.0  # standard errors
 FIGURES = re.compile(r"[0-9][0-9.]*")
 FOLDER = Path(__file__).parents[1] / "build" / "benchmarks"  # not tracked
@@ -70,6 +71,7 @@ def row_of(name: str, records: Sequence[Record]) -> dict[str, Any]:
         for kind in BARS
     }
     z = [max((float(np.max(np.abs(z_of(q)))) for q in record["quantities"]), default=0.0) for record in ended]
+    times = [record["processor_seconds"] for record in ended if "processor_seconds" in record]
     row = {
         "target": name,
         "what": problems.suite()[name].title,
@@ -78,6 +80,7 @@ def row_of(name: str, records: Sequence[Record]) -> dict[str, Any]:
         **rms,
         "largest z": max(z, default=None),
         "calls itself sound": sum(bool(record["sound"]) for record in ended),
+        "processor s": float(np.median(times)) if times else None,
     }
     return row | {"why": why(row), "says": says(records), "sound, but far off": sum(
         record["sound"] and value > FAR for record, value in zip(ended, z, strict=True)
@@ -178,8 +181,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
     kept = read(options.records)
     rows = rows_of(kept if options.tables_only else make(options, kept))
+    print(f"{'target':22} {'what is wrong':40} {' '.join(f'{key[:9]:>9}' for key in PRINTED)}  what runs say")
     for row in rows:
-        print(f"{row['target']:22} {row['why'] or 'works':40} {row['says'][:60]}")
+        figures = " ".join(f"{'-' if row.get(key) is None else format(row[key], '.2g'):>9}" for key in PRINTED)
+        print(f"{row['target']:22} {row['why'] or 'works':40} {figures}  {row['says'][:60]}")
     if options.json:
         store(options.json, rows, options.options)
     return 0
