@@ -28,6 +28,35 @@ def one_leaf(rng, *, n, n_columns=2, leaf="gp", replicates=1, **prior):
     return model, state, (x - x.min(0)) / np.ptp(x, 0), (z - z.mean()) / np.ptp(z)
 
 
+def smooth_leaf(rng, n, n_columns, share):
+    """Return a leaf of nearly collinear correlations, with so large a share of the smallest nugget there may be."""
+    model, state, _, _ = one_leaf(rng, n=n, n_columns=n_columns)
+    state.leaf[0, layout.RANGES : layout.RANGES + n_columns] = 10.0
+    state.leaf[0, layout.NUGGET] = share * model.real[layout.NUGGET_FLOOR]
+    summarise(state, 0)
+    return state
+
+
+@pytest.mark.parametrize("n", [20, 60, 250])
+def test_the_smallest_nugget_is_what_the_largest_leaf_needs(n):
+    """It limits how well data without noise are predicted: 1e-12 for all made errors of Branin's function double."""
+    rng = seeded_rng(f"floor {n}")
+    states = [smooth_leaf(rng, n, d, 1.0) for d in (1, 2) for _ in range(10)]
+    assert all(np.isfinite(state.leaf[0, layout.LOG_DET]) for state in states)
+    assert states[0].real[layout.NUGGET_FLOOR] < 1e-15 * n
+    without = [smooth_leaf(rng, n, 1, 1e-3) for _ in range(10)]
+    assert any(np.isinf(state.leaf[0, layout.LOG_DET]) for state in without)
+
+
+def test_replicates_do_not_make_the_smallest_nugget_too_small():
+    rng = seeded_rng("floor, replicates")
+    model, state, _, _ = one_leaf(rng, n=60, replicates=30)
+    state.leaf[0, layout.RANGES : layout.RANGES + 2] = 10.0
+    state.leaf[0, layout.NUGGET] = model.real[layout.NUGGET_FLOOR]
+    summarise(state, 0)
+    assert np.isfinite(state.leaf[0, layout.LOG_DET])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [0.3, 1.0, 1.7])
 def test_integrated_likelihood_is_the_integral(k):

@@ -22,7 +22,7 @@ def fitted(**settings):
 
 @pytest.fixture
 def few_rounds(monkeypatch):
-    monkeypatch.setattr(estimator, "usual_rounds", lambda n: (100, 400))
+    monkeypatch.setattr(estimator, "usual_rounds", lambda n: (100, 100, 400))
 
 
 @pytest.mark.parametrize(("agreed", "n_draws"), [(True, 100), (False, 400)])
@@ -52,8 +52,8 @@ def test_a_fit_that_had_enough_when_it_was_kept_makes_no_more_draws(few_rounds, 
 
 
 def test_large_data_have_fewer_rounds():
-    first, most = usual_rounds(50_000)
-    assert 400 <= first < most
+    tune, first, most = usual_rounds(50_000)
+    assert tune == first == 400 < most
 
 
 def test_chains_are_compared_between_neighbouring_inputs():

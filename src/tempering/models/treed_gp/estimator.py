@@ -88,10 +88,11 @@ class TreedEstimator(NestedParameters):
         return prior
 
     def _plan(self, points: Floats | None, n_distinct: int) -> Plan:
-        first, most = usual_rounds(n_distinct)
+        tune, first, most = usual_rounds(n_distinct)
         if self.draws is not None:
-            first = most = self.draws
-        tune = first if self.tune is None else self.tune
+            tune = first = most = self.draws
+        if self.tune is not None:
+            tune = self.tune
         for name, value, least in (("draws", first, 1), ("tune", tune, 0), ("chains", self.chains, 1)):
             check_count(name, value, least)
         return Plan(
@@ -160,7 +161,7 @@ class TreedGP(Predictor, Design, RegressorMixin, TreedEstimator):  # type: ignor
         1000 rounds at the least, 8000 at the most. Above 400 distinct inputs both are less, by sqrt(400 / n), as rounds
         become slower.
     tune : int, optional
-        Rounds of tuning before that; None is as many as the (first) draws.
+        Rounds of tuning before that; None is as many as ``draws``, or 2000 (less for many rows, as above).
     chains : int
         Number of chains.
     keep : Keeping or dict, optional

@@ -143,8 +143,9 @@ def draw_other(rng: np.random.Generator, state: State, heir: int, other: int) ->
         for j in range(state.integer[N_RANGES]):
             ranges_of(state, other)[j] = ranges_of(state, heir)[j] * math.exp(_NEARNESS * rng.standard_normal())
     if state.integer[SAMPLE_NUGGET] != 0:
-        above = state.leaf[heir, NUGGET] - NUGGET_FLOOR
-        state.leaf[other, NUGGET] = NUGGET_FLOOR + above * math.exp(_NEARNESS * rng.standard_normal())
+        floor = state.real[NUGGET_FLOOR]
+        above = state.leaf[heir, NUGGET] - floor
+        state.leaf[other, NUGGET] = floor + above * math.exp(_NEARNESS * rng.standard_normal())
     if has_switches(state):
         for j in range(state.integer[N_RANGES]):
             active = active_of(state, heir)[j]
@@ -175,7 +176,7 @@ def log_prior_over_proposal(state: State, heir: int, other: int) -> float:
             value = ranges_of(state, other)[j]
             log_odds += _log_near(value, ranges_of(state, heir)[j]) - log_prior_of_range(state, value)
     if state.integer[SAMPLE_NUGGET] != 0:
-        value, floor = state.leaf[other, NUGGET], NUGGET_FLOOR
+        value, floor = state.leaf[other, NUGGET], state.real[NUGGET_FLOOR]
         log_odds += _log_near(value - floor, state.leaf[heir, NUGGET] - floor) - log_prior_of_nugget(state, value)
     if has_switches(state):
         for j in range(state.integer[N_RANGES]):

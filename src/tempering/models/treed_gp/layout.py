@@ -104,12 +104,13 @@ MEASURED, CLASSES = range(2)
     P_SWITCH,
     SLOPE,  # prior probability that an input has a slope
     START_EXPONENT,
-) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41, 42, 43, 44, 45)
-REAL_LENGTH = 46
+    NUGGET_FLOOR,  # by which the prior of the nugget is shifted, so that the correlation matrix has a factor
+) = (0, 1, 2, 3, 4, 5, 9, *range(13, 37), 37, 39, 41, 42, 43, 44, 45, 46)
+REAL_LENGTH = 47
 
-# The prior of the nugget is shifted by it, so that the correlation matrix has a factor: ten times what rounding leaves
-# uncertain of the smallest eigenvalue of 1000 inputs. It limits how well smooth responses without noise are predicted.
-NUGGET_FLOOR = 1e-12
+# The floor is so many units of rounding for each input of the largest leaf: it limits how well smooth responses without
+# noise are predicted. Long ranges have no factor below 0.1 (30 to 1000 inputs); at 2 log |K| is wrong by 0.03 at most.
+ROUNDING_OF_NUGGET = 2.0
 NUGGET_LEAST = 1e-20  # above the floor, where the prior ends: less would be lost in rounding
 
 # Rows of ``counters``: proposals tried and accepted.

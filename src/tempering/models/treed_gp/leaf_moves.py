@@ -168,9 +168,9 @@ def switch_slopes(rng: np.random.Generator, state: State, node: int, k: float) -
 @compiled
 def update_nugget(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Move the nugget; beta and sigma^2 integrated out."""
-    before = state.leaf[node, NUGGET]
-    above_floor, log_back = propose_positive(rng, state, before - NUGGET_FLOOR)
-    after = NUGGET_FLOOR + above_floor
+    before, floor = state.leaf[node, NUGGET], state.real[NUGGET_FLOOR]
+    above_floor, log_back = propose_positive(rng, state, before - floor)
+    after = floor + above_floor
     keep_leaf(state, node)
     log_ratio = log_prior_of_nugget(state, after) - log_prior_of_nugget(state, before)
     log_ratio += log_back - log_fit(state, node, k)

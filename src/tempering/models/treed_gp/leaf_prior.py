@@ -73,9 +73,10 @@ def draw_range(rng: np.random.Generator, state: State) -> float:
 @compiled
 def log_prior_of_nugget(state: State, value: float) -> float:
     """Return the log prior density of the nugget, which ends a little above its floor."""
-    if value - NUGGET_FLOOR < NUGGET_LEAST:
+    above = value - state.real[NUGGET_FLOOR]
+    if above < NUGGET_LEAST:
         return -math.inf
-    return _log_gamma_mixture(value - NUGGET_FLOOR, state.real[NUGGET_PRIOR:], state.real[NUGGET_CONSTANTS:])
+    return _log_gamma_mixture(above, state.real[NUGGET_PRIOR:], state.real[NUGGET_CONSTANTS:])
 
 
 @compiled
@@ -83,10 +84,10 @@ def draw_nugget(rng: np.random.Generator, state: State) -> float:
     """Draw the nugget from its prior, or return the fixed value."""
     if state.integer[SAMPLE_NUGGET] == 0:
         return float(state.real[START_NUGGET])
-    above = 0.0
-    while NUGGET_FLOOR + above - NUGGET_FLOOR < NUGGET_LEAST:
+    above, floor = 0.0, state.real[NUGGET_FLOOR]
+    while floor + above - floor < NUGGET_LEAST:
         above = _draw_gamma_mixture(rng, state.real[NUGGET_PRIOR : NUGGET_PRIOR + 4])
-    return NUGGET_FLOOR + above
+    return float(floor + above)
 
 
 @compiled

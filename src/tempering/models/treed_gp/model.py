@@ -237,6 +237,7 @@ class TreedGPModel:
             self.proposals,
             n_mean=int(integer[layout.N_MEAN]),
             n_ranges=int(integer[layout.N_RANGES]),
+            most=min(len(data.x), int(integer[layout.MAX_ROWS])) * int(np.max(data.y[:, layout.COUNT])),
             has_nugget=self.leaf in ("gp", "gp_linear"),
             has_classes=self.has_classes,
         )

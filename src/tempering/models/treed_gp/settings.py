@@ -424,9 +424,9 @@ def largest_leaf(prior: Prior, n_distinct: int, leaf: str) -> int:
 
 
 def pack_reals(
-    prior: Prior, proposals: Proposals, *, n_mean: int, n_ranges: int, has_nugget: bool, has_classes: bool
+    prior: Prior, proposals: Proposals, *, n_mean: int, n_ranges: int, most: int, has_nugget: bool, has_classes: bool
 ) -> NDArray[np.float64]:
-    """Lay out the real-valued settings for the compiled code."""
+    """Lay out the real-valued settings for the compiled code; a leaf has ``most`` responses at the most."""
     out = np.concatenate([np.zeros(layout.REAL_LENGTH), _fixed_coefficients(prior, n_mean)])
     has_tree = prior.tree and prior.split_probability > 0
     out[layout.ALPHA] = prior.split_probability if has_tree else 0.0
@@ -446,6 +446,7 @@ def pack_reals(
     out[layout.START_RANGE] = 0.5 if prior.range_fixed is None else prior.range_fixed
     fixed = 0.1 if has_nugget else float(has_classes)  # a linear leaf without a nugget is ordinary regression
     out[layout.START_NUGGET] = fixed if prior.nugget_fixed is None else prior.nugget_fixed
+    out[layout.NUGGET_FLOOR] = layout.ROUNDING_OF_NUGGET * np.finfo(float).eps * most
     out[layout.BETA0_VARIANCE] = prior.beta0_variance
     out[layout.WISHART_DOF] = n_mean + 1 if prior.wishart_dof is None else prior.wishart_dof
     out[layout.WISHART_SCALE] = prior.wishart_scale
