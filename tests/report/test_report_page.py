@@ -165,7 +165,7 @@ def test_draws_made_elsewhere_have_a_page_even_without_cold_ones():
 
 
 def test_a_place_that_cannot_be_written_is_an_input_error(draws, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempering.report.page.render", lambda draws, title: "")
+    monkeypatch.setattr("tempering.report.page.render", lambda draws, **given: "")
     with pytest.raises(InputError, match="cannot be written"):
         write_report(draws, tmp_path / "no" / "page.html")
 

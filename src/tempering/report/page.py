@@ -9,7 +9,7 @@ import html
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from tempering.runs.summary import indices
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tempering.runs.diagnosis import Diagnosis
     from tempering.runs.run import Run
 
 MOST_QUANTITIES = 6  # shown with pictures of their own; all are in the table
@@ -37,7 +38,14 @@ RULES_SHOWN = ("screened", "mbar")  # the two that can be trusted, beside those 
 Picture = tuple[str, str, Callable[[Any], Any]]  # title, what to look for, function of axes
 
 
-def write_report(draws: Run, path: str | Path, *, title: str = "Tempered run") -> None:
+def write_report(
+    draws: Run,
+    path: str | Path,
+    *,
+    title: str = "Tempered run",
+    verdict: Diagnosis | None = None,
+    model: Sequence[Picture] = (),
+) -> None:
     """Write one HTML page about a run, with nothing outside itself.
 
     Parameters
@@ -47,23 +55,30 @@ def write_report(draws: Run, path: str | Path, *, title: str = "Tempered run") -
     path : path
         Where the page goes; a file there is replaced.
     title : str
+    verdict : Diagnosis, optional
+        What a fitted model says of itself, in place of the run's own verdict.
+    model : sequence of (title, note, function of axes)
+        Pictures of a model that was fitted, which come before those of the run.
     """
     if not isinstance(path, str | PathLike):
         raise InputError(f"A page has its place, but got {type(path).__name__}. Pass a path, as 'report.html'.")
-    page = render(draws, title=title)
+    page = render(draws, title=title, verdict=verdict, model=model)
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}. Choose another place.") from error
 
 
-def render(draws: Run, *, title: str = "Tempered run") -> str:
+def render(
+    draws: Run, *, title: str = "Tempered run", verdict: Diagnosis | None = None, model: Sequence[Picture] = ()
+) -> str:
     """Return the page as text."""
     template = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
     parts = {
         "title": html.escape(title),
-        "verdict": _verdict(draws),
+        "verdict": _verdict(draws.diagnose() if verdict is None else verdict),
         "facts": _facts(draws),
+        "model": _model(model),
         "estimates": _table(draws.summary()),
         "evidence": _evidence(draws),
         "quantities": _quantities(draws) if isinstance(draws, TemperedDraws) else "",
@@ -73,12 +88,19 @@ def render(draws: Run, *, title: str = "Tempered run") -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found.group(1)], template)
 
 
-def _verdict(draws: Run) -> str:
-    found = draws.diagnose()
+def _verdict(found: Diagnosis) -> str:
     if found.is_good:
         return '<section class="verdict good"><h2>The run looks sound</h2></section>'
     items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in found.sentences)
     return f'<section class="verdict poor"><h2>The run needs attention</h2><ul>{items}</ul></section>'
+
+
+def _model(pictures: Sequence[Picture]) -> str:
+    if not pictures:
+        return ""
+    return (
+        f"<section><h2>Model</h2><div class='grid'>{''.join(_figure(*picture) for picture in pictures)}</div></section>"
+    )
 
 
 def _facts(draws: Run) -> str:
@@ -226,7 +248,7 @@ def _svg_of(title: str, size: tuple[float, float], draw: Callable[[Any], Any]) -
             for line in ax.lines:  # thousands of points are a picture, not a drawing
                 line.set_rasterized(np.size(line.get_xdata()) > MOST_POINTS)
             for points in ax.collections:
-                points.set_rasterized(np.size(points.get_offsets()) > MOST_POINTS)
+                points.set_rasterized(points.get_rasterized() or np.size(points.get_offsets()) > MOST_POINTS)
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, dpi=150, metadata={"Date": None, "Creator": None})
     body = text.getvalue()

@@ -72,7 +72,9 @@ def log_prior_over_proposal(small, large, node, share=0.5, nearness=0.7):
     alone, children = small.parameters(node), [int(large.tree[node, c]) for c in (layout.LEFT, layout.RIGHT)]
 
     def of(snapshot, leaf):
-        return np.append(snapshot.parameters(leaf)[0], snapshot.leaf[leaf, layout.NUGGET] - snapshot.state.real[layout.NUGGET_FLOOR])
+        return np.append(
+            snapshot.parameters(leaf)[0], snapshot.leaf[leaf, layout.NUGGET] - snapshot.state.real[layout.NUGGET_FLOOR]
+        )
 
     heir, other = sorted(children, key=lambda c: not np.array_equal(large.parameters(c)[0], alone[0]))
     theirs, own = of(large, heir), of(large, other)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tempering.models.treed_gp import surfaces
 from tempering.models.treed_gp.seeds import generator_of
 from tempering.models.treed_gp.sensitivity import Sensitivity, analyse, input_quantiles, summary
+from tempering.models.treed_gp.settings import check_column, check_count
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.model import TreedGPModel
@@ -37,10 +38,14 @@ class Design:
         def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
             """Defined by `TreedGP`."""
 
+        def predict_covariance(self, X: ArrayLike, *, latent: bool = False) -> tuple[Floats, Floats]:
+            """Defined by `Predictor`."""
+
     def cut_probabilities(self, column: int = 0) -> tuple[Floats, Floats]:
         """Return the split candidates of a column, and the expected number of splits at each."""
         check_is_fitted(self)
         data = self.model_.data
+        check_column(column, self._training[0].shape[1])
         if column not in data.columns:
             return np.zeros(0), np.zeros(0)
         j = int(np.flatnonzero(data.columns == column)[0])
@@ -84,6 +89,7 @@ class Design:
             Probability of the intervals, which hold what the kept trees say.
         """
         check_is_fitted(self)
+        check_count("n", n)
         names = tuple(map(str, getattr(self, "feature_names_in_", range(self._training[0].shape[1]))))
         chosen = input_quantiles(self._training[0], names, distributions)
         rng = generator_of(random_state)
@@ -111,6 +117,26 @@ class Design:
         scaled = surfaces.active_learning_cohn(self.model_, self.posterior_.rows, candidates, where)
         return scaled * self.model_.data.spread**2
 
+    def d_optimal(self, X: ArrayLike, n: int) -> NDArray[np.int64]:
+        """Choose candidates that together say most about the surface: their indices, the most telling first.
+
+        Greedily for the determinant of I + N^{-1} C, with C the posterior covariance of the surface at the candidates
+        and N the noise: the information of responses there. tgp.design does so within the leaves of its best tree.
+        """
+        check_is_fitted(self)
+        check_count("n", n)
+        covariance = self.predict_covariance(X, latent=True)[1]
+        noise = np.diag(self.predict_covariance(X)[1]) - np.diag(covariance)
+        chosen: list[int] = []
+        while len(chosen) < min(n, len(noise)):
+            gain = np.diag(covariance) / noise
+            gain[chosen] = -1.0
+            best = int(np.argmax(gain))
+            chosen.append(best)
+            column = covariance[best].copy()
+            covariance -= np.outer(column, column / (column[best] + noise[best]))
+        return np.array(chosen)
+
     def rank_improvement(self, X: ArrayLike, n: int = 1, *, random_state: Any = None) -> NDArray[np.int64]:
         """Choose candidates to evaluate together, for minimisation: their indices, best first, shape (n,).
 
@@ -118,6 +144,7 @@ class Design:
         chosen so far, over joint draws of the surface: points next to each other promise the same.
         """
         check_is_fitted(self)
+        check_count("n", n)
         alone = self.expected_improvement(X)
         if n == 1:
             return np.array([int(np.argmax(alone))])

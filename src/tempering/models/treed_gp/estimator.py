@@ -302,9 +302,12 @@ class TreedGP(Predictor, Design, RegressorMixin, TreedEstimator):  # type: ignor
         return Estimate(found.value - data.n_rows * np.log(data.spread), found.standard_error)
 
     def report(self, path: str | Path, *, title: str = "Treed GP") -> None:
-        """Write one self-contained page about the run of the chains: the verdict, rungs and pictures."""
+        """Write one self-contained page: the verdict, tree, surface and sensitivities, then the run of the chains."""
+        from tempering.models.treed_gp.plots import pictures_of
+        from tempering.report.page import write_report
+
         check_is_fitted(self)
-        self.posterior_.draws.report(path, title=title)
+        write_report(self.posterior_.draws, path, title=title, verdict=self.diagnose(), model=pictures_of(self))
 
     def _posteriors(self) -> list[Posterior]:
         return [self.posterior_]

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from tempering.errors import InputError
 from tempering.models.treed_gp.estimator import TreedGP
 from tempering.models.treed_gp.seeds import generator_of
+from tempering.models.treed_gp.settings import check_count
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +37,7 @@ def latin_hypercube(n: int, bounds: ArrayLike, *, random_state: Any = None) -> F
     (5, 2)
     """
     box = _box(bounds)
+    check_count("n", n)
     sampler = qmc.LatinHypercube(len(box), optimization="random-cd" if n > 2 else None, rng=generator_of(random_state))
     return np.asarray(qmc.scale(sampler.random(n), box[:, 0], box[:, 1]))
 
@@ -44,7 +46,7 @@ def choose_spread(candidates: ArrayLike, n: int, known: ArrayLike | None = None)
     """Choose candidates that are far from each other and from known inputs, greedily: their indices, shape (n,).
 
     Inputs are scaled to the candidates' box. The farthest point first: within a factor of two of the best maximin
-    design (Gonzalez 1985). It takes the place of tgp's D-optimal designs (``tgp.design``).
+    design (Gonzalez 1985). Before there is a fit it takes the place of `TreedGP.d_optimal`, which needs one.
     """
     points = np.asarray(candidates, np.float64)
     low, width = points.min(axis=0), np.ptp(points, axis=0)

@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tempering.errors import InputError
+from tempering.models.treed_gp.settings import check_column
 from tempering.plots import BLUE, INK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
 
     from tempering.models.treed_gp.estimator import TreedGP
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from tempering.models.treed_gp.trees import Leaf
 
 ORANGE = "#D55E00"
+N_SENSITIVITY = 256  # points of the design of a page's sensitivities: indices to .01 or so
+
+Picture = tuple[str, str, "Callable[[Axes], Axes]"]  # title, what to look for, function of axes
 
 
 def _new(ax: Axes | None) -> Axes:
@@ -63,7 +69,7 @@ def plot_surface(model: TreedGP, *, n: int = 50, ax: Axes | None = None) -> Axes
     sides = [np.linspace(x[:, j].min(), x[:, j].max(), n) for j in range(2)]
     first, second = np.meshgrid(*sides)
     mean = model._predict(np.column_stack([first.ravel(), second.ravel()]))[0].reshape(first.shape)
-    colours = ax.pcolormesh(first, second, mean, cmap="viridis", shading="gouraud")
+    colours = ax.pcolormesh(first, second, mean, cmap="viridis", shading="gouraud", rasterized=True)
     ax.figure.colorbar(colours, ax=ax, label="mean")
     ax.plot(x[:, 0], x[:, 1], ".", ms=3, color="white", alpha=0.7)
     for leaf in model.map_tree_:
@@ -136,6 +142,9 @@ def plot_slice(model: TreedGP, column: int, at: ArrayLike, *, n: int = 200, ax: 
     """Draw mean and 90 % band along one input, the others held at ``at``, shape (d,)."""
     ax = _new(ax)
     x = model._training[0]
+    check_column(column, x.shape[1])
+    if np.shape(at) != x.shape[1:]:
+        raise InputError(f"at must have one value for each of the {x.shape[1]} inputs, but got {at!r}. Add the others.")
     points = np.repeat(np.asarray(at, np.float64)[None], n, axis=0)
     points[:, column] = np.linspace(x[:, column].min(), x[:, column].max(), n)
     mean, _, band = model._predict(points, [0.05, 0.95])
@@ -172,6 +181,24 @@ def plot_tree(model: TreedGP, *, ax: Axes | None = None) -> Axes:
     ax.set(xlim=(0, 1))
     ax.margins(y=0.25)
     return ax
+
+
+def pictures_of(model: TreedGP) -> list[Picture]:
+    """Return what a page shows of a fitted model: its tree, leaves, surface, and which inputs matter."""
+    found: list[Picture] = [
+        ("Tree", "The best one with the most probable number of leaves.", lambda ax: plot_tree(model, ax=ax)),
+        ("Leaves", "Grey stands for the cold rung by itself.", lambda ax: plot_leaves(model, ax=ax)),
+    ]
+    if model.n_features_in_ == 1:
+        return [*found, ("Curve", "Bars: where the tree splits.", lambda ax: plot_curve(model, ax=ax))]
+    if model.n_features_in_ == 2 and len(model.model_.data.columns) == 2:
+        found.append(("Surface", "Lines: leaves of the tree.", lambda ax: plot_surface(model, ax=ax)))
+    effects = model.sensitivity(N_SENSITIVITY, random_state=1)
+    return [
+        *found,
+        ("Main effects", "The other inputs averaged out.", lambda ax: plot_main_effects(effects, ax=ax)),
+        ("Sensitivity", "Shares of the variance.", lambda ax: plot_sensitivity(effects, ax=ax)),
+    ]
 
 
 def _first_split(leaves: list[Leaf]) -> tuple[int, float, list[Leaf], list[Leaf]] | None:

@@ -322,6 +322,12 @@ def check_count(name: str, value: Any, least: int = 1) -> None:
         raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
 
 
+def check_column(column: Any, n_columns: int) -> None:
+    """Refuse what is no number of an input column."""
+    if not (isinstance(column, int | np.integer) and 0 <= column < n_columns):
+        raise InputError(f"column must be a number from 0 to {n_columns - 1}, but got {column!r}. Pass one.")
+
+
 def first_ladder(hottest: float) -> Ladder:
     """Return the default ladder, from which tuning starts too."""
     if hottest >= 1.0:
