@@ -1,5 +1,6 @@
 """Read the tables of a study from its flat arrays: one small function for each."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tempering.models.recapture import layout as at
@@ -8,52 +9,92 @@ from tempering.models.recapture.compiled import inner
 Array = Any
 
 
-@inner
-def following(i: Array, c: int) -> Any:
-    """Return the column a bird of column ``c`` is in an interval later."""
-    return i[i[at.NEXT] + c]
+def whole(place: int, *lengths: int) -> Callable[..., Any]:
+    """Return a function of ``ints`` and an index for each axis that reads a table which begins at a ``place``.
+
+    ``lengths`` say where in the header the lengths of all axes but the first one stand.
+    """
+    second, third = (*lengths, 0, 0)[:2]
+
+    def of_one(i: Array, a: int) -> Any:
+        return i[i[place] + a]
+
+    def of_two(i: Array, a: int, b: int) -> Any:
+        return i[i[place] + a * i[second] + b]
+
+    def of_three(i: Array, a: int, b: int, c: int) -> Any:
+        return i[i[place] + (a * i[second] + b) * i[third] + c]
+
+    return inner((of_one, of_two, of_three)[len(lengths)])
+
+
+def number(place: int, *lengths: int) -> Callable[..., Any]:
+    """Return such a function of ``ints``, ``floats`` and the indices: the table is one of floats."""
+    second, third = (*lengths, 0, 0)[:2]
+
+    def of_one(i: Array, f: Array, a: int) -> Any:
+        return f[i[place] + a]
+
+    def of_two(i: Array, f: Array, a: int, b: int) -> Any:
+        return f[i[place] + a * i[second] + b]
+
+    def of_three(i: Array, f: Array, a: int, b: int, c: int) -> Any:
+        return f[i[place] + (a * i[second] + b) * i[third] + c]
+
+    return inner((of_one, of_two, of_three)[len(lengths)])
+
+
+following = whole(at.NEXT)  # (c): the column a bird is in an interval later
+is_held = whole(at.HELD, at.N_INTERVALS, at.N_COLUMNS)  # (q, t, c): whether a cell's value is not free
+label = whole(at.LABELS, at.N_INTERVALS)  # (time, t): the block of an interval under a time structure
+n_blocks = whole(at.N_BLOCKS)  # (time)
+kind_of = whole(at.KINDS)  # (time): BLOCKS, TREND or RANDOM
+base_of = whole(at.BASES)  # (time): the time structure that an additive one has its blocks from
+level = whole(at.LEVELS, at.N_COLUMNS)  # (time, c): in the factor of an additive time structure
+flips = whole(at.FLIPS)  # (q): whether some set may have more than one time structure
+fixed_time = whole(at.FIXED_TIME, at.N_COLUMNS)  # (q, c): the only time structure of a column, or -1
+youngest = whole(at.YOUNGEST, at.N_COLUMNS)  # (partition, c): the first column of a column's set
+mask_of = whole(at.MASKS, at.N_COLUMNS)  # (partition, c): a column's set as bits
+n_groups = whole(at.N_GROUPS)  # (partition): the number of sets
+n_splits = whole(at.N_SPLITS, at.N_PARTITIONS)  # (q, partition): how many ways there are to split a set
+split_to = whole(at.SPLIT_TO, at.N_PARTITIONS, at.MOST_SPLITS)  # (q, partition, n): the partition after that
+split_off = whole(at.SPLIT_OFF, at.N_PARTITIONS, at.MOST_SPLITS)  # (q, partition, n): the columns that leave, as bits
+merge_to = whole(at.MERGE_TO, at.N_PARTITIONS, at.N_PAIRS)  # (q, partition, n): after the n-th pair has merged, or -1
+jumps = whole(at.JUMPS)  # (q): whether a parameter has more than one structure
+may_slope = whole(at.MAY_SLOPE, at.N_INDIVIDUAL)  # (q, m): whether a parameter may depend on a covariate
+is_present = whole(at.PRESENT)  # (q): whether a parameter is one of this study
+
+# (which, t, c): the events of probability v (q), of probability 1 - v (Q + q), or birds that vanished (2 Q)
+count = number(at.COUNTS, at.N_INTERVALS, at.N_COLUMNS)
+individual = number(at.INDIVIDUAL, at.N_INDIVIDUAL)  # (stratum, m): a covariate of its birds, standardised
+entered = number(at.ENTERED, at.N_COLUMNS)  # (t, c): the birds first caught at the end of an interval
+length = number(at.LENGTHS)  # (t): of an interval, in the unit that survival is for
+covariate = number(at.COVARIATES, at.N_INTERVALS)  # (time, t): a trend's
+cumulative_prior = number(at.PRIOR, at.N_PARTITIONS)  # (q, partition): of the partitions up to this one
 
 
 @inner
-def is_active(i: Array, q: int, t: int, c: int) -> Any:
-    """Whether a bird can be in a cell and the study can see the event."""
-    return i[i[at.ACTIVE] + (q * i[at.N_INTERVALS] + t) * i[at.N_COLUMNS] + c] != 0
+def pair(i: Array, n: int, side: int) -> Any:
+    """Return the first column of one of the two sets of the n-th pair."""
+    return i[i[at.PAIRS] + 2 * n + side]
 
 
 @inner
-def is_held(i: Array, q: int, t: int, c: int) -> Any:
-    """Whether a cell's value is not free."""
-    return i[i[at.HELD] + (q * i[at.N_INTERVALS] + t) * i[at.N_COLUMNS] + c] != 0
+def dead(i: Array, n: int, part: int) -> Any:
+    """Return interval, column, interval of death or number of the n-th entry of birds found dead."""
+    return i[i[at.DEAD] + 4 * n + part]
 
 
 @inner
-def label(i: Array, time: int, t: int) -> Any:
-    """Return the block of an interval under a time structure."""
-    return i[i[at.LABELS] + time * i[at.N_INTERVALS] + t]
+def shape(i: Array, f: Array, q: int, side: int) -> Any:
+    """Return a or b of the Beta prior."""
+    return f[i[at.SHAPES] + 2 * q + side]
 
 
 @inner
-def n_blocks(i: Array, time: int) -> Any:
-    """Return the number of blocks of a time structure."""
-    return i[i[at.N_BLOCKS] + time]
-
-
-@inner
-def kind_of(i: Array, time: int) -> Any:
-    """Return BLOCKS, TREND or RANDOM."""
-    return i[i[at.KINDS] + time]
-
-
-@inner
-def base_of(i: Array, time: int) -> Any:
-    """Return the time structure that an additive one has its blocks from."""
-    return i[i[at.BASES] + time]
-
-
-@inner
-def level(i: Array, time: int, c: int) -> Any:
-    """Return the level of a column in the factor of an additive time structure."""
-    return i[i[at.LEVELS] + time * i[at.N_COLUMNS] + c]
+def slope_law(i: Array, f: Array, q: int, m: int, part: int) -> Any:
+    """Return mode (0) or precision (1) of a slope as fitted."""
+    return f[i[at.SLOPE_LAWS] + 2 * (q * i[at.N_INDIVIDUAL] + m) + part]
 
 
 @inner
@@ -78,112 +119,10 @@ def may_have(i: Array, q: int, mask: int, time: int) -> Any:
 
 
 @inner
-def flips(i: Array, q: int) -> Any:
-    """Whether some set of a parameter may have more than one time structure."""
-    return i[i[at.FLIPS] + q] != 0
-
-
-@inner
-def fixed_time(i: Array, q: int, c: int) -> Any:
-    """Return the only time structure of a column, or -1."""
-    return i[i[at.FIXED_TIME] + q * i[at.N_COLUMNS] + c]
-
-
-@inner
-def youngest(i: Array, partition: int, c: int) -> Any:
-    """Return the first column of a column's set."""
-    return i[i[at.YOUNGEST] + partition * i[at.N_COLUMNS] + c]
-
-
-@inner
-def mask_of(i: Array, partition: int, c: int) -> Any:
-    """Return a column's set as bits."""
-    return i[i[at.MASKS] + partition * i[at.N_COLUMNS] + c]
-
-
-@inner
-def n_groups(i: Array, partition: int) -> Any:
-    """Return the number of sets."""
-    return i[i[at.N_GROUPS] + partition]
-
-
-@inner
-def n_splits(i: Array, q: int, partition: int) -> Any:
-    """Return how many ways there are to split a set."""
-    return i[i[at.N_SPLITS] + q * i[at.N_PARTITIONS] + partition]
-
-
-@inner
-def split_to(i: Array, q: int, partition: int, n: int) -> Any:
-    """Return the partition after the n-th split."""
-    return i[i[at.SPLIT_TO] + (q * i[at.N_PARTITIONS] + partition) * i[at.MOST_SPLITS] + n]
-
-
-@inner
-def split_off(i: Array, q: int, partition: int, n: int) -> Any:
-    """Return the columns that leave in the n-th split, as bits."""
-    return i[i[at.SPLIT_OFF] + (q * i[at.N_PARTITIONS] + partition) * i[at.MOST_SPLITS] + n]
-
-
-@inner
-def pair(i: Array, n: int, side: int) -> Any:
-    """Return the first column of one of the two sets of the n-th pair."""
-    return i[i[at.PAIRS] + 2 * n + side]
-
-
-@inner
-def merge_to(i: Array, q: int, partition: int, n: int) -> Any:
-    """Return the partition after the n-th pair has merged, or -1 where it may not."""
-    return i[i[at.MERGE_TO] + (q * i[at.N_PARTITIONS] + partition) * i[at.N_PAIRS] + n]
-
-
-@inner
-def jumps(i: Array, q: int) -> Any:
-    """Whether a parameter has more than one structure."""
-    return i[i[at.JUMPS] + q] != 0
-
-
-@inner
-def dead(i: Array, n: int, part: int) -> Any:
-    """Return interval, column, interval of death or number of the n-th entry of birds found dead."""
-    return i[i[at.DEAD] + 4 * n + part]
-
-
-@inner
-def count(i: Array, f: Array, which: int, t: int, c: int) -> Any:
-    """Return the events of probability v (q), of probability 1 - v (Q + q), or birds that vanished (2 Q)."""
-    return f[i[at.COUNTS] + (which * i[at.N_INTERVALS] + t) * i[at.N_COLUMNS] + c]
-
-
-@inner
 def count_in_stratum(i: Array, f: Array, s: int, which: int, t: int, c: int) -> Any:
     """Return the events of the birds with one value of the individual covariates."""
     n = 2 * at.N_PARAMETERS + 1
     return f[i[at.STRATA] + ((s * n + which) * i[at.N_INTERVALS] + t) * i[at.N_COLUMNS] + c]
-
-
-@inner
-def individual(i: Array, f: Array, s: int, m: int) -> Any:
-    """Return an individual covariate of the birds of a stratum, standardised."""
-    return f[i[at.INDIVIDUAL] + s * i[at.N_INDIVIDUAL] + m]
-
-
-@inner
-def may_slope(i: Array, q: int, m: int) -> Any:
-    """Whether a parameter may depend on an individual covariate."""
-    return i[i[at.MAY_SLOPE] + q * i[at.N_INDIVIDUAL] + m] != 0
-
-
-@inner
-def slope_law(i: Array, f: Array, q: int, m: int, part: int) -> Any:
-    """Return mode (0) or precision (1) of a slope as fitted."""
-    return f[i[at.SLOPE_LAWS] + 2 * (q * i[at.N_INDIVIDUAL] + m) + part]
-
-
-@inner
-def entered(i: Array, f: Array, t: int, c: int) -> Any:
-    """Return the birds first caught at the end of an interval."""
-    return f[i[at.ENTERED] + t * i[at.N_COLUMNS] + c]
 
 
 @inner
@@ -194,30 +133,6 @@ def next_met(i: Array, f: Array, t: int, c: int, n: int) -> Any:
     """
     width = i[at.N_INTERVALS] * (i[at.N_STATES] + 1) + 2
     return f[i[at.MOVES] + (t * i[at.N_COLUMNS] + c) * width + n]
-
-
-@inner
-def length(i: Array, f: Array, t: int) -> Any:
-    """Return the length of an interval, in the unit that survival is for."""
-    return f[i[at.LENGTHS] + t]
-
-
-@inner
-def shape(i: Array, f: Array, q: int, side: int) -> Any:
-    """Return a or b of the Beta prior."""
-    return f[i[at.SHAPES] + 2 * q + side]
-
-
-@inner
-def covariate(i: Array, f: Array, time: int, t: int) -> Any:
-    """Return a trend's covariate."""
-    return f[i[at.COVARIATES] + time * i[at.N_INTERVALS] + t]
-
-
-@inner
-def cumulative_prior(i: Array, f: Array, q: int, partition: int) -> Any:
-    """Return the prior probability of the partitions up to this one."""
-    return f[i[at.PRIOR] + q * i[at.N_PARTITIONS] + partition]
 
 
 @inner
@@ -249,12 +164,6 @@ def first_of(i: Array, time: int, block: int) -> Any:
 def last_of(i: Array, time: int, block: int) -> Any:
     """Return the last interval of a block."""
     return i[i[at.LAST] + i[i[at.OFFSETS] + time] + block]
-
-
-@inner
-def is_present(i: Array, q: int) -> Any:
-    """Whether a parameter is one of this study."""
-    return i[i[at.PRESENT] + q] != 0
 
 
 @inner
