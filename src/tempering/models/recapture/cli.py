@@ -12,11 +12,7 @@ if TYPE_CHECKING:
     from tempering.models.recapture.estimator import MarkRecapture
     from tempering.models.recapture.results import RecaptureResult
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="Integrated mark-recapture-recovery models.",
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Integrated mark-recapture-recovery models.")
 
 File = Annotated[Path, typer.Argument(help="The data.")]
 
@@ -75,13 +71,7 @@ def _fitted(file: Path, reading: Reading, models: Models, sampling: Sampling, qu
     if not quiet:
         _introduce(data, study, reading.ages)
     with sampling.executor() as executor:
-        return study.fit(
-            data,
-            rng=sampling.seed,
-            executor=executor,
-            checkpoint=sampling.checkpoint,
-            progress=not quiet,
-        )
+        return study.fit(data, rng=sampling.seed, executor=executor, checkpoint=sampling.checkpoint, progress=not quiet)
 
 
 def _introduce(data: Any, study: "MarkRecapture", ages: str | None) -> None:

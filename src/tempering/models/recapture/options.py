@@ -12,14 +12,7 @@ if TYPE_CHECKING:
     from tempering.models.recapture.estimator import MarkRecapture
 
 READING, MODELS, SAMPLING, OUTPUT = "Reading the file", "Models", "Sampling", "Options"
-SAMPLER = {
-    "tune": int,
-    "chains": int,
-    "method": str,
-    "rungs": int,
-    "hottest": float,
-    "rule": str,
-}
+SAMPLER = {"tune": int, "chains": int, "method": str, "rungs": int, "hottest": float, "rule": str}
 
 
 @dataclass(frozen=True)
@@ -35,34 +28,19 @@ class Reading:
         ),
     ] = "auto"
     frequencies: Annotated[
-        int | None,
-        option(
-            READING,
-            "How many columns of a MARK file are frequencies.",
-            "--frequencies",
-            "--groups",
-        ),
+        int | None, option(READING, "How many columns of a MARK file are frequencies.", "--frequencies", "--groups")
     ] = None
     group: Annotated[str | None, option(READING, "Analyse this group of histories only.")] = None
     ages: Annotated[
-        str | None,
-        option(
-            READING,
-            "Completed years at marking by group, as 0,99 (99: adult); chicks by default.",
-        ),
+        str | None, option(READING, "Completed years at marking by group, as 0,99 (99: adult); chicks by default.")
     ] = None
     first_year: Annotated[int, option(READING, "Year of the first occasion of a MARK file.")] = 1
-    tail: Annotated[
-        bool | None,
-        option(READING, "Recoveries run past the last occasion (LDLD: yes by default)."),
-    ] = None
-    intervals: Annotated[
-        str | None,
-        option(READING, "Lengths of the intervals of a MARK file, as 1,1,2."),
-    ] = None
+    tail: Annotated[bool | None, option(READING, "Recoveries run past the last occasion (LDLD: yes by default).")] = (
+        None
+    )
+    intervals: Annotated[str | None, option(READING, "Lengths of the intervals of a MARK file, as 1,1,2.")] = None
     ldld: Annotated[
-        bool | None,
-        option(READING, "Whether histories of rmark or mark-states are LDLD.", "--ldld/--no-ldld"),
+        bool | None, option(READING, "Whether histories of rmark or mark-states are LDLD.", "--ldld/--no-ldld")
     ] = None
 
     def read(self, file: Path) -> Any:
@@ -88,41 +66,25 @@ class Models:
 
     age_classes: Annotated[int, option(MODELS, "Years of life told apart, 1 to 8.")] = 4
     phi: Annotated[
-        str,
-        option(
-            MODELS,
-            "contiguous, free, a formula '~ age + time', or a structure '{1}(t) {2,3} {4+}'.",
-        ),
+        str, option(MODELS, "contiguous, free, a formula '~ age + time', or a structure '{1}(t) {2,3} {4+}'.")
     ] = "contiguous"
     p: Annotated[str, option(MODELS, "As --phi, for recapture; '~ trap' for trap dependence.")] = "free"
     recovery: Annotated[str, option(MODELS, "As --phi, for recovery.")] = "free"
     fidelity: Annotated[str | None, option(MODELS, "As --phi, for fidelity; F = 1 if left out.")] = None
     entry: Annotated[
-        str | None,
-        option(
-            MODELS,
-            "As --phi, for seniority: growth and abundance, too (needs --age-classes 1).",
-        ),
+        str | None, option(MODELS, "As --phi, for seniority: growth and abundance, too (needs --age-classes 1).")
     ] = None
     movement: Annotated[str, option(MODELS, "As --phi, for moves between states; '~ state + time'.")] = "~ state"
-    by: Annotated[
-        str | None,
-        option(MODELS, "Column that tells groups apart; 'group' for MARK's groups."),
-    ] = None
+    by: Annotated[str | None, option(MODELS, "Column that tells groups apart; 'group' for MARK's groups.")] = None
     year_group: Annotated[
-        list[str] | None,
-        option(MODELS, "A grouping of years that formulas may name, as flood=1982,1983."),
+        list[str] | None, option(MODELS, "A grouping of years that formulas may name, as flood=1982,1983.")
     ] = None
     yearly_covariate: Annotated[
         list[str] | None,
-        option(
-            MODELS,
-            "A covariate that formulas may name, one number for each interval, as ice=0.3,1.2,0.7.",
-        ),
+        option(MODELS, "A covariate that formulas may name, one number for each interval, as ice=0.3,1.2,0.7."),
     ] = None
     missing: Annotated[
-        list[str] | None,
-        option(MODELS, "What birds get that lack a covariate, as mass=mean or mass=51.5."),
+        list[str] | None, option(MODELS, "What birds get that lack a covariate, as mass=mean or mass=51.5.")
     ] = None
     model_prior: Annotated[str, option(MODELS, "models or structures.")] = "models"
 
@@ -144,11 +106,7 @@ class Sampling:
 
     draws: Annotated[int, option(SAMPLING, "Iterations kept of each chain.")] = 2500
     sampler: Annotated[
-        str,
-        option(
-            SAMPLING,
-            "More of the sampler, as tune=400,chains=4 (also method, rungs, hottest, rule).",
-        ),
+        str, option(SAMPLING, "More of the sampler, as tune=400,chains=4 (also method, rungs, hottest, rule).")
     ] = ""
     seed: Annotated[int | None, option(SAMPLING, "Equal seeds give equal results.")] = None
     workers: Annotated[int | None, option(SAMPLING, "Share the chains out to so many processes.")] = None
@@ -171,11 +129,7 @@ class Sampling:
 
         how = {name: value for name, value in self._sampler.items() if name not in ("rungs", "hottest", "rule")}
         rungs, hottest = self._sampler.get("rungs"), self._sampler.get("hottest", 0.1)
-        return {
-            "draws": self.draws,
-            "ladder": None if rungs is None else Ladder.geometric(rungs, hottest),
-            **how,
-        }
+        return {"draws": self.draws, "ladder": None if rungs is None else Ladder.geometric(rungs, hottest), **how}
 
     def executor(self) -> AbstractContextManager[Any]:
         """Return the processes that chains run in, if any."""
