@@ -158,7 +158,8 @@ class VectorEngine:
         line = self.line(schedule)
         for done in range(0, n, rows):
             made = min(rows, n - done)
-            unit, outputs = self._block(states.keys, states.unit, states.iteration, made, line, True, rows)
+            with jax.enable_x64(True):
+                unit, outputs = self._block(states.keys, states.unit, states.iteration, made, line, True, rows)
             states = States(states.keys, unit, states.iteration + made)
             yield states, outputs, made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,7 @@ class Learner:
             tuple(kept),
             share_of_search=share,
             modes=now.belief.modes,
+            in_equilibrium=partial(self._in_equilibrium, now),
         )
 
     def _is_stuck(self, last: Round, spent: int, n_iterations: int) -> bool:
@@ -148,6 +150,15 @@ class Learner:
         """Spread the chains over all rungs, each at a place drawn by its weight there: every round sees every rung."""
         n = self.engine.n_chains
         return self._put(now, (np.arange(n) * len(now.schedule.path) // n).astype(np.int64))
+
+    def _in_equilibrium(self, now: Learnt, n: int) -> tuple[NDArray[np.int64], Places]:
+        """Draw rungs and places of ``n`` chains from what all rounds know of the joint law of both."""
+        path = now.schedule.path
+        log_share = now.known.log_normalisers(path) + now.schedule.log_pseudo_prior
+        share = np.exp(log_share - log_share.max())
+        rung = np.searchsorted(np.cumsum(share) / share.sum(), (np.arange(n) + self.rng.random()) / n)
+        rung = self.rng.permutation(np.minimum(rung, len(path) - 1))
+        return rung, now.known.places_on(path, rung, self.rng).along(path)
 
     def _at_both_ends(self, now: Learnt) -> Any:
         """Put the chains on both ends in turn, where they are drawn afresh if they can be, else by their weight."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.compiling.blas_threads import on_one_blas_thread
-from tempering.engines.trace import QUANTUM, Engine, Schedule, Trace
+from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
 from tempering.errors import EstimatorError, TargetError
 from tempering.estimators.combine import weigh_rungs
 from tempering.estimators.round_trips import round_trips
@@ -61,6 +61,7 @@ class Tuned:
     n_invalid: int = 0
     share_of_search: float = 0.0  # of the evaluations: those that went into looking for modes
     modes: tuple[Mode, ...] = ()  # that were found
+    in_equilibrium: Callable[[int], tuple[NDArray[np.int64], Places]] | None = None  # rungs and places of more chains
 
 
 @dataclass(frozen=True)

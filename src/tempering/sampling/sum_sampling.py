@@ -69,6 +69,8 @@ def _begin(
 ) -> Parts:
     """Run a little, to see where energies and quantities lie; cut the run into parts."""
     assert wanted.quantities is not None
+    if wanted.chains > plan.n_chains:
+        states = _apart(plan, tuned, whole, states, wanted.draws)
     blocks, schedule = engine.engine, tuned.schedule
     _, trace = engine.run(blocks.copied(tuned.states), schedule, PILOT)
     if plan.is_powered:
@@ -84,6 +86,21 @@ def _begin(
     sizes = tuple(min(size, n - first) for first in range(0, n, size))
     length, n_times = _stretches(plan, wanted, whole, sizes, schedule.path)
     return Parts(SumPlan(wanted.draws, length, n_times, sizes, quantities, wanted.every), parts)
+
+
+def _apart(plan: Plan, tuned: Tuned, engine: Any, states: Any, draws: int) -> Any:
+    """Let many chains that were copied from few go ways of their own, before any draw of theirs counts.
+
+    Short runs of many chains are as good as their start. Along two legs rungs and places are drawn from all that tuning
+    has seen; then chains run for as long as a round trip took, but no longer than they will.
+    """
+    if tuned.in_equilibrium is not None:
+        states = engine.on_rung(states, *tuned.in_equilibrium(engine.n_units))
+    last = tuned.rounds[-1] if tuned.rounds else None
+    trip = draws if last is None else last.n_iterations * plan.n_chains // max(1, last.n_round_trips)
+    for after, _, _ in engine.blocks(states, tuned.schedule, min(trip, draws)):
+        states = after
+    return states
 
 
 def _stretches(plan: Plan, wanted: Wanted, whole: Engine, sizes: tuple[int, ...], path: Path) -> tuple[int, int]:
