@@ -51,6 +51,14 @@ def test_of_what_thinly_covered_places_add_as_much_may_be_missing_as_lies_deeper
     np.testing.assert_allclose(both.standard_error, found.standard_error)
 
 
+def test_what_lies_on_both_sides_of_a_mean_is_no_less_doubtful_than_on_one():
+    """A funnel's neck and its mouth are thin, and far from the mean on either side."""
+    x = np.array([[-9.0, 9.0, -1.0, 1.0]])
+    thin = ThinPlaces(np.abs(x) > 5.0, 1.0)
+    found = with_doubt(Estimate(0.0, 0.0), x, np.full((1, 4), 0.25), 1e9, thin)
+    assert found.standard_error == pytest.approx(0.5 * 9.0)
+
+
 SAFE = Leg("safe", np.array([0.0, 1.0, 0.0]), Ladder([1, 0.5, 0.0]), source=1)
 QUICK = Leg("quick", np.array([0.0, 0.0, 1.0]), Ladder([1, 0.0]), source=2)
 Q = Reference([1.0], [[0.0]], [np.eye(1)], [5])
@@ -63,6 +71,7 @@ def run_of(rung, proposed=None, terms=None, rung_moves="neighbour"):
     return SimpleNamespace(
         rung=rung, proposed=rung if proposed is None else np.array(proposed), terms=terms, path=PATH,
         n_chains=len(rung), chains_per_ensemble=1, info=SimpleNamespace(rung_moves=rung_moves),
+        weights=lambda: (rung == PATH.target) / np.sum(rung == PATH.target),
     )  # fmt: skip
 
 
@@ -80,18 +89,23 @@ def test_lifted_moves_end_a_tour_only_where_they_turn_at_the_end():
     assert effective_pieces(run, np.ones((1, 8))) == pytest.approx(8**2 / (3**2 + 4**2 + 1**2))
 
 
-def test_places_that_few_tours_have_come_to_are_thin():
-    rng = seeded_rng("thin places")
-    n = 3 * FEW_TOURS
-    rung = np.tile([1, 1, 0], n)[None]  # tours of three draws
-    terms = np.zeros((1, 3 * n, 3))
-    height = rng.permutation(n).astype(float)  # of the target over the mixture, the highest of each tour
-    terms[0, 1::3, 0] = height + 3.0
-    terms[0, 1::3, 1], terms[0, 1::3, 2] = -1.0, 2.0
-    terms[0, ::3, 0] = -50.0
+@pytest.mark.parametrize("longest", [1, 60])
+def test_places_that_few_tours_have_come_to_are_thin(longest):
+    """Few by their weights there: one that stays for long has to be made up for by others."""
+    n = 6 * FEW_TOURS
+    height = seeded_rng("thin places").permutation(n)  # of the target over the mixture, in each tour
+    lengths = np.where(height == n - 1, longest, 1)
+    tour = np.repeat(np.arange(n), lengths + 1)
+    rung = np.concatenate([[1] * length + [0] for length in lengths])[None]
+    terms = np.zeros((1, rung.size, 3))
+    terms[0, :, 0] = np.where(rung[0] == 1, height[tour], -50.0)
     is_thin = thinly_covered(run_of(rung, terms=terms)).is_thin
-    np.testing.assert_array_equal(np.flatnonzero(is_thin[0]), 3 * np.flatnonzero(height >= n - FEW_TOURS) + 1)
-    assert thinly_covered(run_of(rung[:, : 3 * FEW_TOURS - 3], terms=terms[:, : 3 * FEW_TOURS - 3])) is None
+    n_others = FEW_TOURS - 1  # beside a tour of that length: (m + l)^2 / (m + l^2) is the number wanted
+    while (n_others + longest) ** 2 < FEW_TOURS * (n_others + longest**2):
+        n_others += 1
+    np.testing.assert_array_equal(is_thin[0], (height[tour] >= n - 1 - n_others) & (rung[0] == 1))
+    few = 2 * (FEW_TOURS - 1)
+    assert thinly_covered(run_of(np.tile([1, 0], FEW_TOURS - 1)[None], terms=terms[:, :few])) is None
 
 
 @pytest.mark.parametrize(("height", "least", "most"), [("bounded", 0.0, 0.03), ("heavy", 0.9, 1.0)])

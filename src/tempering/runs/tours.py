@@ -89,12 +89,12 @@ class ThinPlaces(NamedTuple):
 
 
 def thinly_covered(draws: TemperedDraws) -> ThinPlaces | None:
-    """Return which draws lie where the mixture is so low under the target that only a few tours have come there.
+    """Return which draws lie where the mixture is so low under the target that tours are few by their weights.
 
     Fresh draws of the mixture hardly ever lead to such places, and local moves seldom: a funnel's neck. What lies
     deeper still may hold as much again, if the tail of the target over the mixture is heavy; of M tours in a tail of
     the shape k the highest one has, and what is beyond it holds, about M^(k - 1) of the mass. None where there is no
-    mixture to tell.
+    mixture to tell, and where the whole run is worth no more tours than such a place.
     """
     path = draws.path
     if not path.has_two_legs or not path.references or draws.chains_per_ensemble > 1:
@@ -102,12 +102,44 @@ def thinly_covered(draws: TemperedDraws) -> ThinPlaces | None:
     log_ratio = path.log_target(draws.terms) - draws.terms[..., -1]
     log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
     piece = pieces_of(draws)
-    highest = np.full(int(piece.max()) + 1, -np.inf)
-    np.maximum.at(highest, piece.ravel(), log_ratio.ravel())
-    if highest.size <= FEW_TOURS:
+    deepest = _deepest(log_ratio.ravel(), np.asarray(draws.weights()).ravel(), piece.ravel())
+    if deepest is None:
         return None
+    is_thin = np.zeros(log_ratio.size, bool)
+    is_thin[deepest] = True
+    highest = np.full(int(piece.max()) + 1, -np.inf)
+    np.maximum.at(highest, piece.ravel()[deepest], log_ratio.ravel()[deepest])
     tail = np.partition(highest, -FEW_TOURS)[-FEW_TOURS:]
-    return ThinPlaces(np.asarray(log_ratio >= tail.min()), _deeper(np.exp(tail - tail.max())))
+    return ThinPlaces(is_thin.reshape(log_ratio.shape), _deeper(np.exp(tail - tail.max())))
+
+
+def _deepest(log_ratio: Floats, weights: Floats, piece: NDArray[np.int64]) -> NDArray[np.intp] | None:
+    """Return the draws of the highest ratios, so many that their tours are worth `FEW_TOURS` by their weights there.
+
+    Tours that stay for long in a narrow place have most of its mass: by their number they seem to be many.
+    """
+    for n in (log_ratio.size >> 6, log_ratio.size >> 3, log_ratio.size):  # the few highest are enough, as a rule
+        top = np.argpartition(-log_ratio, n - 1)[:n] if n else np.arange(0)
+        top = top[np.argsort(-log_ratio[top], kind="stable")]
+        first = np.flatnonzero(_effective_numbers(weights[top], piece[top]) >= FEW_TOURS)
+        if first.size:
+            return np.asarray(top[: first[0] + 1])
+    return None
+
+
+def _effective_numbers(weights: Floats, piece: NDArray[np.int64]) -> Floats:
+    """Return how many tours the first draw, the first two, ... are worth: squared sum over sum of squares by tour."""
+    order = np.argsort(piece, kind="stable")
+    mine, total = piece[order], np.cumsum(weights[order])
+    begins = np.concatenate([[True], mine[1:] != mine[:-1]])[: mine.size]
+    before = np.empty(weights.size)  # that the same tour has had
+    before[order] = total - weights[order] - np.repeat((total - weights[order])[begins], _run_lengths(begins))
+    squares = np.cumsum(weights * (weights + 2.0 * before))
+    return np.asarray(np.cumsum(weights) ** 2 / np.maximum(squares, np.finfo(float).tiny))
+
+
+def _run_lengths(begins: NDArray[np.bool_]) -> NDArray[np.intp]:
+    return np.diff(np.append(np.flatnonzero(begins), begins.size))
 
 
 def _deeper(tail: NDArray[np.float64]) -> float:
@@ -155,8 +187,8 @@ def with_doubt(
     """Widen standard errors by what an event that none of so many independent pieces has seen could add.
 
     Such an event has a probability of about 1 / n or less, and moves a mean by so much of the quantity's spread; that
-    of an indicator, which is all that a missed mode changes, is taken as 1 even where it never changed. Of what draws
-    add whose places are thinly covered, as much may be missing as may lie deeper.
+    of an indicator, which is all that a missed mode changes, is taken as 1 even where it never changed. What may lie
+    deeper than thinly covered places is as far from the mean as these are, whichever way.
     """
     if n_pieces is None:
         return found
@@ -165,8 +197,9 @@ def with_doubt(
     spread = np.where(is_indicator, 1.0, np.sqrt(weighted_variance(flat, weights)))
     if thin is None:
         return widened(found, spread, n_pieces)
-    share = thin.deeper * weights[thin.is_thin] / weights.sum()
-    return widened(found, spread, n_pieces, share @ (flat[thin.is_thin] - np.ravel(np.asarray(found.value))))
+    share = weights[thin.is_thin] / weights.sum()
+    away = np.sqrt(share.sum() * (share @ (flat[thin.is_thin] - np.ravel(np.asarray(found.value))) ** 2))
+    return widened(found, spread, n_pieces, thin.deeper * away)
 
 
 def widened(found: Estimate, spread: Floats, n_pieces: float, added: Floats | float = 0.0) -> Estimate:
