@@ -235,3 +235,18 @@ def test_chains_start_where_the_data_are_possible():
     assert all(float(target.energy(start)) > -np.inf for start in starts)
     everywhere = tp.Target.from_likelihood(lambda theta: -theta, {"theta": tp.prior.Exponential(0.1)})
     assert starting_points(None, everywhere) == ()
+
+
+@pytest.mark.parametrize(
+    ("prior", "shape"),
+    [
+        (tp.prior.Normal(0.0, 1.0), ()),
+        (tp.prior.Uniform(-10 * np.ones(2), 10 * np.ones(2)), (2,)),
+        (tp.prior.Dirichlet(np.ones(3)), (3,)),
+    ],
+)
+def test_one_prior_without_a_name_is_the_position_whatever_the_likelihood_calls_it(prior, shape):
+    target = tp.Target.from_likelihood(lambda theta: -0.5 * ((theta - 0.3) ** 2).sum(), prior)
+    run = tp.sample(target, rng=1, draws=20, tuning=tp.Tuning(64), chains=4, progress=False)
+    assert run.values["x"].shape == (4, 20, *shape)
+    assert np.shape(run.expect(lambda theta: theta).value) == shape

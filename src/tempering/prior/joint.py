@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +28,23 @@ class JointPrior:
     ----------
     parts : dict of str to Distribution
         One for each name; for a vector the names are the numbers of its entries.
-    is_vector : bool
-        Whether positions are one vector, called ``x`` in the results.
+    form : {"names", "vector", "value"}
+        Whether positions are values by name, one vector of all, or the value of the only prior: the latter two have no
+        names, and are called ``x`` in the results.
     """
 
     parts: Mapping[str, Distribution]
-    is_vector: bool = False
+    form: Literal["names", "vector", "value"] = "names"
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the values."""
-        return ("x",) if self.is_vector else tuple(self.parts)
+        return tuple(self.parts) if self.has_names else ("x",)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether positions are dictionaries."""
+        return self.form == "names"
 
     @cached_property
     def _places(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
@@ -52,14 +58,18 @@ class JointPrior:
         return places
 
     def _free(self, position: Any, name: str) -> Any:
-        if not self.is_vector:
+        if self.form == "value":
+            return position
+        if self.has_names:
             return position[name]
         place, shape = self._places[name]
         return position[..., place].reshape((*position.shape[:-1], *shape))
 
     def _joined(self, free: dict[str, Any], n_lead: int = 0) -> Any:
-        if not self.is_vector:
+        if self.has_names:
             return free
+        if self.form == "value":
+            return next(iter(free.values()))
         xp, _ = namespace(next(iter(free.values())))
         flat = [xp.reshape(a, (*np.shape(a)[:n_lead], int(np.prod(np.shape(a)[n_lead:])))) for a in free.values()]
         return xp.concatenate(flat, axis=-1)
@@ -80,14 +90,12 @@ class JointPrior:
     def values(self, position: Any) -> Any:
         """Turn the free numbers of positions, whatever axes lead, into values: a dict, or a vector."""
         found = {name: part.bijection.forward(self._free(position, name)) for name, part in self.parts.items()}
-        if not self.is_vector:
-            return found
-        return self._joined(found, np.ndim(position) - 1)
+        return self._joined(found, np.ndim(position) - 1) if self.form == "vector" else self._joined(found)
 
     def constrain(self, positions: Any) -> dict[str, NDArray[Any]]:
         """Return values by name; what `tempering.sample` shows."""
         found = self.values(positions)
-        shown = {"x": found} if self.is_vector else found
+        shown = found if self.has_names else {"x": found}
         return {name: np.asarray(a) for name, a in shown.items()}
 
     def unconstrain(self, values: Any) -> Any:
@@ -105,7 +113,7 @@ class JointPrior:
         return self._joined(free)
 
     def _by_name(self, values: Any) -> dict[str, Any]:
-        if self.is_vector:
+        if self.form == "vector":
             sizes = [int(np.prod(part.value_shape)) for part in self.parts.values()]
             vector = np.asarray(values, dtype=float)
             if vector.shape != (sum(sizes),):
@@ -116,10 +124,10 @@ class JointPrior:
             pieces = np.split(vector, np.cumsum(sizes)[:-1])
             parts = zip(self.parts.items(), pieces, strict=True)
             return {name: piece.reshape(part.value_shape) for (name, part), piece in parts}
-        if len(self.parts) == 1 and not isinstance(values, Mapping):
+        if len(self.parts) == 1 and not isinstance(values, Mapping):  # one value needs no name
             ((name, part),) = self.parts.items()
             if np.shape(values) in (part.value_shape, part.value_shape or (1,)):
-                return {name: np.reshape(values, part.value_shape)}  # one value needs no name
+                return {name: np.reshape(values, part.value_shape)}
         if not isinstance(values, Mapping) or set(values) != set(self.parts):
             came = sorted(map(str, values)) if isinstance(values, Mapping) else type(values).__name__
             raise TargetError(
@@ -180,11 +188,12 @@ class UnitCube:
         """Turn the log odds of points into the parameters; of many points one after another."""
         cube = Interval(0.0, 1.0).forward(position)
         found = self.transform(cube) if np.ndim(cube) == 1 else np.stack([self.transform(row) for row in cube])
-        return found if self._is_vector else {name: found[..., i] for i, name in enumerate(self.names)}
+        return {name: found[..., i] for i, name in enumerate(self.names)} if self.has_names else found
 
     @property
-    def _is_vector(self) -> bool:
-        return tuple(self.names) == ("x",)
+    def has_names(self) -> bool:
+        """Whether the likelihood takes parameters by name, and not one vector."""
+        return tuple(self.names) != ("x",)
 
     def constrain(self, positions: Any) -> dict[str, NDArray[Any]]:
         """Return the parameters by name, one point of the cube after another."""
@@ -193,7 +202,7 @@ class UnitCube:
         rows = [np.asarray(self.transform(row), dtype=float) for row in cube]
         width = len(rows[0]) if rows else len(np.asarray(self.transform(np.full(self.size, 0.5))))
         found = np.reshape(rows, (*x.shape[:-1], width))
-        return {"x": found} if self._is_vector else {name: found[..., i] for i, name in enumerate(self.names)}
+        return {name: found[..., i] for i, name in enumerate(self.names)} if self.has_names else {"x": found}
 
     def unconstrain(self, values: Any) -> Any:
         """Refuse: nobody knows the inverse of the transform."""
@@ -218,10 +227,9 @@ def joint_prior(given: Any) -> JointPrior | UnitCube | None:
     if isinstance(given, list | tuple):
         if not given:
             raise TargetError("A list of priors must have at least one, but it is empty. Pass [prior, ...].")
-        return JointPrior({str(i): prior_of(part, str(i)) for i, part in enumerate(given)}, is_vector=True)
+        return JointPrior({str(i): prior_of(part, str(i)) for i, part in enumerate(given)}, "vector")
     if isinstance(given, Distribution) or is_frozen(given):
-        part = prior_of(given, "x")
-        return JointPrior({"x": part}, is_vector=False)
+        return JointPrior({"x": prior_of(given, "x")}, "value")
     return None
 
 

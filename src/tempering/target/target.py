@@ -89,7 +89,7 @@ class Target:
         log_prior : callable, or priors by name
             A function of a position; a normalised one makes the evidence absolute. Or a dictionary of priors
             (`tempering.prior`, or frozen distributions of ``scipy.stats``), a list of them for the entries of a vector,
-            or a `tempering.prior.UnitCube`: bounds and periodic coordinates are then taken care of, chains start from
+            one prior of the whole position, or a `tempering.prior.UnitCube`: bounds and periodic coordinates are then taken care of, chains start from
             the prior, and nothing else is needed.
         sample_prior : callable, optional
             ``sample_prior(rng)`` draws one position from the prior exactly; it gets a JAX key on the vector engine
@@ -136,7 +136,7 @@ class Target:
         if sample_prior is not None:
             raise TargetError("Priors by name are drawn from as they are, but sample_prior was given. Leave it out.")
         likelihood = _callable("log_likelihood", log_likelihood)
-        if not getattr(prior, "is_vector", tuple(prior.names) == ("x",)):
+        if prior.has_names:
             likelihood = called_with(likelihood, prior.names)
         constrain = prior.constrain
         if batched or blobs:
