@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tempering as tp
@@ -12,7 +13,7 @@ from tempering.estimators import Estimate
 from tempering.estimators.running.answers import combine_sums
 from tempering.path import Ladder, Leg, Path
 from tempering.path.reference import Reference
-from tempering.runs.diagnosis import THIN, _about_legs, _about_thin_places
+from tempering.runs.diagnosis import THIN, _about_legs, _about_rungs, _about_thin_places
 from tempering.runs.evidence import evidence_of_legs
 from tempering.runs.tours import FEW_ROUND_TRIPS, FEW_TOURS, ThinPlaces, effective_pieces, thinly_covered, with_doubt
 
@@ -118,6 +119,15 @@ def test_a_heavy_tail_of_the_target_over_the_mixture_may_hold_as_much_again_deep
     terms[0, ::3, 0] = terms[0, 2::3, 0] = -50.0
     found = thinly_covered(run_of(np.tile([1, 1, 0], n)[None], terms=terms))
     assert least < found.deeper <= most
+
+
+@pytest.mark.parametrize(("n_round_trips", "n_said"), [(FEW_TOURS - 1, 1), (FEW_TOURS, 0)])
+def test_a_slow_exchange_is_spoken_of_where_chains_come_round_seldom(n_round_trips, n_said):
+    run = SimpleNamespace(
+        path=PATH, info=SimpleNamespace(method="simulated"), visits=np.full(4, 100), n_round_trips=n_round_trips,
+        rungs=lambda: pd.DataFrame({"exchange_acceptance": [0.5, 0.01, 0.5, np.nan], "move_acceptance": [0.5] * 4}),
+    )  # fmt: skip
+    assert len(_about_rungs(run)) == n_said
 
 
 def test_the_verdict_speaks_of_thin_places_beyond_a_trifle_and_beyond_the_share_of_their_tours():

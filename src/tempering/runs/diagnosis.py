@@ -164,7 +164,7 @@ def _about_rungs(draws: TemperedDraws | TemperedSums) -> list[str]:
     exchange = table["exchange_acceptance"].to_numpy()[:-1]
     what = "draw more" if path.has_two_legs else "add rungs there; if the ladder was tuned, tune for longer"
     low = np.flatnonzero(exchange < LOW_EXCHANGE)
-    if low.size:
+    if low.size and not (path.has_two_legs and draws.n_round_trips >= FEW_TOURS):  # slow, and crossed often enough
         i = int(low[np.argmin(exchange[low])])
         said.append(
             f"rungs {i} and {i + 1} (k = {k[i]:.2g} and {k[i + 1]:.2g}) exchange in {exchange[i]:.0%} of proposals"
