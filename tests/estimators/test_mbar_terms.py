@@ -92,3 +92,16 @@ def test_draws_outside_the_support_of_a_term_count_where_it_does_not():
     np.testing.assert_allclose(fit.log_normalisers - fit.log_normalisers[2], exact - exact[2], atol=0.05)
     w = np.exp(fit.log_weights())
     assert np.all(w[~inside[kept]] < 1e-12)
+
+
+def test_a_draw_that_counts_twice_is_two_draws():
+    _, terms, rung = two_legged("counts of terms", n=600)
+    counts = 1.0 + (np.arange(600) % 3 == 0)
+    twice = np.repeat(np.arange(600), counts.astype(int))
+    found = mbar_from_terms(terms, TWO_LEGS, rung, TARGET, counts=counts)
+    expected = mbar_from_terms(terms[twice], TWO_LEGS, rung[twice], TARGET)
+    np.testing.assert_allclose(found.log_normalisers, expected.log_normalisers, atol=1e-8)
+    mixture = expected.log_mixture[np.cumsum(counts).astype(int) - 1]
+    np.testing.assert_allclose(found.log_mixture - found.log_mixture[0], mixture - mixture[0], atol=1e-8)
+    alike = mbar_from_terms(terms, TWO_LEGS, rung, TARGET)
+    assert np.abs(found.log_normalisers - alike.log_normalisers).max() > 1e-3  # the control

@@ -173,3 +173,32 @@ def test_a_pilot_that_never_was_in_equilibrium_is_forgotten_as_rounds_are_added(
             pool = pool.with_round(drawn, stay)
     assert error(pool) < 0.1
     assert error(replace(pool, pilot=pilot)) > 3 * error(pool)  # the control: all of it is remembered
+
+
+TRAP, TRAPPED = np.array([9.0, 9.0]), 1e-3  # where no mass is, and the share that draws from there count as
+
+
+def stay_with_trapped_chains(path, rng, counts):
+    """Return a stay at the target, half of whose chains began and stayed far out."""
+    trace, schedule = round_along(path, rng, n=1600)
+    values, terms = draws_of(path, np.full(1600, path.target), rng)
+    values[800:] = TRAP + 0.1 * rng.standard_normal((800, D))
+    terms = path.with_reference_terms(values, np.stack([log_density(values)] * 3, axis=-1))
+    at_target = np.full((8, 200), path.target, np.int32)
+    trace = trace._replace(values=values.reshape(8, -1, D), terms=terms.reshape(8, -1, 3), rung=at_target)
+    return Stage.of(trace, schedule, counts=counts)
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_chains_that_began_at_the_edge_of_a_mixture_count_as_its_share(is_counted):
+    """Taken for draws of the target they would put mass into a trap, and spoil the constant of what covers it."""
+    covering = Reference([0.9, 0.1], [[0.4, 0.1], TRAP], [np.eye(D), 0.1 * np.eye(D)], [7, 7])
+    path, rng = path_to(covering), seeded_rng("trapped at the edge")
+    drawn = Stage.of(*round_along(path_to(QUICK_ENDS[0]), rng, n=1600))
+    counts = np.where(np.arange(8) < 4, 1.0, TRAPPED) if is_counted else None
+    stay = stay_with_trapped_chains(path_to(QUICK_ENDS[0]), rng, counts)
+    known = Pool(drawn, (drawn,), (stay,)).along(path)
+    log_w = known.log_weights(path.target_coefficients)
+    share = np.exp(np.logaddexp.reduce(log_w[known.values[:, 0] > 5.0]) - np.logaddexp.reduce(log_w))
+    assert (share < 1e-5) == is_counted  # the target itself has exp(-80) there
+    assert (share > 0.01) != is_counted

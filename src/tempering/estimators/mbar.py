@@ -135,6 +135,7 @@ def mbar_from_terms(
     *,
     log_normalisers: ArrayLike | None = None,
     is_rough: bool = False,
+    counts: ArrayLike | None = None,
 ) -> Mbar:
     """Do the same for draws along any path, whose rungs are log pi_r = c_r . t.
 
@@ -152,6 +153,8 @@ def mbar_from_terms(
         To start from; by default states are bridged in the order in which they come, neighbours to neighbours.
     is_rough : bool
         Take what a few steps of Newton's method lead to.
+    counts : array_like, shape (draw,), optional
+        How many draws each one counts as, positive; one by default.
 
     Returns
     -------
@@ -174,16 +177,16 @@ def mbar_from_terms(
     flat, state = finite_terms(t.reshape(-1, c.shape[1])), rung.ravel()
     own = np.einsum("ij,ij->i", c[state], flat)
     possible = own > LOWEST * 1e-9
-    n_draws, visited = _count(state, possible, len(c))
+    counted = possible.astype(np.float64) if counts is None else np.where(possible, np.asarray(counts, float), 0.0)
+    n_draws, visited = _count(state, counted, len(c))
     densities = TermDensities(c[visited], flat, np.asarray(target, dtype=np.float64))
 
     if log_normalisers is None:
         start = _bridged(densities, _some_draws(state, possible, visited, n_draws), n_draws[visited])
     else:
         start = np.log(n_draws[visited]) - np.asarray(log_normalisers, dtype=np.float64)[visited]
-    if not is_rough:
+    if not is_rough and counts is None:
         start = _fit_thinned(densities, possible, n_draws[visited], start)
-    counted = possible.astype(np.float64)
     offsets = fit_offsets(densities, counted, n_draws[visited], start, is_rough=is_rough)
     return Mbar(
         rung=rung,
@@ -225,9 +228,9 @@ def _fit_thinned(densities: TermDensities, possible: NDArray[np.bool_], n_draws:
         return start
 
 
-def _count(state: Ints, possible: NDArray[np.bool_], n_states: int) -> tuple[Floats, Ints]:
+def _count(state: Ints, counted: Floats, n_states: int) -> tuple[Floats, Ints]:
     """Return the number of usable draws of each state, and the states that have some."""
-    n_draws = np.bincount(state if possible.all() else state[possible], minlength=n_states).astype(np.float64)
+    n_draws = np.bincount(state, counted, n_states)
     visited = np.flatnonzero(n_draws)
     if visited.size == 0:
         raise EstimatorError(

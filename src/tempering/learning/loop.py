@@ -170,19 +170,21 @@ class Learner:
         """Move at the target by local moves alone: half of the chains from where the mixture is lowest under it.
 
         Fresh draws of a mixture lead to where it has mass, and end a way into a place that it does not know; local
-        moves that nothing interrupts get there, from its edge. They are learnt from, and are no draws of the run.
+        moves that nothing interrupts get there, from its edge. They are learnt from, and are no draws of the run. Those
+        from the edge count as what it has of the target, besides: it may be a trap without mass.
         """
         schedule, n = now.schedule, self.engine.n_chains
         path = schedule.path
         rung = np.full(n, path.target)
         begun = now.known.places_on(path, rung, self.rng)
-        edge = now.known.edge_of_the_mixture(n - n // 2, self.rng)
+        edge, share = now.known.edge_of_the_mixture(n - n // 2, self.rng)
         begun = Places(*(np.concatenate([a, b[: n // 2]]) for a, b in zip(edge, begun, strict=True)))
         still = replace(schedule, path=path.without_draws(), local_every=1)
         states = self.engine.on_rung(now.states, rung, begun.along(path))
         length = max(LEAST_BLOCK, round(calls / self.price.calls(1)))
         states, trace = self.engine.run(states, still, length, moving=False)
-        return states, Stage.of(trace, schedule, DRAWS_OF_A_STAY)
+        counts = np.where(np.arange(n) < len(edge.values), max(share, 1.0 / len(now.known.values)), 1.0)
+        return states, Stage.of(trace, schedule, DRAWS_OF_A_STAY, counts)
 
     def _put(self, now: Learnt, rung: NDArray[np.int64]) -> Any:
         path = now.schedule.path
@@ -223,7 +225,7 @@ class Learner:
             belief = self._believed(pool, belief, calls, scouts)
             references = self.frame.references(belief.safe_end, belief.quick_end)
             ends = self.frame.path(Ladder([1.0, 0.0]), Ladder([1.0, 0.0]), references)
-            states, stage = self._draws_of_the_mixture(pool.along(ends), before, states)
+            states, stage = self._draws_of_the_mixture(pool, ends, before, states)
             pool = pool.with_end(stage)
             known = pool.along(ends)
             schedule = next_schedule(known, self.frame, before, self.objective, "simulated", self.price.calls_of_a_move)
@@ -231,14 +233,21 @@ class Learner:
         except EstimatorError:  # rounds that do not overlap: keep what there is, the next one knows more
             return Learnt(pool, belief, before, pool.along(before.path), states)
 
-    def _draws_of_the_mixture(self, known: Known, before: Schedule, states: Any) -> tuple[Any, Stage]:
-        """Draw from a new mixture: its ladder is chosen by where its own mass is, not only where chains have been."""
-        path, rung = known.path, np.zeros(self.engine.n_chains, dtype=np.int64)
+    def _draws_of_the_mixture(self, pool: Pool, path: Path, before: Schedule, states: Any) -> tuple[Any, Stage]:
+        """Draw from a new mixture: its ladder is chosen by where its own mass is, not only where chains have been.
+
+        It has the normaliser of the last one. What earlier draws say of it may be far off: some lie where chains were
+        before they had settled, which a new component may cover.
+        """
+        known, rung = pool.along(path), np.zeros(self.engine.n_chains, dtype=np.int64)
         settings = carried_over(before.settings, before.path, path)
         schedule = Schedule(path, np.zeros(len(path)), settings, local_every=NEVER)
         states = self.engine.on_rung(states, rung, known.places_on(path, rung, self.rng).along(path))
         states, trace = self.engine.run(states, schedule, QUANTUM, moving=False)
-        return states, Stage.of_known(trace, path, known.log_normalisers(path))
+        log_z = known.log_normalisers(path)
+        if pool.ends:
+            log_z[0] = log_z[path.target] + pool.settled.ends[-1].log_normalisers[0]
+        return states, Stage.of_known(trace, path, log_z)
 
     def _believed(self, pool: Pool, belief: Belief, calls: float, scouts: Scouts | None) -> Belief:
         """Look for modes from where chains have been, and fit the mixture to all draws and modes."""

@@ -35,6 +35,7 @@ class Stage:
     values: Floats  # (draw, coordinate); no coordinates for a model object, whose states are its own
     terms: Floats  # (draw, term), of this round's path
     rung: NDArray[np.int64]
+    counts: Floats | None = None  # how many draws each one counts as; None: one
     evaluated: dict[Reference, Floats] = field(default_factory=dict)  # log densities of the draws, once computed
 
     def log_density_of(self, reference: Reference) -> Floats:
@@ -46,15 +47,18 @@ class Stage:
         return self.evaluated[reference]
 
     @classmethod
-    def of(cls, trace: Trace, schedule: Schedule, most: int = DRAWS_OF_A_ROUND) -> Stage:
-        """Take a round's draws, chain after chain."""
+    def of(cls, trace: Trace, schedule: Schedule, most: int = DRAWS_OF_A_ROUND, counts: Floats | None = None) -> Stage:
+        """Take a round's draws, chain after chain; those of a chain count as so many each."""
         n = trace.rung.size
         rows = np.linspace(0, n - 1, min(n, most)).astype(int)
         chain, draw = np.unravel_index(rows, trace.rung.shape)
         has_values = isinstance(trace.values, np.ndarray) and schedule.settings
         values = trace.values[chain, draw] if has_values else np.empty((rows.size, 0))
         terms, rung = trace.terms[chain, draw], trace.rung[chain, draw].astype(np.int64)
-        return cls(schedule.path, np.asarray(schedule.log_pseudo_prior), np.asarray(values, float), terms, rung)
+        return cls(
+            schedule.path, np.asarray(schedule.log_pseudo_prior), np.asarray(values, float), terms, rung,
+            None if counts is None else counts[chain],
+        )  # fmt: skip
 
     @classmethod
     def of_known(cls, trace: Trace, path: Path, log_normalisers: Floats) -> Stage:
@@ -72,7 +76,10 @@ class Stage:
     def every_other(self) -> Stage:
         """Return every other of its draws, as long as some are left."""
         rows = slice(None, None, 2)
-        return replace(self, values=self.values[rows], terms=self.terms[rows], rung=self.rung[rows], evaluated={})
+        counts = None if self.counts is None else self.counts[rows]
+        return replace(
+            self, values=self.values[rows], terms=self.terms[rows], rung=self.rung[rows], counts=counts, evaluated={}
+        )
 
     def with_normalisers(self, log_normalisers: Floats) -> Stage:
         """Return the same draws with better normalisers; where there are none, those from before stay."""
@@ -147,8 +154,12 @@ class Pool:
 
     @cached_property
     def log_mixture(self) -> Floats:
-        """Log of the density that all draws together are drawn from, up to a constant."""
-        return np.where(self._fit.possible, self._fit.log_mixture, np.inf)
+        """Log of the density that all draws together are drawn from, up to a constant: over what each counts as."""
+        return np.where(self._fit.possible, self._fit.log_mixture - np.log(self._counts), np.inf)
+
+    @cached_property
+    def _counts(self) -> Floats:
+        return np.concatenate([np.ones(len(s.rung)) if s.counts is None else s.counts for s in self.stages])
 
     @property
     def settled(self) -> Pool:
@@ -171,7 +182,7 @@ class Pool:
         target = np.zeros(self.own_terms.shape[1] + len(references))
         return mbar_from_terms(
             self._terms_with(references), np.concatenate(rows), np.concatenate(rung), target,
-            log_normalisers=np.concatenate(start), is_rough=True,
+            log_normalisers=np.concatenate(start), is_rough=True, counts=self._counts,
         )  # fmt: skip
 
     def along(self, path: Path) -> Known:
@@ -244,13 +255,17 @@ class Known:
             rows[mine] = rng.choice(w.size, mine.size, p=w / w.sum())
         return Places(self.values[rows], self.terms[rows])
 
-    def edge_of_the_mixture(self, n: int, rng: np.random.Generator) -> Places:
-        """Draw some of the draws at which the quick end's mixture is lowest under the target."""
+    def edge_of_the_mixture(self, n: int, rng: np.random.Generator) -> tuple[Places, float]:
+        """Draw some of the draws at which the quick end's mixture is lowest under the target; and say what share of
+        the target these have.
+        """
         log_ratio = self.path.log_target(self.terms) - self.terms[:, -1]
         log_ratio = np.where(np.isfinite(log_ratio) & np.isfinite(self.log_mixture), log_ratio, -np.inf)
         lowest = np.argsort(-log_ratio, kind="stable")[: max(n, len(log_ratio) // 100)]
         rows = rng.choice(lowest, n)
-        return Places(self.values[rows], self.terms[rows])
+        log_w = self.log_weights(self.path.target_coefficients)
+        share = float(np.exp(logsumexp(log_w[lowest]) - logsumexp(log_w)))
+        return Places(self.values[rows], self.terms[rows]), share
 
     def effective(self, coefficients: Floats) -> float:
         """Return the effective number of draws towards a density, by their weights alone."""

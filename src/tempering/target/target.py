@@ -89,8 +89,8 @@ class Target:
         log_prior : callable, or priors by name
             A function of a position; a normalised one makes the evidence absolute. Or a dictionary of priors
             (`tempering.prior`, or frozen distributions of ``scipy.stats``), a list of them for the entries of a vector,
-            one prior of the whole position, or a `tempering.prior.UnitCube`: bounds and periodic coordinates are then taken care of, chains start from
-            the prior, and nothing else is needed.
+            one prior of the whole position, or a `tempering.prior.UnitCube`: bounds and periodic coordinates are then
+            taken care of, chains start from the prior, and nothing else is needed.
         sample_prior : callable, optional
             ``sample_prior(rng)`` draws one position from the prior exactly; it gets a JAX key on the vector engine
             and a NumPy ``Generator`` on the scalar one, and wherever ``batched`` is set.
