@@ -68,7 +68,7 @@ def mbar(energy: ArrayLike, inverse_temperatures: ArrayLike, rung: ArrayLike) ->
     if not possible.all():
         possible |= unique[state] == 0.0
         e = np.where(possible, e, np.max(e, initial=0.0, where=possible))
-    n_draws, visited = _count(state, possible, unique.size)
+    n_draws, visited = _count(state, possible.astype(np.float64), unique.size)
     nodes = stand_in_nodes(e, float(k.max()) or 1.0)
     some = _some_draws(state, possible, visited, n_draws)
     counted = possible.astype(np.float64)
@@ -230,7 +230,7 @@ def _fit_thinned(densities: TermDensities, possible: NDArray[np.bool_], n_draws:
 
 def _count(state: Ints, counted: Floats, n_states: int) -> tuple[Floats, Ints]:
     """Return the number of usable draws of each state, and the states that have some."""
-    n_draws = np.bincount(state, counted, n_states)
+    n_draws: Floats = np.bincount(state, counted, n_states).astype(np.float64)
     visited = np.flatnonzero(n_draws)
     if visited.size == 0:
         raise EstimatorError(
