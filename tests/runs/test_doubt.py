@@ -164,10 +164,11 @@ def test_sums_of_an_indicator_that_never_changed_are_as_doubtful_as_its_draws():
     [
         (12.0, FEW_ROUND_TRIPS - 1, 10.0, np.hypot(0.1, 2.0)),
         (12.0, FEW_ROUND_TRIPS, 10.0, 0.1),  # a prior may not be normalised
+        (10.6, FEW_ROUND_TRIPS, 10.0, np.hypot(0.1, 0.6)),  # five errors: neither chance nor a constant for certain
         (10.1, FEW_ROUND_TRIPS - 1, 10.1, 0.05),
     ],
 )
-def test_while_round_trips_are_few_a_gap_between_the_legs_is_an_error_of_the_evidence(
+def test_a_gap_between_the_legs_is_an_error_of_the_evidence_where_round_trips_are_few_or_the_gap_is(
     quick, n_round_trips, value, error
 ):
     legs = [Leg("safe", np.eye(3)[1], Ladder([1.0, 0.5, 0.0]), 1), Leg("quick", np.eye(3)[2], Ladder([1.0, 0.0]), 2)]

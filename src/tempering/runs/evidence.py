@@ -31,6 +31,7 @@ INTEGRATION = "thermodynamic integration"
 TRUSTED_K_HAT = 0.7  # of a step's weights (Vehtari et al. 2024)
 ENOUGH_OVERLAP = 0.03  # between neighbouring rungs (Klimovich, Shirts & Mobley 2015)
 DISAGREEMENT = 4.0  # standard errors of the difference, added as if independent, from which methods disagree
+BEYOND_CHANCE = 2.0 * DISAGREEMENT  # of the two legs; a prior that is not normalised is off by as much or more
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ def evidence_of_legs(
         is_agreed = gap < DISAGREEMENT * error + 1e-9
         if is_agreed and float(quick.standard_error) < float(safe.standard_error):
             best, name = quick, "quick"
-        elif not is_agreed and n_round_trips < FEW_ROUND_TRIPS:  # the gap may as well be an error of the safe leg
+        elif not is_agreed and (n_round_trips < FEW_ROUND_TRIPS or gap < BEYOND_CHANCE * error):  # whose error, then?
             best = Estimate(safe.value, float(np.hypot(safe.standard_error, gap)))
     if log_p is not None and np.all(visits > 0):
         by_visits = np.log(visits[path.target] / visits[ends[name]]) - (log_p[path.target] - log_p[ends[name]])
