@@ -99,7 +99,7 @@ def test_a_default_run_fits_its_quick_leg_to_what_its_rounds_have_drawn():
         "initial": problem.initial,
         "chains": 8,
         "tuning": tp.Tuning(5000),
-        "draws": 2000,
+        "draws": 10_000,
         "rng": 1,
         "progress": False,
     }

@@ -133,7 +133,10 @@ def test_a_slow_exchange_is_spoken_of_where_chains_come_round_seldom(n_round_tri
 def test_the_verdict_speaks_of_thin_places_beyond_a_trifle_and_beyond_the_share_of_their_tours():
     many, few = 2 * FEW_TOURS / THIN, 0.2 * FEW_TOURS / THIN
     for mass, n_crossings, n_said in ((2 * THIN, many, 1), (THIN / 2, many, 0), (2 * THIN, few, 0)):
-        assert len(_about_thin_places(SimpleNamespace(thin_mass=mass, n_crossings=n_crossings))) == n_said
+        assert (
+            len(_about_thin_places(SimpleNamespace(thin_mass=mass, missing_mass=mass, n_crossings=n_crossings)))
+            == n_said
+        )
 
 
 @pytest.mark.parametrize(("step", "disagrees"), [(2.0**-50, False), (0.01, True)])

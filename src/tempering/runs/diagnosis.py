@@ -254,7 +254,7 @@ def _about_thin_places(draws: TemperedDraws) -> list[str]:
 
     Of a short run few tours are a large part: what counts is mass beyond their share.
     """
-    if draws.thin_mass <= max(THIN, FEW_TOURS / (draws.n_crossings or np.inf)):
+    if draws.missing_mass <= max(THIN, FEW_TOURS / (draws.n_crossings or np.inf)):
         return []
     return [
         f"{draws.thin_mass:.1%} of the mass lies in narrow places that chains seldom enter, and more may lie deeper: "

@@ -231,6 +231,11 @@ class TemperedDraws:
         """Share of the target in places that only a few tours have come to, where the mixture is far too low."""
         return 0.0 if self._thin is None else float(np.sum(self.weights()[self._thin.is_thin]))
 
+    @property
+    def missing_mass(self) -> float:
+        """How much may lie deeper than such places, and be missing, as a share of the target."""
+        return 0.0 if self._thin is None else self._thin.deeper * self.thin_mass
+
     @cached_property
     def _thin(self) -> ThinPlaces | None:
         return thinly_covered(self) if self.info is not None and self.info.redraws else None

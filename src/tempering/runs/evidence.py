@@ -220,7 +220,7 @@ def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
 
     log_p = draws.log_pseudo_prior if is_simulated else None
     found = evidence_of_legs(path, ratio, draws.visits, log_p, draws.n_round_trips)
-    return replace(found, standard_error=float(np.hypot(found.standard_error, draws.thin_mass)))
+    return replace(found, standard_error=float(np.hypot(found.standard_error, draws.missing_mass)))
 
 
 def _error_of_lag(draws: TemperedDraws) -> float:
