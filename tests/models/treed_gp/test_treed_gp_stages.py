@@ -7,7 +7,7 @@ import pytest
 
 from tempering.models.treed_gp import TreedGP, TreedGPModel, agreement, estimator, fitting
 from tempering.models.treed_gp.agreement import points_between
-from tempering.models.treed_gp.fitting import is_enough, usual_rounds
+from tempering.models.treed_gp.fitting import is_enough, usual_method, usual_rounds
 from tempering.models.treed_gp.records import HEAD
 
 X = np.linspace(0, 1, 50)[:, None]
@@ -22,7 +22,7 @@ def fitted(**settings):
 
 @pytest.fixture
 def few_rounds(monkeypatch):
-    monkeypatch.setattr(estimator, "usual_rounds", lambda n: (100, 100, 400))
+    monkeypatch.setattr(estimator, "usual_rounds", lambda n, method: (100, 100, 400))
 
 
 @pytest.mark.parametrize(("agreed", "n_draws"), [(True, 100), (False, 400)])
@@ -54,6 +54,22 @@ def test_a_fit_that_had_enough_when_it_was_kept_makes_no_more_draws(few_rounds, 
 def test_large_data_have_fewer_rounds():
     tune, first, most = usual_rounds(50_000)
     assert tune == first == 400 < most
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_rows"),
+    [
+        ({}, 16),
+        ({"draws": 100}, 2),
+        ({"tempering": {"ladder": [1, 0.5]}}, 2),
+        ({"tempering": {"method": "simulated"}}, 2),
+    ],
+)
+def test_a_fit_of_the_usual_length_has_coupled_chains_unless_something_is_said(few_rounds, settings, n_rows):
+    """Two ensembles of the eight rungs, or two chains."""
+    fit = TreedGP(leaf="constant", random_state=1, keep={"trees": 20}, **settings).fit(X, Y)
+    assert fit.posterior_.draws.rung.shape[0] == n_rows
+    assert (usual_method(400), usual_method(401)) == ("parallel", "simulated")
 
 
 def test_chains_are_compared_between_neighbouring_inputs():

@@ -20,7 +20,7 @@ from tempering.models.treed_gp import storage
 from tempering.models.treed_gp.categories import Categories
 from tempering.models.treed_gp.design import Design
 from tempering.models.treed_gp.diagnosis import diagnosis_of
-from tempering.models.treed_gp.fitting import Plan, fit, usual_rounds
+from tempering.models.treed_gp.fitting import Plan, fit, usual_method, usual_rounds
 from tempering.models.treed_gp.map_tree import draw_given_tree
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.parameters import NestedParameters, names_what_moved, settings_of
@@ -88,7 +88,11 @@ class TreedEstimator(NestedParameters):
         return prior
 
     def _plan(self, points: Floats | None, n_distinct: int) -> Plan:
-        tune, first, most = usual_rounds(n_distinct)
+        tempering = settings_of(Tempering, self.tempering, "tempering")
+        method = tempering.method
+        if method is None:
+            method = usual_method(n_distinct) if self.draws is None and tempering.ladder is None else "simulated"
+        tune, first, most = usual_rounds(n_distinct, method)
         if self.draws is not None:
             tune = first = most = self.draws
         if self.tune is not None:
@@ -96,7 +100,7 @@ class TreedEstimator(NestedParameters):
         for name, value, least in (("draws", first, 1), ("tune", tune, 0), ("chains", self.chains, 1)):
             check_count(name, value, least)
         return Plan(
-            tempering=settings_of(Tempering, self.tempering, "tempering"),
+            tempering=replace(tempering, method=method),
             first=first,
             draws=most,
             tune=tune,
@@ -143,8 +147,8 @@ class TreedGP(Predictor, Design, RegressorMixin, TreedEstimator):  # type: ignor
     """Bayesian treed Gaussian process: nonstationary regression with full uncertainty.
 
     The input space is cut into rectangles by a tree, and each has a Gaussian process (or a linear or constant
-    model) of its own (Gramacy & Lee 2008). Tree and processes are sampled together by simulated
-    tempering, and the draws of all temperatures are combined.
+    model) of its own (Gramacy & Lee 2008). Tree and processes are sampled together by coupled or
+    simulated tempering, and the draws of all temperatures are combined.
 
     Parameters
     ----------
@@ -158,10 +162,10 @@ class TreedGP(Predictor, Design, RegressorMixin, TreedEstimator):  # type: ignor
         The ladder of inverse temperatures, what is tempered, and how the rungs are combined.
     draws : int, optional
         Rounds of each chain. None runs until the chains agree on the predictions, and have come round or agree closely:
-        1000 rounds at the least, 8000 at the most. Above 400 distinct inputs both are less, by sqrt(400 / n), as rounds
-        become slower.
+        250 rounds of coupled chains at the least, 1000 at the most. Above 400 distinct inputs chains are single, and
+        make 1000 to 8000 rounds, less by sqrt(400 / n), as rounds become slower.
     tune : int, optional
-        Rounds of tuning before that; None is as many as ``draws``, or 2000 (less for many rows, as above).
+        Rounds of tuning before that; None is as many as ``draws``, or 500 (above 400 inputs 2000, less as above).
     chains : int
         Number of chains.
     keep : Keeping or dict, optional

@@ -248,6 +248,8 @@ class Tempering:
     ----------
     method
         ``"simulated"``: each chain moves between the rungs; or ``"parallel"``: one chain a rung, which exchange theirs.
+        None is parallel for up to 400 distinct inputs where ``draws`` is left out too, else simulated: few rounds of
+        coupled chains take as long as many of one, and are caught less often.
     ladder
         Inverse temperatures. None is a geometric ladder down to ``hottest``, 8 rungs to 0.2, but [1] where leaves are
         limited in size (``max_rows`` of the prior, above 800 distinct inputs): through dozens of leaves no chain comes
@@ -271,10 +273,11 @@ class Tempering:
     hottest: float = 0.2
     target: str = "likelihood"
     rule: str = DEFAULT_RULE
-    method: str = "simulated"
+    method: str | None = None
 
     def __post_init__(self) -> None:
-        one_of("method", self.method, ("simulated", "parallel"))
+        if self.method is not None:
+            one_of("method", self.method, ("simulated", "parallel"))
         check_rule(self.rule)
         if not 0.0 <= self.hottest <= 1.0:
             raise InputError(f"hottest must lie in [0, 1], but got {self.hottest!r}. It is 1 / temperature.")
