@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 MEASURED = ROOT / "docs" / "measured"
 # Others by the alphabet.
-FIRST = ("calibration", "sweep", "limits", "peers", "suite", "tuning", "estimators", "engines", "gpu")
+FIRST = ("calibration", "sweep", "limits", "peers", "suite", "tuning", "estimators", "engines", "gpu", "gpu_suite")
 TITLES = {
     "calibration": "Does the default call keep its word?",
     "suite": "The suite of hard targets",
@@ -29,6 +29,7 @@ TITLES = {
     "estimators": "Estimators",
     "engines": "Engines",
     "gpu": "On a GPU",
+    "gpu_suite": "The suite on a GPU",
     "reference": "Fitted references",
     "default_rule": "Which rule is the default",
     "recapture": "Mark-recapture models",

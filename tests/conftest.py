@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import signal
 import sys
 import warnings
 from importlib import import_module
@@ -27,3 +28,12 @@ def leave_files_to_the_system():
     sync, os.fsync = os.fsync, lambda handle: None
     yield
     os.fsync = sync
+
+
+@pytest.fixture(autouse=True)
+def leave_signals_as_they_were():
+    """Undo what a package has done to Ctrl-C: runs heed it only where nobody else does."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    for number, handler in usual.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
