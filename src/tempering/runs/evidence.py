@@ -240,7 +240,8 @@ def evidence_of_legs(
 ) -> Evidence:
     """Estimate log Z of the target relative to both ends, which are normalised unless the prior is not.
 
-    The safe end is what the evidence is defined by; where both agree, the more precise one is taken. ``ratio(rung)``
+    The safe end is what the evidence is defined by; where both agree, the more precise one is taken. A gap between
+    them counts as error where round trips are few, and where it is one of few errors. ``ratio(rung)``
     estimates log Z of the target less that of a rung; ``log_p`` is the log pseudo-prior, if the run had one.
     """
     ends = {leg.name: int(path.rungs_of(i)[-1]) for i, leg in enumerate(path.legs)}

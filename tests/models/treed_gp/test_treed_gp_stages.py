@@ -57,18 +57,18 @@ def test_large_data_have_fewer_rounds():
 
 
 @pytest.mark.parametrize(
-    ("settings", "n_rows"),
+    ("settings", "method"),
     [
-        ({}, 16),
-        ({"draws": 100}, 2),
-        ({"tempering": {"ladder": [1, 0.5]}}, 2),
-        ({"tempering": {"method": "simulated"}}, 2),
+        ({}, "parallel"),
+        ({"draws": 100}, "simulated"),
+        ({"tempering": {"ladder": [1, 0.5]}}, "simulated"),
+        ({"tempering": {"method": "simulated"}}, "simulated"),
+        ({"tempering": {"hottest": 1.0}}, "simulated"),
     ],
 )
-def test_a_fit_of_the_usual_length_has_coupled_chains_unless_something_is_said(few_rounds, settings, n_rows):
-    """Two ensembles of the eight rungs, or two chains."""
+def test_a_fit_of_the_usual_length_has_coupled_chains_unless_something_is_said(few_rounds, settings, method):
     fit = TreedGP(leaf="constant", random_state=1, keep={"trees": 20}, **settings).fit(X, Y)
-    assert fit.posterior_.draws.rung.shape[0] == n_rows
+    assert fit.posterior_.draws.info.method == method
     assert (usual_method(400), usual_method(401)) == ("parallel", "simulated")
 
 

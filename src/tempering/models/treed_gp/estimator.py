@@ -91,7 +91,8 @@ class TreedEstimator(NestedParameters):
         tempering = settings_of(Tempering, self.tempering, "tempering")
         method = tempering.method
         if method is None:
-            method = usual_method(n_distinct) if self.draws is None and tempering.ladder is None else "simulated"
+            is_usual = self.draws is None and tempering.ladder is None and tempering.hottest < 1.0
+            method = usual_method(n_distinct) if is_usual else "simulated"
         tune, first, most = usual_rounds(n_distinct, method)
         if self.draws is not None:
             tune = first = most = self.draws

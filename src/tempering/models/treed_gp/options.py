@@ -34,7 +34,7 @@ class Sampling:
     """How long, by whom, and at which temperatures."""
 
     draws: Annotated[int | None, option(SAMPLING, "Rounds kept of each chain; by default until chains agree.")] = None
-    tune: Annotated[int | None, option(SAMPLING, "Rounds before that; 2000, or as many.")] = None
+    tune: Annotated[int | None, option(SAMPLING, "Rounds before that; 500, or as many; 2000 above 400 rows.")] = None
     chains: Annotated[int, option(SAMPLING, "Number of chains.")] = 2
     hottest: Annotated[float, option(SAMPLING, "Smallest inverse temperature; 1 does not temper.")] = 0.2
     rule: Annotated[str, option(SAMPLING, "How the temperatures are combined.")] = "mbar"

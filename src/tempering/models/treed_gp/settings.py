@@ -248,8 +248,8 @@ class Tempering:
     ----------
     method
         ``"simulated"``: each chain moves between the rungs; or ``"parallel"``: one chain a rung, which exchange theirs.
-        None is parallel for up to 400 distinct inputs where ``draws`` is left out too, else simulated: few rounds of
-        coupled chains take as long as many of one, and are caught less often.
+        None is parallel for up to 400 distinct inputs where ``draws`` and ``ladder`` are left out too, else simulated:
+        few rounds of coupled chains take as long as many of one, and are caught less often.
     ladder
         Inverse temperatures. None is a geometric ladder down to ``hottest``, 8 rungs to 0.2, but [1] where leaves are
         limited in size (``max_rows`` of the prior, above 800 distinct inputs): through dozens of leaves no chain comes
