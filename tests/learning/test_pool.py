@@ -3,9 +3,11 @@
 from dataclasses import replace
 from functools import cache
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import tempering as tp
 from statistical import assert_mean_is, seeded_rng
 from tempering.engines.trace import Schedule, Trace
 from tempering.kernels.settings import Settings
@@ -202,3 +204,34 @@ def test_chains_that_began_at_the_edge_of_a_mixture_count_as_its_share(is_counte
     share = np.exp(np.logaddexp.reduce(log_w[known.values[:, 0] > 5.0]) - np.logaddexp.reduce(log_w))
     assert (share < 1e-5) == is_counted  # the target itself has exp(-80) there
     assert (share > 0.01) != is_counted
+
+
+def test_draws_that_count_for_little_weigh_little():
+    """Half of a stay's draws are one in a thousand: they must neither add to the target's mass nor take from it."""
+    path, rng = path_to(QUICK_ENDS[0]), seeded_rng("counts of a stay")
+    drawn = Stage.of(*round_along(path, rng, n=1600))
+    trace, schedule = round_along(path, rng, n=8000)
+    values, terms = draws_of(path, np.full(8000, path.target), rng)
+    at_target = np.full((8, 1000), path.target, np.int32)
+    trace = trace._replace(values=values.reshape(8, -1, D), terms=terms.reshape(8, -1, 3), rung=at_target)
+    stay = Stage.of(trace, schedule, counts=np.where(np.arange(8) < 4, 1.0, 1e-3))
+    found, truth = Pool(drawn, (), (stay,)).along(path).log_normalisers(path), log_normalisers(path)
+    assert np.abs(found - found[0] - truth + truth[0]).max() < 0.15
+
+
+def test_half_of_a_stay_counts_as_what_the_edge_of_the_mixture_has(monkeypatch):
+    seen, with_round = [], Pool.with_round
+
+    def watched(pool, drawn, stay):
+        seen.append(stay.counts)
+        return with_round(pool, drawn, stay)
+
+    monkeypatch.setattr(Pool, "with_round", watched)
+    target = tp.Target(lambda x: -0.5 * jnp.sum(x**2))
+    tp.sample(target, initial=np.zeros(2), draws=20, tuning=tp.Tuning(320), rng=1, progress=False)
+    for counts in seen:
+        few = counts[counts < 1.0]
+        assert np.isclose(few.size, counts.size / 2, rtol=0.1)
+        assert len(np.unique(few)) == 1
+        assert 0.0 < few[0] < 0.2  # a hundredth of all draws, and of those at the target a few times as much
+    assert seen
