@@ -63,6 +63,12 @@ def test_barrier_ladders_have_equal_acceptance(states):
 
 
 @pytest.mark.parametrize("objective", ["hybrid", "barrier", "ess"])
+def test_a_constant_energy_needs_no_rung_between(objective):
+    flat = DensityOfStates(np.zeros(5), np.full(5, -np.log(5.0)))
+    assert list(choose_ladder(flat, 0.0, objective)) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("objective", ["hybrid", "barrier", "ess"])
 def test_each_objective_is_best_at_its_own(states, objective):
     def score(ladder, name):
         rate, ess = states.round_trip_rate(ladder), states.ess_per_draw(ladder)

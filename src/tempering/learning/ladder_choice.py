@@ -97,11 +97,16 @@ def _candidates(states: DensityOfStates, hottest: float, objective: str, method:
     least = max(2, min(int(np.ceil(barrier[-1])), MOST_RUNGS))
     for rungs in _sizes(least, int(min(MOST_RUNGS, 4 * barrier[-1] + 8))):
         for blend in blends:
-            measure = (1 - blend) * barrier / barrier[-1] + blend * usefulness / usefulness[-1]
+            measure = (1 - blend) * _shares(barrier) + blend * _shares(usefulness)
             steps = np.interp(np.linspace(0.0, 1.0, rungs), measure, k)
             steps[0], steps[-1] = 1.0, hottest
             if np.all(np.diff(steps) < 0):
                 yield steps
+
+
+def _shares(cumulated: Floats) -> Floats:
+    """Return what of a measure of the interval lies above each k; none anywhere where the energy is constant."""
+    return cumulated / cumulated[-1] if cumulated[-1] > 0 else np.zeros_like(cumulated)
 
 
 def _sizes(least: int, most: int) -> list[int]:
