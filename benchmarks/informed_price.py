@@ -25,7 +25,7 @@ import numpy as np
 
 def neighbours(structure, contiguous: bool) -> int:
     """Count the structures one split, merger or change in time away."""
-    from tempering.models.recapture.partitions import sets_of
+    from tempering.models.recapture.structures import sets_of
 
     sizes = [len(columns) for columns in sets_of(structure.labels)]
     k = len(sizes)

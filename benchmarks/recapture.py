@@ -23,8 +23,8 @@ from rich.table import Table
 from tempering import Ladder
 from tempering.data import DIPPER_ARRAY, SYNTHETIC_COUNTS, SYNTHETIC_HISTORIES, path_of
 from tempering.models.recapture import Counts, MarkRecapture, ModelSpace, RecaptureResult, read
-from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.design import Proposals
+from tempering.models.recapture.estimator import anneal
 from tempering.models.recapture.kernel import step
 from tempering.models.recapture.model import RecaptureModel, recapture_model
 

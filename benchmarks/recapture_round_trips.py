@@ -28,8 +28,7 @@ from tempering.models.recapture.design import free_cells
 from tempering.models.recapture.layout import PARAMETERS, State, empty_state
 from tempering.models.recapture.likelihood import evaluate
 from tempering.models.recapture.model import recapture_model
-from tempering.models.recapture.partitions import sets_of
-from tempering.models.recapture.structures import Structure
+from tempering.models.recapture.structures import Structure, sets_of
 
 STUDY = MarkRecapture(4, "{1}(t) {2,3} {4+}", "{1} {2}(t) {3} {4+}(t)", "free", keep_values=False)
 N_IMPORTANCE = 20_000

@@ -19,9 +19,8 @@ from tempering.errors import InputError
 from tempering.estimators import ess_of_weights
 from tempering.experiments import Report, Row
 from tempering.io.checkpoint import Checkpoint, within
-from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.counts import Counts
-from tempering.models.recapture.estimator import learn_pseudo_prior
+from tempering.models.recapture.estimator import anneal, learn_pseudo_prior
 from tempering.models.recapture.layout import PARAMETERS
 from tempering.models.recapture.model import RecaptureModel, recapture_model
 from tempering.models.recapture.reading import read

@@ -15,8 +15,8 @@ from tempering.data import DIPPER_ARRAY, SYNTHETIC_HISTORIES, path_of
 from tempering.errors import InputError
 from tempering.estimators import weighted_quantile
 from tempering.models.recapture import Histories, MarkRecapture, figures, output, plots, read
-from tempering.models.recapture.annealing import anneal
 from tempering.models.recapture.cli import app
+from tempering.models.recapture.estimator import anneal
 from tempering.models.recapture.mixing import Doubt, Mixing
 from tempering.models.recapture.model import recapture_model
 from tempering.models.recapture.page import write_page

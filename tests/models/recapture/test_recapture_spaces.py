@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tempering.errors import InputError
-from tempering.models.recapture.partitions import all_partitions
 from tempering.models.recapture.spaces import ModelSpace, ParameterSpace
 from tempering.models.recapture.stages import terms_of
-from tempering.models.recapture.structures import Structure
+from tempering.models.recapture.structures import Structure, all_partitions
 
 
 @pytest.mark.parametrize("ages", ["contiguous", "free"])

@@ -16,8 +16,7 @@ from tempering.arrays import Floats
 from tempering.models.recapture.design import Laws, free_cells, lay_out
 from tempering.models.recapture.layout import BLOCKS, FIDELITY, PARALLEL, PARAMETERS, TREND, State, empty_state
 from tempering.models.recapture.likelihood import evaluate
-from tempering.models.recapture.partitions import sets_of
-from tempering.models.recapture.structures import Structure
+from tempering.models.recapture.structures import Structure, sets_of
 
 if TYPE_CHECKING:
     from tempering.models.recapture.results import RecaptureResult

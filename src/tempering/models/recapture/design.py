@@ -24,9 +24,8 @@ from tempering.models.recapture.layout import (
     P,
     pack,
 )
-from tempering.models.recapture.partitions import sets_of
 from tempering.models.recapture.spaces import ModelSpace
-from tempering.models.recapture.structures import CONSTANT
+from tempering.models.recapture.structures import CONSTANT, sets_of
 from tempering.models.recapture.times import TimeStructures
 
 Array = Any

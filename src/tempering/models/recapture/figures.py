@@ -1,19 +1,28 @@
-"""Figures of columns of draws: weighted means and intervals, and standard errors that see what chains do slowly."""
+"""What draws say of columns of values, averaged over models; tables of effects, coefficients, growth and numbers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from tempering.errors import InputError
 from tempering.estimators import weighted_quantile
 from tempering.estimators.standard_error import standard_error_of_sum, widened_by_chains
+from tempering.models.recapture.entry import population
+from tempering.models.recapture.histories import Histories
+from tempering.models.recapture.layout import BLOCKS, PARAMETERS
 from tempering.runs.draws import TemperedDraws
 from tempering.runs.tours import pieces_of
 
+if TYPE_CHECKING:
+    from tempering.models.recapture.results import RecaptureResult
+
 FIGURES = ["mean", "standard_error", "sd", "lower", "upper"]
+EVER = "ever"  # the row of all birds that ever were there
 QUANTILE_BINS = 1024
 VALUES_AT_ONCE = 2**22  # 32 MiB
 
@@ -102,3 +111,138 @@ def quantiles_of(x: NDArray[np.float64], share: NDArray[np.float64], *probabilit
         return float(weighted_quantile(x[inside], share[inside], rest))
 
     return tuple(quantile(p) for p in probabilities)
+
+
+def growth_table(result: "RecaptureResult", rule: str, interval: float) -> pd.DataFrame:
+    """Tabulate N[t + 1] / N[t] by interval, named after its first year, and its geometric mean."""
+    phi, _, gamma = _tables(result)
+    growth = phi[..., 1:, :] / gamma[..., 1:, :]
+    years = [str(year) for year in result.counts.years[1 : 1 + growth.shape[-2]]]
+    mean = np.exp(np.log(growth).mean(axis=-2, keepdims=True))
+    return _tabulated(result, "interval", [*years, "mean"], np.concatenate([growth, mean], axis=-2), rule, interval)
+
+
+def abundance_table(result: "RecaptureResult", rule: str, interval: float, rng: Any) -> pd.DataFrame:
+    """Tabulate the number of birds there at each occasion, expected given those that ever were there, and these."""
+    size, caught = population(*_tables(result))
+    assert isinstance(result.data, Histories)
+    n = result.data.first_captures().sum(axis=1)
+    ever = n + np.random.default_rng(rng).negative_binomial(n, np.clip(caught, 1e-9, 1.0))
+    numbers = np.concatenate([size * ever[..., None, :], ever[..., None, :]], axis=-2)
+    years = [str(year) for year in result.data.years[: size.shape[-2]]]
+    return _tabulated(result, "occasion", [*years, EVER], numbers, rule, interval)
+
+
+def _tables(result: "RecaptureResult") -> tuple[NDArray[np.float64], ...]:
+    """Return survival over whole intervals, recapture and seniority (chain, draw, T, C)."""
+    counts = result.counts
+    if counts.entered is None:
+        raise InputError("Growth and abundance were not asked for. Fit with entry='~ time' (--entry).")
+    n = counts.n_intervals - counts.tail
+    phi, p, gamma = (result._values(name)[..., :n, :].astype(float) for name in ("phi", "p", "gamma"))
+    return phi ** counts.lengths[:n, None], p, gamma
+
+
+def _tabulated(
+    result: "RecaptureResult", column: str, names: list[str], values: NDArray[np.float64], rule: str, interval: float
+) -> pd.DataFrame:
+    places = [(group, r) for group in range(values.shape[-1]) for r in range(len(names))]
+    figures = result.averaging.figures([values[..., r, group] for group, r in places], rule, interval)
+    table = pd.DataFrame({column: [names[r] for _, r in places]})
+    if result.has_groups:
+        table.insert(0, "group", [result.counts.groups[group] for group, _ in places])
+    for name, figure in zip(FIGURES, figures.T, strict=True):
+        table[name] = figure
+    return table
+
+
+def effect_flags(result: "RecaptureResult", name: str) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return each effect that a parameter may have, and in which draws it is there."""
+    codes = result.draws.values["model"][..., PARAMETERS.index(name)]
+    distinct, index = np.unique(codes, return_inverse=True)
+    structures = [result.space.structure(c) for c in distinct]
+    space = result.space.space(name)
+    asked: dict[str, Any] = {
+        term: lambda s, term=term: space.differs(s.labels, term)
+        for term in space.factors
+        if any(space.differs(row, term) for row in space.partitions)
+    }
+    for time in space.options:
+        if time:
+            asked["time" if time == "t" else time] = lambda s, time=time: any(
+                x == time or x.startswith(f"{time}+") for x in s.times
+            )
+    for time in space.options:
+        factor = time.partition("+")[2]
+        if factor:
+            alone = asked.get(factor, lambda s: False)
+            asked[factor] = lambda s, alone=alone, factor=factor: (
+                alone(s) or any(x.endswith(f"+{factor}") for x in s.times)
+            )
+    flags = [
+        (effect, np.array([is_in(s) for s in structures])[index].reshape(codes.shape))
+        for effect, is_in in asked.items()
+    ]
+    return flags + [(covariate, slope[..., 0] > 0) for covariate, slope in slopes_of(result, name)]
+
+
+def slopes_of(result: "RecaptureResult", name: str) -> list[tuple[str, NDArray[Any]]]:
+    """Return the individual covariates that a parameter may have: whether each is in, and its slope (..., 2)."""
+    if result.individuals is None:
+        return []
+    slopes, q = result.draws.values["slopes"], PARAMETERS.index(name)
+    may = result.individuals.may[q]
+    return [(covariate, slopes[..., q, m, :]) for m, covariate in enumerate(result.individuals.names) if may[m]]
+
+
+def time_flags(result: "RecaptureResult") -> list[tuple[str, int, NDArray[np.bool_]]]:
+    """Return parameter, column, and in which draws it varies in time."""
+    out = []
+    for name in result.parameters:
+        times = np.asarray(result.space.times_of(result.draws.values["model"][..., PARAMETERS.index(name)]))
+        out += [(name, c, times[..., c] > 0) for c in result.columns_of(name)]
+    return out
+
+
+def coefficient_table(result: "RecaptureResult", rule: str, interval: float) -> pd.DataFrame:
+    """Tabulate slopes of covariates, deviations of random years and additive effects, given that a set has them.
+
+    All are on the logit scale; ``probability`` is that of having it. A slope is per standard deviation of the
+    covariate; an additive effect is the distance from the first class of its set, in every year.
+    """
+    rows: list[Any] = []
+    figures: list[Any] = []
+    weights = result.draws.weights(rule)
+    for name in result.parameters:
+        times = result.space.times_of(result.draws.values["model"][..., PARAMETERS.index(name)])
+        for time in _with_coefficients(result):
+            for c in result.columns_of(name):
+                has_it = times[..., c] == result.space.all_times.index(time)
+                share = weights * has_it
+                if share.sum() > 0:
+                    which = 0 if "+" in time else 1
+                    b = result.draws.values["coefficients"][..., PARAMETERS.index(name), c, which].astype(float)
+                    b = np.exp(b) if time == "random" else b
+                    if "+" in time and not b[has_it].any():
+                        continue  # distances are measured from this class
+                    rows.append((name, *result.label(name, c), time, float(share.sum())))
+                    figures.append(weighted_figures(b[has_it], share[has_it] / share.sum(), interval))
+        for covariate, slope in slopes_of(result, name):
+            has_it = slope[..., 0] > 0
+            share = weights * has_it
+            if share.sum() > 0:
+                rows.append((name, "", "", covariate, float(share.sum())))
+                figures.append(weighted_figures(slope[..., 1][has_it], share[has_it] / share.sum(), interval))
+    table = pd.DataFrame(rows, columns=["parameter", "group", "age_class", "term", "probability"])
+    for i, figure in enumerate(("mean", "sd", "lower", "upper")):
+        table[figure] = [f[i] for f in figures]
+    return table if result.has_groups else table.drop(columns="group")
+
+
+def _with_coefficients(result: "RecaptureResult") -> list[str]:
+    """Name the trends and random years that some parameter may have."""
+    if "coefficients" not in result.draws.values:
+        return []
+    used = {time for name in result.parameters for time in result.space.space(name).options}
+    kinds = dict(zip(result.times.names, result.times.kinds, strict=True))
+    return [time for time in result.space.times if time in used and kinds[time] != BLOCKS]

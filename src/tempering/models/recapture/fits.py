@@ -14,9 +14,9 @@ from tempering.models.recapture import layout as at
 from tempering.models.recapture.cells import from_logit, logit, put, put_hyper, put_trend
 from tempering.models.recapture.compiled import allocating, compiled, inner
 from tempering.models.recapture.given import companion
+from tempering.models.recapture.kernel import hold
 from tempering.models.recapture.layout import PARALLEL, TREND, Floats, State
 from tempering.models.recapture.likelihood import refresh
-from tempering.models.recapture.prior_draws import hold
 from tempering.models.recapture.tables import (
     base_of,
     first_of,

@@ -15,7 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.histories import Histories
+from tempering.models.recapture.spaces import ModelSpace
 
 COMPONENTS = ("TEST 3.SR", "TEST 3.SM", "TEST 2.CT", "TEST 2.CL")
 LEAST_EXPECTED = 2.0  # below it in a 2 x 2 table Fisher's exact test takes the place of chi-square
@@ -31,6 +33,11 @@ MEANINGS = {
     "trap dependence",
     "TEST 2.CL": "birds seen at one occasion are seen later at other times than others",
 }
+NO_FIDELITY = (
+    "Nobody leaves the study area for good (fidelity F = 1). A bird that does looks dead here, which pulls survival "
+    "down and is not seen in the intervals"
+)
+OFFER_OF_FIDELITY = "; fidelity='~ 1' (--fidelity) estimates F"
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,3 +173,34 @@ def chi_square_of(table: NDArray[Any]) -> tuple[float, int, float]:
 
 def _expected(table: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum())
+
+
+def assumptions_of(counts: Counts, space: ModelSpace) -> list[str]:
+    """List the assumptions of a study, those that its data can and cannot test."""
+    said = []
+    if counts.live and not counts.dead:
+        said.append(
+            "Survival is apparent survival: a bird that leaves the study area for good counts as dead. Without "
+            "recoveries nothing in these data can tell the two apart."
+        )
+    elif counts.live and "F" not in space.present:
+        said.append(NO_FIDELITY + (OFFER_OF_FIDELITY if counts.moves is None else "") + ".")
+    if "F" in space.present:
+        said.append("A bird that has left the study area for good may be found dead wherever it is, as the others are.")
+    said += [
+        "No ring is lost or unread.",
+        "Birds are independent, and within a group and age class they are alike"
+        + (": neither trap-shy nor trap-happy." if counts.live and "missed" not in counts.stages else "."),
+    ]
+    if counts.dead:
+        said.append("A dead bird is found within the interval of its death, or never.")
+    if counts.moves is not None:
+        said.append("States are never mistaken; where a bird goes depends on where it is, not on where it was before.")
+    if "gamma" in space.present:
+        said.append(
+            "Birds without a ring are caught as easily as birds with one, in a study area that stays the same. Numbers "
+            "are of birds that can be caught at all, with the prior 1 / N."
+        )
+    if counts.live:
+        said.append("Occasions are short beside the intervals between them.")
+    return said

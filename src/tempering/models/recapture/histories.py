@@ -54,7 +54,7 @@ class Histories:
     notes : tuple of str
         What a reader of the results must know about the data.
     states : tuple of str
-        Names of the two or three states that birds move between (`tempering.models.recapture.states`), if any.
+        Names of the two or three states that birds move between (`tempering.models.recapture.likelihood`), if any.
     seen_in : (n, K + 1) integers
         The state, from 0, of each live encounter; other entries do not count.
 

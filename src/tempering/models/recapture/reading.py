@@ -10,9 +10,8 @@ from tempering.errors import InputError
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.csv_files import read_arrays, read_counts, read_histories
 from tempering.models.recapture.histories import ADULT, Histories
-from tempering.models.recapture.mark_files import read_mark, read_recovery_matrix
+from tempering.models.recapture.mark_files import read_headed, read_mark, read_recovery_matrix, read_rmark
 from tempering.models.recapture.movement import counts_by_state
-from tempering.models.recapture.other_files import read_headed, read_rmark
 from tempering.models.recapture.release_arrays import ReleaseArrays
 from tempering.models.recapture.stages import Stages
 from tempering.models.recapture.text_files import separator_of, text_of

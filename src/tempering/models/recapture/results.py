@@ -12,15 +12,20 @@ from numpy.typing import NDArray
 
 from tempering.errors import InputError
 from tempering.estimators.rules import DEFAULT_RULE
-from tempering.models.recapture.abundance import abundance_table, growth_table
 from tempering.models.recapture.aic import aic_table
-from tempering.models.recapture.assumptions import assumptions_of
 from tempering.models.recapture.counts import Counts
 from tempering.models.recapture.design import free_cells
-from tempering.models.recapture.figures import FIGURES, Averaging
-from tempering.models.recapture.goodness import GoodnessOfFit, goodness_of_fit
+from tempering.models.recapture.figures import (
+    FIGURES,
+    Averaging,
+    abundance_table,
+    coefficient_table,
+    effect_flags,
+    growth_table,
+    time_flags,
+)
+from tempering.models.recapture.goodness import GoodnessOfFit, assumptions_of, goodness_of_fit
 from tempering.models.recapture.histories import Histories
-from tempering.models.recapture.indicators import coefficient_table, effect_flags, time_flags
 from tempering.models.recapture.individuals import Individuals
 from tempering.models.recapture.layout import PARAMETERS
 from tempering.models.recapture.mixing import Mixing, mixing_of

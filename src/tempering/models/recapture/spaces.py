@@ -12,16 +12,18 @@ import numpy as np
 from tempering.errors import InputError
 from tempering.models.recapture.counts import MAX_AGE_CLASSES
 from tempering.models.recapture.layout import PARAMETERS
-from tempering.models.recapture.partitions import (
+from tempering.models.recapture.stages import STATE, Stages, level_of, terms_of, told_apart
+from tempering.models.recapture.structures import (
+    CONSTANT,
+    YEARLY,
     Labels,
     PartitionTable,
+    Structure,
     partition_table,
     rectangles,
     sets_of,
     without_doubles,
 )
-from tempering.models.recapture.stages import STATE, Stages, level_of, terms_of, told_apart
-from tempering.models.recapture.structures import CONSTANT, YEARLY, Structure
 
 MAX_COLUMNS = 8
 
