@@ -13,22 +13,10 @@ import math
 
 import numpy as np
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import Array, called, compiled, entry
 from tempering.models.treed_gp.factor import stride_of
-from tempering.models.treed_gp.layout import (
-    COUNT,
-    END,
-    KAPPA,
-    LOG_ODDS,
-    MEAN,
-    N_LEAVES,
-    N_MEAN,
-    NUGGET,
-    SIGMA2,
-    START,
-    WEIGHT,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.model import begin_round, end_round, is_prior, run_round
 from tempering.models.treed_gp.polya_gamma import draw_polya_gamma
 from tempering.models.treed_gp.records import LOG_POSTERIOR, record
@@ -45,42 +33,46 @@ _JITTER = 1e-9  # of the process over its precisions, so that it has a factor: n
 def draw_weights(rng: np.random.Generator, state: State, k: float) -> None:
     """Draw omega of every input given its log-odds, set the responses that stand for classes, and summarise leaves."""
     for i in range(state.y.shape[0]):
-        weight = draw_polya_gamma(rng, k * state.y[i, COUNT], state.y[i, LOG_ODDS])
-        state.y[i, WEIGHT] = weight
-        state.y[i, MEAN] = k * state.y[i, KAPPA] / weight
-    for i in range(state.meta[N_LEAVES]):
+        weight = draw_polya_gamma(rng, k * state.y[i, at.COUNT], state.y[i, at.LOG_ODDS])
+        state.y[i, at.WEIGHT] = weight
+        state.y[i, at.MEAN] = k * state.y[i, at.KAPPA] / weight
+    for i in range(state.meta[at.N_LEAVES]):
         summarise(state, state.lists[0, i])
 
 
 @compiled
 def _add_process(rng: np.random.Generator, state: State, node: int) -> None:
     """Add a draw of the leaf's process, given nothing but its parameters, to the log-odds of its inputs."""
-    first, nugget, noise = state.tree[node, START], state.leaf[node, NUGGET], state.panel
-    n, jitter = state.tree[node, END] - first, _JITTER
-    state.leaf[node, NUGGET] = jitter
+    first, nugget, noise = state.tree[node, at.START], state.leaf[node, at.NUGGET], state.panel
+    n, jitter = state.tree[node, at.END] - first, _JITTER
+    state.leaf[node, at.NUGGET] = jitter
     while not solve_leaf(state, node) < math.inf:
         jitter *= 10.0
-        state.leaf[node, NUGGET] = jitter
-    state.leaf[node, NUGGET] = nugget
-    stride, sigma = stride_of(n, state.integer[N_MEAN] + 1), math.sqrt(state.leaf[node, SIGMA2])
+        state.leaf[node, at.NUGGET] = jitter
+    state.leaf[node, at.NUGGET] = nugget
+    stride, sigma = stride_of(n, state.integer[at.N_MEAN] + 1), math.sqrt(state.leaf[node, at.SIGMA2])
     for j in range(n):
         noise[j] = sigma * rng.standard_normal()
     for j in range(n):
         for i in range(j, n):
-            state.y[state.order[first + i], LOG_ODDS] += state.square[j * stride + i] * noise[j]
+            state.y[state.order[first + i], at.LOG_ODDS] += state.square[j * stride + i] * noise[j]
 
 
 @compiled
 def _move_to_data(rng: np.random.Generator, state: State, node: int) -> None:
     """Turn a draw of log-odds given nothing into one given the responses (Matheron): add K S^-1 (y - draw - noise)."""
-    first, nugget, left = state.tree[node, START], state.leaf[node, NUGGET], state.panel
-    n = state.tree[node, END] - first
+    first, nugget, left = state.tree[node, at.START], state.leaf[node, at.NUGGET], state.panel
+    n = state.tree[node, at.END] - first
     solve_leaf(state, node)
-    stride, square = stride_of(n, state.integer[N_MEAN] + 1), state.square
+    stride, square = stride_of(n, state.integer[at.N_MEAN] + 1), state.square
     for i in range(n):
         row = state.order[first + i]
-        left[i] = state.y[row, MEAN] - state.y[row, LOG_ODDS] - rng.standard_normal() / math.sqrt(state.y[row, WEIGHT])
-        state.y[row, LOG_ODDS] += left[i]
+        left[i] = (
+            state.y[row, at.MEAN]
+            - state.y[row, at.LOG_ODDS]
+            - rng.standard_normal() / math.sqrt(state.y[row, at.WEIGHT])
+        )
+        state.y[row, at.LOG_ODDS] += left[i]
     for j in range(n):
         left[j] /= square[j * stride + j]
         for i in range(j + 1, n):
@@ -90,20 +82,20 @@ def _move_to_data(rng: np.random.Generator, state: State, node: int) -> None:
             left[j] -= square[j * stride + i] * left[i]
         left[j] /= square[j * stride + j]
         row = state.order[first + j]
-        state.y[row, LOG_ODDS] -= nugget / state.y[row, WEIGHT] * left[j]  # K = S - nugget / omega
+        state.y[row, at.LOG_ODDS] -= nugget / state.y[row, at.WEIGHT] * left[j]  # K = S - nugget / omega
 
 
 @compiled
 def draw_log_odds(rng: np.random.Generator, state: State, is_posterior: bool) -> None:
     """Draw the log-odds of all inputs given the leaves' parameters, and given omega or without any data."""
-    for index in range(state.meta[N_LEAVES]):
+    for index in range(state.meta[at.N_LEAVES]):
         node = state.lists[0, index]
         beta, used = beta_of(state, node), used_of(state, node)
-        for i in range(state.tree[node, START], state.tree[node, END]):
+        for i in range(state.tree[node, at.START], state.tree[node, at.END]):
             row = state.order[i]
-            state.y[row, LOG_ODDS] = beta[0]
-            for j in range(1, state.integer[N_MEAN]):
-                state.y[row, LOG_ODDS] += used[j] * beta[j] * state.x[row, j - 1]
+            state.y[row, at.LOG_ODDS] = beta[0]
+            for j in range(1, state.integer[at.N_MEAN]):
+                state.y[row, at.LOG_ODDS] += used[j] * beta[j] * state.x[row, j - 1]
         if not is_linear(state, node):
             _add_process(rng, state, node)
             if is_posterior:
@@ -133,7 +125,7 @@ def step_of_classes(rng: np.random.Generator, state: State, k: float) -> State:
         draw_log_odds(rng, state, True)
     first = state.shared.shape[0] - state.y.shape[0]
     for i in range(state.y.shape[0]):
-        state.shared[first + i] = draw_polya_gamma(rng, state.y[i, COUNT], state.y[i, LOG_ODDS])
+        state.shared[first + i] = draw_polya_gamma(rng, state.y[i, at.COUNT], state.y[i, at.LOG_ODDS])
     end_round(rng, state)
     return state
 
@@ -143,9 +135,9 @@ def energy_of_classes(state: State) -> float:
     """Return the log likelihood of the classes given their log-odds."""
     total = 0.0
     for i in range(state.y.shape[0]):
-        size = abs(state.y[i, LOG_ODDS])
-        total += state.y[i, KAPPA] * state.y[i, LOG_ODDS]
-        total -= state.y[i, COUNT] * (0.5 * size + math.log1p(math.exp(-size)))
+        size = abs(state.y[i, at.LOG_ODDS])
+        total += state.y[i, at.KAPPA] * state.y[i, at.LOG_ODDS]
+        total -= state.y[i, at.COUNT] * (0.5 * size + math.log1p(math.exp(-size)))
     return total
 
 

@@ -15,15 +15,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import Array, compiled
-from tempering.models.treed_gp.layout import (
-    ISOTROPIC,
-    MATERN_12,
-    MATERN_52,
-    POWER,
-    SEPARABLE,
-    SINGLE_INDEX,
-)
 from tempering.models.treed_gp.roots import root, square_root
 
 LANES = 8
@@ -159,8 +152,8 @@ class _Loops:
             def add(j: Any, sums: list[Any]) -> list[Any]:
                 place = b.gep(self.inputs, [b.add(b.mul(j, self.stride), i)])
                 column = b.load(b.bitcast(place, _VECTOR.as_pointer()), align=8)
-                at = b.mul(j, self.point_stride)
-                gaps = [b.fsub(column, self.spread(self.load(self.points, b.add(at, r)))) for r in rows]
+                offset = b.mul(j, self.point_stride)
+                gaps = [b.fsub(column, self.spread(self.load(self.points, b.add(offset, r)))) for r in rows]
                 return [add_gap(b, gap, sum_, self.coefficients[0]) for gap, sum_ in zip(gaps, sums, strict=True)]
 
             squares = self.loop(ir.Constant(_WORD, 0), self.n_base, 1, [_constant(0.0)] * ROWS, add)
@@ -198,12 +191,12 @@ def fill_scales(ranges: Array, active: Array, exponent: float, family: int, out:
     d_j^(-1/p). Matern: 1/d.
     """
     for j in range(out.shape[0]):
-        which = j if family == SEPARABLE or family >= POWER else 0
+        which = j if family == at.SEPARABLE or family >= at.POWER else 0
         if active[which] == 0.0:
             out[j] = 0.0
-        elif family <= ISOTROPIC or family == SINGLE_INDEX:
+        elif family <= at.ISOTROPIC or family == at.SINGLE_INDEX:
             out[j] = active[which] / root(ranges[which])
-        elif family == POWER:
+        elif family == at.POWER:
             out[j] = ranges[which] ** (-1.0 / exponent)
         else:
             out[j] = 1.0 / ranges[which]
@@ -245,10 +238,10 @@ def correlate(
     """
     stride, start = row_stride(n), first // LANES * LANES
     a, b, c = points.ctypes.data, inputs.ctypes.data, out.ctypes.data
-    if family <= ISOTROPIC or family == SINGLE_INDEX:
+    if family <= at.ISOTROPIC or family == at.SINGLE_INDEX:
         _gaussian_rows(a, b, c, point_stride, stride, step, n_base, start, n, 0.0, 0.0)
-    elif family == POWER:
+    elif family == at.POWER:
         _power_rows(a, b, c, point_stride, stride, step, n_base, start, n, exponent, 0.0)
     else:
-        linear, square = 0.0 if family == MATERN_12 else 1.0, 1 / 3 if family == MATERN_52 else 0.0
+        linear, square = 0.0 if family == at.MATERN_12 else 1.0, 1 / 3 if family == at.MATERN_52 else 0.0
         _matern_rows(a, b, c, point_stride, stride, step, n_base, start, n, linear, square)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.errors import InputError
 from tempering.io.checkpoint import Checkpoint
-from tempering.models.treed_gp import diagnosis, layout
+from tempering.models.treed_gp import diagnosis
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.agreement import prediction_r_hat
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.posterior import Posterior, posterior_of
@@ -151,7 +152,7 @@ def is_enough(model: TreedGPModel, rule: str, run: TemperedDraws) -> bool:
 
 def check_end(model: TreedGPModel, hottest: float) -> None:
     """Refuse a ladder that ends where flat coefficients have no proper posterior, or where nothing can be run."""
-    m, smallest = int(model.integer[layout.N_MEAN]), int(model.integer[layout.MIN_LEAF])
+    m, smallest = int(model.integer[at.N_MEAN]), int(model.integer[at.MIN_LEAF])
     if model.prior.coefficients == "flat" and hottest * smallest < m:
         raise InputError(
             f"With flat coefficients the hottest k times the rows of the smallest leaf must reach the {m} "
@@ -161,7 +162,7 @@ def check_end(model: TreedGPModel, hottest: float) -> None:
     if model.is_large and hottest == 0.0:
         raise InputError(
             f"A ladder that ends at k = 0 needs leaves that can hold all {len(model.data.x)} distinct inputs, but "
-            f"max_rows is {model.integer[layout.MAX_ROWS]}. Raise max_rows of the prior, or hottest."
+            f"max_rows is {model.integer[at.MAX_ROWS]}. Raise max_rows of the prior, or hottest."
         )
 
 

@@ -10,38 +10,9 @@ import math
 
 import numpy as np
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import Array, compiled
-from tempering.models.treed_gp.layout import (
-    A_TAU,
-    CUT,
-    DEPTH,
-    END,
-    EXPONENT,
-    GROW,
-    LEFT,
-    MAX_LEAVES,
-    MAX_ROWS,
-    N_INTERNAL,
-    N_LEAVES,
-    N_MEAN,
-    N_RANGES,
-    NUGGET,
-    NUGGET_FLOOR,
-    P_ALIKE,
-    PARENT,
-    PRUNE,
-    Q_TAU,
-    RIGHT,
-    SAMPLE_NUGGET,
-    SAMPLE_RANGE,
-    SAMPLE_SLOPES,
-    SAMPLE_TAU2,
-    START,
-    TAU2,
-    TEMPER_TREE,
-    VARIABLE,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_marginal
 from tempering.models.treed_gp.leaf_prior import (
     draw_active,
@@ -92,8 +63,8 @@ def accept(rng: np.random.Generator, state: State, move: int, log_ratio: float) 
 @compiled
 def draw_tau2(rng: np.random.Generator, state: State, node: int) -> None:
     """Draw tau^2 of a leaf from its prior; a fixed one is left as it is."""
-    if state.integer[SAMPLE_TAU2] != 0:
-        state.leaf[node, TAU2] = 0.5 * state.shared[Q_TAU] / rng.standard_gamma(0.5 * state.shared[A_TAU])
+    if state.integer[at.SAMPLE_TAU2] != 0:
+        state.leaf[node, at.TAU2] = 0.5 * state.shared[at.Q_TAU] / rng.standard_gamma(0.5 * state.shared[at.A_TAU])
 
 
 @compiled
@@ -102,8 +73,8 @@ def choose_heir(rng: np.random.Generator, state: State, left: int, right: int) -
 
     What fits the parent fits the larger child; to choose parameter by parameter would seldom give it all of them.
     """
-    n_left = state.tree[left, END] - state.tree[left, START]
-    n_right = state.tree[right, END] - state.tree[right, START]
+    n_left = state.tree[left, at.END] - state.tree[left, at.START]
+    n_right = state.tree[right, at.END] - state.tree[right, at.START]
     if rng.random() * (n_left + n_right) < n_left:
         return left, right
     return right, left
@@ -112,23 +83,23 @@ def choose_heir(rng: np.random.Generator, state: State, left: int, right: int) -
 @compiled
 def copy_parameters(state: State, source: int, target: int) -> None:
     """Copy ranges, Booleans, slopes in use, nugget and tau^2 of a leaf."""
-    for j in range(state.integer[N_RANGES]):
+    for j in range(state.integer[at.N_RANGES]):
         ranges_of(state, target)[j] = ranges_of(state, source)[j]
         active_of(state, target)[j] = active_of(state, source)[j]
-    for a in range(state.integer[N_MEAN]):
+    for a in range(state.integer[at.N_MEAN]):
         used_of(state, target)[a] = used_of(state, source)[a]
-    state.leaf[target, NUGGET] = state.leaf[source, NUGGET]
-    state.leaf[target, EXPONENT] = state.leaf[source, EXPONENT]
-    state.leaf[target, TAU2] = state.leaf[source, TAU2]
+    state.leaf[target, at.NUGGET] = state.leaf[source, at.NUGGET]
+    state.leaf[target, at.EXPONENT] = state.leaf[source, at.EXPONENT]
+    state.leaf[target, at.TAU2] = state.leaf[source, at.TAU2]
 
 
 @compiled
 def draw_parameters(rng: np.random.Generator, state: State, node: int) -> None:
     """Draw ranges, nugget and tau^2 of a leaf from their prior."""
-    for j in range(state.integer[N_RANGES]):
+    for j in range(state.integer[at.N_RANGES]):
         ranges_of(state, node)[j] = draw_range(rng, state)
-    state.leaf[node, NUGGET] = draw_nugget(rng, state)
-    state.leaf[node, EXPONENT] = draw_exponent(rng, state)
+    state.leaf[node, at.NUGGET] = draw_nugget(rng, state)
+    state.leaf[node, at.EXPONENT] = draw_exponent(rng, state)
     draw_tau2(rng, state, node)
 
 
@@ -137,21 +108,21 @@ def draw_other(rng: np.random.Generator, state: State, heir: int, other: int) ->
     """Draw ranges, Booleans, nugget and tau^2 of the child that is no heir: from the prior, or near the heir's."""
     draw_parameters(rng, state, other)
     draw_booleans(rng, state, other)
-    if rng.random() >= state.real[P_ALIKE]:
+    if rng.random() >= state.real[at.P_ALIKE]:
         return
-    if state.integer[SAMPLE_RANGE] != 0:
-        for j in range(state.integer[N_RANGES]):
+    if state.integer[at.SAMPLE_RANGE] != 0:
+        for j in range(state.integer[at.N_RANGES]):
             ranges_of(state, other)[j] = ranges_of(state, heir)[j] * math.exp(_NEARNESS * rng.standard_normal())
-    if state.integer[SAMPLE_NUGGET] != 0:
-        floor = state.real[NUGGET_FLOOR]
-        above = state.leaf[heir, NUGGET] - floor
-        state.leaf[other, NUGGET] = floor + above * math.exp(_NEARNESS * rng.standard_normal())
+    if state.integer[at.SAMPLE_NUGGET] != 0:
+        floor = state.real[at.NUGGET_FLOOR]
+        above = state.leaf[heir, at.NUGGET] - floor
+        state.leaf[other, at.NUGGET] = floor + above * math.exp(_NEARNESS * rng.standard_normal())
     if has_switches(state):
-        for j in range(state.integer[N_RANGES]):
+        for j in range(state.integer[at.N_RANGES]):
             active = active_of(state, heir)[j]
             active_of(state, other)[j] = draw_alternative(rng, state, active) if rng.random() < _UNLIKE else active
-    if state.integer[SAMPLE_SLOPES] != 0:
-        for a in range(1, state.integer[N_MEAN]):
+    if state.integer[at.SAMPLE_SLOPES] != 0:
+        for a in range(1, state.integer[at.N_MEAN]):
             used = used_of(state, heir)[a]
             used_of(state, other)[a] = 1.0 - used if rng.random() < _UNLIKE else used
 
@@ -169,23 +140,23 @@ def log_prior_over_proposal(state: State, heir: int, other: int) -> float:
 
     The proposal is a mixture, (1 - a) prior + a near: the ratio is 1 / (1 - a + a near / prior).
     """
-    share = state.real[P_ALIKE]
+    share = state.real[at.P_ALIKE]
     log_odds = 0.0
-    if state.integer[SAMPLE_RANGE] != 0:
-        for j in range(state.integer[N_RANGES]):
+    if state.integer[at.SAMPLE_RANGE] != 0:
+        for j in range(state.integer[at.N_RANGES]):
             value = ranges_of(state, other)[j]
             log_odds += _log_near(value, ranges_of(state, heir)[j]) - log_prior_of_range(state, value)
-    if state.integer[SAMPLE_NUGGET] != 0:
-        value, floor = state.leaf[other, NUGGET], state.real[NUGGET_FLOOR]
-        log_odds += _log_near(value - floor, state.leaf[heir, NUGGET] - floor) - log_prior_of_nugget(state, value)
+    if state.integer[at.SAMPLE_NUGGET] != 0:
+        value, floor = state.leaf[other, at.NUGGET], state.real[at.NUGGET_FLOOR]
+        log_odds += _log_near(value - floor, state.leaf[heir, at.NUGGET] - floor) - log_prior_of_nugget(state, value)
     if has_switches(state):
-        for j in range(state.integer[N_RANGES]):
+        for j in range(state.integer[at.N_RANGES]):
             active = active_of(state, other)[j]
             is_alike = active == active_of(state, heir)[j]
             log_odds += math.log(1.0 - _UNLIKE if is_alike else _UNLIKE / n_alternatives(state))
             log_odds -= log_switched(state, ranges_of(state, other)[j], active)
-    if state.integer[SAMPLE_SLOPES] != 0:
-        for a in range(1, state.integer[N_MEAN]):
+    if state.integer[at.SAMPLE_SLOPES] != 0:
+        for a in range(1, state.integer[at.N_MEAN]):
             used = used_of(state, other)[a]
             log_odds += math.log(1.0 - _UNLIKE if used == used_of(state, heir)[a] else _UNLIKE)
             log_odds -= log_prior_of_slope(state, used)
@@ -199,7 +170,7 @@ def log_prior_over_proposal(state: State, heir: int, other: int) -> float:
 @compiled
 def draw_booleans(rng: np.random.Generator, state: State, node: int) -> None:
     """Draw the Booleans of a leaf given its ranges, and its slopes in use."""
-    for j in range(state.integer[N_RANGES]):
+    for j in range(state.integer[at.N_RANGES]):
         active_of(state, node)[j] = draw_active(rng, state, ranges_of(state, node)[j])
     draw_used(rng, state, node)
 
@@ -208,7 +179,7 @@ def draw_booleans(rng: np.random.Generator, state: State, node: int) -> None:
 def log_prior_of_split(state: State, depth: int, k: float) -> float:
     """Return the log ratio of the tree prior, a split at this depth against a leaf; tempered where asked."""
     log_prior = log_split(state, depth) + 2.0 * log_no_split(state, depth + 1) - log_no_split(state, depth)
-    return k * log_prior if state.integer[TEMPER_TREE] != 0 else log_prior
+    return k * log_prior if state.integer[at.TEMPER_TREE] != 0 else log_prior
 
 
 @compiled
@@ -224,26 +195,26 @@ def _choose_cut(rng: np.random.Generator, probabilities: Array, low: int, high: 
 @compiled
 def grow(rng: np.random.Generator, state: State, k: float) -> None:
     """Split a leaf chosen uniformly; accept with the ratio (7.1)."""
-    n_leaves = state.meta[N_LEAVES]
+    n_leaves = state.meta[at.N_LEAVES]
     node = state.lists[0, pick(rng, n_leaves)]
     variable = pick_column(rng, state)
     probabilities = state.panel
     low, high = split_probabilities(state, node, variable, probabilities)
-    if n_leaves >= state.integer[MAX_LEAVES] or high - low < 2:
-        accept(rng, state, GROW, -math.inf)
+    if n_leaves >= state.integer[at.MAX_LEAVES] or high - low < 2:
+        accept(rng, state, at.GROW, -math.inf)
         return
     cut = _choose_cut(rng, probabilities, low, high)
     place = -math.log(state.n_cuts[variable] * probabilities[cut])  # the panel is work space of the leaves too
     # The new split can be pruned; its parent, if it could be, no longer can.
-    parent = state.tree[node, PARENT]
+    parent = state.tree[node, at.PARENT]
     prunable = count_prunable(state) + (0 if parent >= 0 and is_prunable(state, parent) else 1)
-    state.tree[node, VARIABLE] = variable
-    state.tree[node, CUT] = cut
+    state.tree[node, at.VARIABLE] = variable
+    state.tree[node, at.CUT] = cut
     open_children(state, node)
-    left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
+    left, right = state.tree[node, at.LEFT], state.tree[node, at.RIGHT]
     if not (well_sized(state, left) and well_sized(state, right)):
         close_children(state, node)
-        accept(rng, state, GROW, -math.inf)
+        accept(rng, state, at.GROW, -math.inf)
         return
     heir, other = choose_heir(rng, state, left, right)
     copy_parameters(state, node, heir)
@@ -254,8 +225,8 @@ def grow(rng: np.random.Generator, state: State, k: float) -> None:
     for child in (left, right):
         summarise(state, child)
         likelihood += log_marginal(state, child, k)
-    prior = log_prior_of_split(state, state.tree[node, DEPTH], k)
-    if accept(rng, state, GROW, prior + place + proposal + math.log(n_leaves / prunable) + likelihood):
+    prior = log_prior_of_split(state, state.tree[node, at.DEPTH], k)
+    if accept(rng, state, at.GROW, prior + place + proposal + math.log(n_leaves / prunable) + likelihood):
         refresh_lists(state)
         draw_sigma2_beta(rng, state, left, k)
         draw_sigma2_beta(rng, state, right, k)
@@ -268,7 +239,7 @@ def prune(rng: np.random.Generator, state: State, k: float) -> None:
     """Merge two sister leaves chosen uniformly; accept with the inverse of (7.1)."""
     node = pick_prunable(rng, state)
     if node >= 0:
-        heir, _ = choose_heir(rng, state, state.tree[node, LEFT], state.tree[node, RIGHT])
+        heir, _ = choose_heir(rng, state, state.tree[node, at.LEFT], state.tree[node, at.RIGHT])
         merge(rng, state, k, node, heir)
 
 
@@ -276,7 +247,7 @@ def prune(rng: np.random.Generator, state: State, k: float) -> None:
 def pick_prunable(rng: np.random.Generator, state: State) -> int:
     """Draw an internal node with two leaf children; -1 where there is none."""
     target = pick(rng, count_prunable(state))
-    for i in range(state.meta[N_INTERNAL]):
+    for i in range(state.meta[at.N_INTERNAL]):
         node = state.lists[1, i]
         if is_prunable(state, node):
             if target == 0:
@@ -288,20 +259,20 @@ def pick_prunable(rng: np.random.Generator, state: State) -> int:
 @compiled
 def merge(rng: np.random.Generator, state: State, k: float, node: int, heir: int) -> None:
     """Propose to make a node a leaf with the parameters of one of its children."""
-    left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
-    if state.tree[node, END] - state.tree[node, START] > state.integer[MAX_ROWS]:
-        accept(rng, state, PRUNE, -math.inf)
+    left, right = state.tree[node, at.LEFT], state.tree[node, at.RIGHT]
+    if state.tree[node, at.END] - state.tree[node, at.START] > state.integer[at.MAX_ROWS]:
+        accept(rng, state, at.PRUNE, -math.inf)
         return
     proposal = -log_prior_over_proposal(state, heir, left + right - heir)
     copy_parameters(state, heir, node)
     summarise(state, node)
     likelihood = log_marginal(state, node, k) - log_marginal(state, left, k) - log_marginal(state, right, k)
-    variable, cut = state.tree[node, VARIABLE], state.tree[node, CUT]
+    variable, cut = state.tree[node, at.VARIABLE], state.tree[node, at.CUT]
     split_probabilities(state, node, variable, state.panel)
     place = math.log(state.n_cuts[variable] * state.panel[cut])
-    prior = -log_prior_of_split(state, state.tree[node, DEPTH], k)
-    choice = math.log(count_prunable(state) / (state.meta[N_LEAVES] - 1.0))
-    if accept(rng, state, PRUNE, prior + place + choice + proposal + likelihood):
+    prior = -log_prior_of_split(state, state.tree[node, at.DEPTH], k)
+    choice = math.log(count_prunable(state) / (state.meta[at.N_LEAVES] - 1.0))
+    if accept(rng, state, at.PRUNE, prior + place + choice + proposal + likelihood):
         close_children(state, node)
         refresh_lists(state)
         draw_sigma2_beta(rng, state, node, k)

@@ -7,32 +7,9 @@ import math
 
 import numpy as np
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import Array, compiled
-from tempering.models.treed_gp.layout import (
-    A_SIGMA,
-    A_TAU,
-    AROUND_LEAST_SQUARES,
-    BETA0,
-    BETA0_VARIANCE,
-    COEFFICIENTS,
-    LOG_DET_PRECISION,
-    N_LEAVES,
-    N_MEAN,
-    Q_FLOOR,
-    Q_SIGMA,
-    Q_TAU,
-    RATE_A_SIGMA,
-    RATE_A_TAU,
-    RATE_Q_SIGMA,
-    RATE_Q_TAU,
-    SAMPLE_BETA0,
-    SAMPLE_TAU2,
-    SIGMA2,
-    TAU2,
-    WISHART_DOF,
-    WISHART_SCALE,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.leaf_moves import propose_scaled
 from tempering.models.treed_gp.summary import beta_of, centre_of, factor_in_place
 
@@ -40,16 +17,16 @@ from tempering.models.treed_gp.summary import beta_of, centre_of, factor_in_plac
 @compiled
 def draw_beta0(rng: np.random.Generator, state: State) -> None:
     """Draw beta0 given the leaves' coefficients and W."""
-    m = state.integer[N_MEAN]
-    precision = state.shared[BETA0 + m :]
+    m = state.integer[at.N_MEAN]
+    precision = state.shared[at.BETA0 + m :]
     factor, side, pooled = state.small, state.small[m], state.small[m + 1]
     for a in range(m):
         side[a] = 0.0
         pooled[a] = 0.0
     weight = 0.0
-    for i in range(state.meta[N_LEAVES]):
+    for i in range(state.meta[at.N_LEAVES]):
         node = state.lists[0, i]
-        w = 1.0 / (state.leaf[node, SIGMA2] * state.leaf[node, TAU2])
+        w = 1.0 / (state.leaf[node, at.SIGMA2] * state.leaf[node, at.TAU2])
         weight += w
         beta = beta_of(state, node)
         for a in range(m):
@@ -58,7 +35,7 @@ def draw_beta0(rng: np.random.Generator, state: State) -> None:
         for b in range(m):
             factor[a, b] = weight * precision[a * m + b]
             side[a] += precision[a * m + b] * pooled[b]
-        factor[a, a] += 1.0 / state.real[BETA0_VARIANCE]
+        factor[a, a] += 1.0 / state.real[at.BETA0_VARIANCE]
     factor_in_place(factor, m)
     for a in range(m):
         for b in range(a):
@@ -67,14 +44,14 @@ def draw_beta0(rng: np.random.Generator, state: State) -> None:
     for a in range(m - 1, -1, -1):
         total = side[a] + rng.standard_normal()
         for b in range(a + 1, m):
-            total -= factor[b, a] * state.shared[BETA0 + b]
-        state.shared[BETA0 + a] = total / factor[a, a]
+            total -= factor[b, a] * state.shared[at.BETA0 + b]
+        state.shared[at.BETA0 + a] = total / factor[a, a]
 
 
 @compiled
 def samples_precision(state: State) -> bool:
     """Say whether W is sampled: around beta0, or around each leaf's least squares."""
-    return bool(state.integer[SAMPLE_BETA0] != 0 or state.integer[COEFFICIENTS] == AROUND_LEAST_SQUARES)
+    return bool(state.integer[at.SAMPLE_BETA0] != 0 or state.integer[at.COEFFICIENTS] == at.AROUND_LEAST_SQUARES)
 
 
 @compiled
@@ -83,7 +60,7 @@ def draw_wishart(rng: np.random.Generator, state: State, inverse_scale: Array, d
 
     With inverse_scale = C C', W^{-1} = (C^{-T} A)(C^{-T} A)', A lower triangular of chi and normal variates.
     """
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     factor_in_place(inverse_scale, m)
     bartlett = state.small[m + 4 :]
     for a in range(m):
@@ -105,34 +82,34 @@ def draw_wishart(rng: np.random.Generator, state: State, inverse_scale: Array, d
             total = 0.0
             for column in range(m):
                 total += bartlett[a, column] * bartlett[b, column]
-            state.shared[BETA0 + m + a * m + b] = total
-    state.shared[LOG_DET_PRECISION] = log_det
+            state.shared[at.BETA0 + m + a * m + b] = total
+    state.shared[at.LOG_DET_PRECISION] = log_det
 
 
 @compiled
 def start_inverse_scale(state: State, out: Array) -> None:
     """Fill dof times the scale of W's prior."""
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     for a in range(m):
         for b in range(m):
             out[a, b] = 0.0
-        out[a, a] = state.real[WISHART_DOF] * state.real[WISHART_SCALE]
+        out[a, a] = state.real[at.WISHART_DOF] * state.real[at.WISHART_SCALE]
 
 
 @compiled
 def draw_precision(rng: np.random.Generator, state: State) -> None:
     """Draw W^{-1} given the leaves' coefficients and beta0."""
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     inverse_scale = state.small
     start_inverse_scale(state, inverse_scale)
-    for i in range(state.meta[N_LEAVES]):
+    for i in range(state.meta[at.N_LEAVES]):
         node = state.lists[0, i]
-        w = 1.0 / (state.leaf[node, SIGMA2] * state.leaf[node, TAU2])
+        w = 1.0 / (state.leaf[node, at.SIGMA2] * state.leaf[node, at.TAU2])
         beta, centre = beta_of(state, node), centre_of(state, node)
         for a in range(m):
             for b in range(m):
                 inverse_scale[a, b] += w * (beta[a] - centre[a]) * (beta[b] - centre[b])
-    draw_wishart(rng, state, inverse_scale, state.real[WISHART_DOF] + state.meta[N_LEAVES])
+    draw_wishart(rng, state, inverse_scale, state.real[at.WISHART_DOF] + state.meta[at.N_LEAVES])
 
 
 @compiled
@@ -140,7 +117,7 @@ def log_inverse_gammas(state: State, column: int, a: float, q: float) -> float:
     """Return the summed log density IG(a / 2, q / 2) of the leaves' sigma^2 or tau^2."""
     total = 0.0
     constant = 0.5 * a * math.log(0.5 * q) - math.lgamma(0.5 * a)
-    for i in range(state.meta[N_LEAVES]):
+    for i in range(state.meta[at.N_LEAVES]):
         value = state.leaf[state.lists[0, i], column]
         total += constant - (0.5 * a + 1.0) * math.log(value) - 0.5 * q / value
     return total
@@ -165,10 +142,10 @@ def update_inverse_gamma(
             a = new
     if rate_q > 0.0:
         rate = rate_q
-        for i in range(state.meta[N_LEAVES]):
+        for i in range(state.meta[at.N_LEAVES]):
             rate += 0.5 / state.leaf[state.lists[0, i], column]
-        new = rng.standard_gamma(1.0 + 0.5 * a * state.meta[N_LEAVES]) / rate
-        if new >= Q_FLOOR:  # where the prior ends, Metropolis' rule says no
+        new = rng.standard_gamma(1.0 + 0.5 * a * state.meta[at.N_LEAVES]) / rate
+        if new >= at.Q_FLOOR:  # where the prior ends, Metropolis' rule says no
             q = new
     state.shared[a_at] = a
     state.shared[q_at] = q
@@ -178,27 +155,27 @@ def update_inverse_gamma(
 def update_shared(rng: np.random.Generator, state: State) -> None:
     """Run steps 6 to 8."""
     real = state.real
-    if state.integer[SAMPLE_BETA0] != 0:
+    if state.integer[at.SAMPLE_BETA0] != 0:
         draw_beta0(rng, state)
     if samples_precision(state):
         draw_precision(rng, state)
-    if state.integer[SAMPLE_TAU2] != 0:
-        update_inverse_gamma(rng, state, TAU2, A_TAU, Q_TAU, real[RATE_A_TAU], real[RATE_Q_TAU])
-    update_inverse_gamma(rng, state, SIGMA2, A_SIGMA, Q_SIGMA, real[RATE_A_SIGMA], real[RATE_Q_SIGMA])
+    if state.integer[at.SAMPLE_TAU2] != 0:
+        update_inverse_gamma(rng, state, at.TAU2, at.A_TAU, at.Q_TAU, real[at.RATE_A_TAU], real[at.RATE_Q_TAU])
+    update_inverse_gamma(rng, state, at.SIGMA2, at.A_SIGMA, at.Q_SIGMA, real[at.RATE_A_SIGMA], real[at.RATE_Q_SIGMA])
 
 
 @compiled
 def log_prior_of_shared(state: State) -> float:
     """Return the log prior density of the hyper-parameters that are sampled, up to a constant."""
-    shared, real, m = state.shared, state.real, state.integer[N_MEAN]
-    total = -real[RATE_A_SIGMA] * shared[A_SIGMA] - real[RATE_Q_SIGMA] * shared[Q_SIGMA]
-    if state.integer[SAMPLE_TAU2] != 0:
-        total -= real[RATE_A_TAU] * shared[A_TAU] + real[RATE_Q_TAU] * shared[Q_TAU]
-    if state.integer[SAMPLE_BETA0] != 0:
+    shared, real, m = state.shared, state.real, state.integer[at.N_MEAN]
+    total = -real[at.RATE_A_SIGMA] * shared[at.A_SIGMA] - real[at.RATE_Q_SIGMA] * shared[at.Q_SIGMA]
+    if state.integer[at.SAMPLE_TAU2] != 0:
+        total -= real[at.RATE_A_TAU] * shared[at.A_TAU] + real[at.RATE_Q_TAU] * shared[at.Q_TAU]
+    if state.integer[at.SAMPLE_BETA0] != 0:
         for a in range(m):
-            total -= 0.5 * shared[BETA0 + a] ** 2 / real[BETA0_VARIANCE]
+            total -= 0.5 * shared[at.BETA0 + a] ** 2 / real[at.BETA0_VARIANCE]
     if samples_precision(state):
-        total += 0.5 * (real[WISHART_DOF] - m - 1.0) * shared[LOG_DET_PRECISION]
+        total += 0.5 * (real[at.WISHART_DOF] - m - 1.0) * shared[at.LOG_DET_PRECISION]
         for a in range(m):
-            total -= 0.5 * real[WISHART_DOF] * real[WISHART_SCALE] * shared[BETA0 + m + a * m + a]
+            total -= 0.5 * real[at.WISHART_DOF] * real[at.WISHART_SCALE] * shared[at.BETA0 + m + a * m + a]
     return float(total)

@@ -8,27 +8,9 @@ import math
 
 import numpy as np
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import compiled
-from tempering.models.treed_gp.layout import (
-    A_SIGMA,
-    BETA0,
-    CLASSES,
-    COEFFICIENTS,
-    END,
-    FLAT,
-    LOG_DET,
-    LOG_DET_PRECISION,
-    MEASURED,
-    N_MEAN,
-    N_ROWS,
-    NUGGET,
-    Q_SIGMA,
-    RESPONSE,
-    SIGMA2,
-    START,
-    TAU2,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.summary import (
     beta_of,
     centre_of,
@@ -49,11 +31,11 @@ def posterior_of_beta(state: State, node: int, k: float) -> float:
     Rows 0 to m - 1 of ``small`` hold R, row m holds R^{-1} (k F'K^{-1}Z + W^{-1} beta0 / tau^2); section 5. Z, beta and
     beta0 are here less the leaf's plane; what that has of coefficients that are not used is given back to Z.
     """
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     gram, centre, shift = gram_of(state, node), centre_of(state, node), shift_of(state, node)
     factor, side, used = state.small, state.small[m], used_of(state, node)
-    precision = state.shared[BETA0 + m :]
-    tau2 = state.leaf[node, TAU2]
+    precision = state.shared[at.BETA0 + m :]
+    tau2 = state.leaf[node, at.TAU2]
     prior, squares = 0.0, gram[m * (m + 1) + m]
     for a in range(m):
         pull = 0.0
@@ -82,33 +64,33 @@ def posterior_of_beta(state: State, node: int, k: float) -> float:
 @compiled
 def shape_of_sigma2(state: State, node: int, k: float) -> float:
     """Return the shape of sigma^2's inverse gamma at k; flat coefficients take m degrees of freedom with them."""
-    taken = state.integer[N_MEAN] if state.integer[COEFFICIENTS] == FLAT else 0
-    return float(0.5 * (state.shared[A_SIGMA] + k * state.leaf[node, N_ROWS] - taken))
+    taken = state.integer[at.N_MEAN] if state.integer[at.COEFFICIENTS] == at.FLAT else 0
+    return float(0.5 * (state.shared[at.A_SIGMA] + k * state.leaf[node, at.N_ROWS] - taken))
 
 
 @compiled
 def _misfit_of_classes(state: State, node: int, k: float, lam: float) -> float:
     """Return the part of -log m_k that is sigma^2's in a leaf of classes, where it is known: 1 / g."""
-    n = state.tree[node, END] - state.tree[node, START]
-    return float(0.5 * (max(lam, 0.0) * state.leaf[node, NUGGET] - k * n * math.log(state.leaf[node, NUGGET])))
+    n = state.tree[node, at.END] - state.tree[node, at.START]
+    return float(0.5 * (max(lam, 0.0) * state.leaf[node, at.NUGGET] - k * n * math.log(state.leaf[node, at.NUGGET])))
 
 
 @compiled
 def log_fit(state: State, node: int, k: float) -> float:
     """Return the part of log m_k that ranges, Booleans and nugget change; minus infinity for no likelihood."""
-    log_det = state.leaf[node, LOG_DET]
+    log_det = state.leaf[node, at.LOG_DET]
     if not log_det < math.inf:
         return -math.inf
-    q, lam = state.shared[Q_SIGMA], posterior_of_beta(state, node, k)
+    q, lam = state.shared[at.Q_SIGMA], posterior_of_beta(state, node, k)
     if not lam > -q:
         return -math.inf
     log_pivots, product = 0.0, 1.0
-    for i in range(state.integer[N_MEAN]):
+    for i in range(state.integer[at.N_MEAN]):
         product *= state.small[i, i]
         if not _TINY < product < _HUGE:
             log_pivots += math.log(product)
             product = 1.0
-    if state.integer[RESPONSE] == CLASSES:
+    if state.integer[at.RESPONSE] == at.CLASSES:
         fit = _misfit_of_classes(state, node, k, lam)
     else:
         fit = shape_of_sigma2(state, node, k) * math.log(0.5 * (q + max(lam, 0.0)))
@@ -118,21 +100,21 @@ def log_fit(state: State, node: int, k: float) -> float:
 @compiled
 def log_prior_of_sigma2(state: State) -> float:
     """Return the log of the constant of the inverse gamma of sigma^2; classes have none."""
-    if state.integer[RESPONSE] == CLASSES:
+    if state.integer[at.RESPONSE] == at.CLASSES:
         return 0.0
-    a, q = state.shared[A_SIGMA], state.shared[Q_SIGMA]
+    a, q = state.shared[at.A_SIGMA], state.shared[at.Q_SIGMA]
     return float(0.5 * a * math.log(0.5 * q) - math.lgamma(0.5 * a))
 
 
 @compiled
 def log_marginal_without_prior(state: State, node: int, k: float) -> float:
     """Return log m_k but for the constant of sigma^2's prior, which all leaves share."""
-    total = log_fit(state, node, k) - 0.5 * k * state.leaf[node, N_ROWS] * _LOG_2PI
-    if state.integer[RESPONSE] == MEASURED:
+    total = log_fit(state, node, k) - 0.5 * k * state.leaf[node, at.N_ROWS] * _LOG_2PI
+    if state.integer[at.RESPONSE] == at.MEASURED:
         total += math.lgamma(shape_of_sigma2(state, node, k))
-    if state.integer[COEFFICIENTS] == FLAT:
+    if state.integer[at.COEFFICIENTS] == at.FLAT:
         return float(total)
-    log_prior = state.shared[LOG_DET_PRECISION] - state.integer[N_MEAN] * math.log(state.leaf[node, TAU2])
+    log_prior = state.shared[at.LOG_DET_PRECISION] - state.integer[at.N_MEAN] * math.log(state.leaf[node, at.TAU2])
     return float(total + 0.5 * log_prior)
 
 
@@ -145,14 +127,14 @@ def log_marginal(state: State, node: int, k: float) -> float:
 @compiled
 def draw_sigma2_beta(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Draw sigma^2 with beta integrated out (5.2), then beta (5.3); sigma^2 of classes is known."""
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     lam = posterior_of_beta(state, node, k)
-    if state.integer[RESPONSE] == CLASSES:
-        sigma2 = 1.0 / state.leaf[node, NUGGET]
+    if state.integer[at.RESPONSE] == at.CLASSES:
+        sigma2 = 1.0 / state.leaf[node, at.NUGGET]
     else:
         shape = shape_of_sigma2(state, node, k)
-        sigma2 = 0.5 * (state.shared[Q_SIGMA] + max(lam, 0.0)) / rng.standard_gamma(shape)
-    state.leaf[node, SIGMA2] = sigma2
+        sigma2 = 0.5 * (state.shared[at.Q_SIGMA] + max(lam, 0.0)) / rng.standard_gamma(shape)
+    state.leaf[node, at.SIGMA2] = sigma2
     sigma = math.sqrt(sigma2)
     factor, side = state.small, state.small[m]
     beta = beta_of(state, node)
@@ -169,7 +151,7 @@ def draw_sigma2_beta(rng: np.random.Generator, state: State, node: int, k: float
 @compiled
 def log_likelihood(state: State, node: int) -> float:
     """Return the log likelihood of a leaf at its drawn beta and sigma^2: (5.4)."""
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     gram = gram_of(state, node)
     beta, shift, used = beta_of(state, node), shift_of(state, node), used_of(state, node)
     squares = gram[m * (m + 1) + m]
@@ -179,6 +161,6 @@ def log_likelihood(state: State, node: int) -> float:
         for b in range(a + 1):
             factor = 1.0 if a == b else 2.0
             squares += factor * here * (used[b] * beta[b] - shift[b]) * gram[a * (m + 1) + b]
-    sigma2 = state.leaf[node, SIGMA2]
-    n = state.leaf[node, N_ROWS]
-    return float(-0.5 * (n * (_LOG_2PI + math.log(sigma2)) + state.leaf[node, LOG_DET] + squares / sigma2))
+    sigma2 = state.leaf[node, at.SIGMA2]
+    n = state.leaf[node, at.N_ROWS]
+    return float(-0.5 * (n * (_LOG_2PI + math.log(sigma2)) + state.leaf[node, at.LOG_DET] + squares / sigma2))

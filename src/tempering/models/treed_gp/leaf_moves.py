@@ -4,38 +4,10 @@ import math
 
 import numpy as np
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import compiled
 from tempering.models.treed_gp.grow_prune import accept
-from tempering.models.treed_gp.layout import (
-    A_TAU,
-    BETA0,
-    JUMPS_TO_LINEAR,
-    KEEP,
-    LINEAR,
-    LOG_FAR,
-    N_MEAN,
-    N_RANGES,
-    NUGGET,
-    NUGGET_FLOOR,
-    NUGGET_MOVE,
-    P_FAR,
-    P_JOINT,
-    P_NUGGET,
-    P_RANGE,
-    P_SWITCH,
-    Q_TAU,
-    RANGE_MOVE,
-    SAMPLE_NUGGET,
-    SAMPLE_RANGE,
-    SAMPLE_SLOPES,
-    SAMPLE_TAU2,
-    SIGMA2,
-    SLOPE_MOVE,
-    SWITCH_MOVE,
-    TAU2,
-    WINDOW,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_fit
 from tempering.models.treed_gp.leaf_prior import (
     draw_alternative,
@@ -53,7 +25,7 @@ from tempering.models.treed_gp.undo import keep_leaf, restore_leaf
 @compiled
 def propose_scaled(rng: np.random.Generator, state: State, value: float) -> float:
     """Propose from U[value / c, c value], c the window; q(value | new) / q(new | value) = value / new."""
-    window = state.real[WINDOW]
+    window = state.real[at.WINDOW]
     return float(value * (1.0 / window + (window - 1.0 / window) * rng.random()))
 
 
@@ -64,7 +36,7 @@ def propose_far(rng: np.random.Generator, state: State, value: float) -> float:
     The logarithm moves by a cube, symmetric about 0: a third of the proposals stay within a tenth, a third go beyond a
     factor of e.
     """
-    return float(value * math.exp(state.real[LOG_FAR] * (2.0 * rng.random() - 1.0) ** 3))
+    return float(value * math.exp(state.real[at.LOG_FAR] * (2.0 * rng.random() - 1.0) ** 3))
 
 
 @compiled
@@ -73,7 +45,7 @@ def propose_positive(rng: np.random.Generator, state: State, value: float) -> tu
 
     Ranges and nuggets spread over several powers of ten, through which steps of the window alone take long.
     """
-    if rng.random() < state.real[P_FAR]:
+    if rng.random() < state.real[at.P_FAR]:
         new = propose_far(rng, state, value)
         return new, math.log(new / value)
     new = propose_scaled(rng, state, value)
@@ -84,7 +56,7 @@ def propose_positive(rng: np.random.Generator, state: State, value: float) -> tu
 def move_idle_ranges(rng: np.random.Generator, state: State, node: int) -> int:
     """Move the ranges of inputs that are switched off, which no data see; return how many inputs are on."""
     n_active = 0
-    for j in range(state.integer[N_RANGES]):
+    for j in range(state.integer[at.N_RANGES]):
         if active_of(state, node)[j] != 0.0:
             n_active += 1
             continue
@@ -104,18 +76,18 @@ def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -
     beta and sigma^2 are integrated out. Inputs stay on or off. To draw that anew with each range, as tgp does, would
     refuse nine of ten proposals of long ranges, and nearly all where several inputs have them.
     """
-    if state.integer[SAMPLE_RANGE] == 0:
+    if state.integer[at.SAMPLE_RANGE] == 0:
         return
     n_active = move_idle_ranges(rng, state, node)
     if n_active == 0:
         return
     factor, log_ratio = propose_positive(rng, state, 1.0)
     chosen = pick(rng, n_active)
-    if n_active > 1 and rng.random() < state.real[P_JOINT]:
+    if n_active > 1 and rng.random() < state.real[at.P_JOINT]:
         chosen = -1
         log_ratio += (n_active - 1) * math.log(factor)  # the volume that a common factor stretches
     keep_leaf(state, node)
-    for j in range(state.integer[N_RANGES]):
+    for j in range(state.integer[at.N_RANGES]):
         if active_of(state, node)[j] == 0.0:
             continue
         if chosen <= 0:
@@ -130,14 +102,14 @@ def update_ranges(rng: np.random.Generator, state: State, node: int, k: float) -
     log_ratio -= log_fit(state, node, k)
     summarise_again(state, node)
     log_ratio += log_fit(state, node, k)
-    if not accept(rng, state, RANGE_MOVE, log_ratio):
+    if not accept(rng, state, at.RANGE_MOVE, log_ratio):
         restore_leaf(state, node)
 
 
 @compiled
 def switch_input(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Switch one input otherwise, its range drawn from the prior; beta and sigma^2 integrated out."""
-    j = pick(rng, state.integer[N_RANGES])
+    j = pick(rng, state.integer[at.N_RANGES])
     before, active = ranges_of(state, node)[j], active_of(state, node)[j]
     after, other = draw_range(rng, state), draw_alternative(rng, state, active)
     keep_leaf(state, node)
@@ -146,7 +118,7 @@ def switch_input(rng: np.random.Generator, state: State, node: int, k: float) ->
     active_of(state, node)[j] = other
     summarise_again(state, node)
     log_ratio += log_fit(state, node, k)
-    if not accept(rng, state, SWITCH_MOVE, log_ratio):
+    if not accept(rng, state, at.SWITCH_MOVE, log_ratio):
         restore_leaf(state, node)
 
 
@@ -154,12 +126,12 @@ def switch_input(rng: np.random.Generator, state: State, node: int, k: float) ->
 def switch_slopes(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Propose for every input in turn to put its slope into the mean, or to take it out; no new factor is needed."""
     used, here = used_of(state, node), log_fit(state, node, k)
-    for a in range(1, state.integer[N_MEAN]):
+    for a in range(1, state.integer[at.N_MEAN]):
         before = used[a]
         used[a] = 1.0 - before
         there = log_fit(state, node, k)
         log_prior = log_prior_of_slope(state, used[a]) - log_prior_of_slope(state, before)
-        if accept(rng, state, SLOPE_MOVE, there - here + log_prior):
+        if accept(rng, state, at.SLOPE_MOVE, there - here + log_prior):
             here = there
         else:
             used[a] = before
@@ -168,53 +140,53 @@ def switch_slopes(rng: np.random.Generator, state: State, node: int, k: float) -
 @compiled
 def update_nugget(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Move the nugget; beta and sigma^2 integrated out."""
-    before, floor = state.leaf[node, NUGGET], state.real[NUGGET_FLOOR]
+    before, floor = state.leaf[node, at.NUGGET], state.real[at.NUGGET_FLOOR]
     above_floor, log_back = propose_positive(rng, state, before - floor)
     after = floor + above_floor
     keep_leaf(state, node)
     log_ratio = log_prior_of_nugget(state, after) - log_prior_of_nugget(state, before)
     log_ratio += log_back - log_fit(state, node, k)
-    state.leaf[node, NUGGET] = after
-    state.meta[KEEP] = 1
+    state.leaf[node, at.NUGGET] = after
+    state.meta[at.KEEP] = 1
     summarise_again(state, node)
-    state.meta[KEEP] = 0
+    state.meta[at.KEEP] = 0
     log_ratio += log_fit(state, node, k)
-    if not accept(rng, state, NUGGET_MOVE, log_ratio):
+    if not accept(rng, state, at.NUGGET_MOVE, log_ratio):
         restore_leaf(state, node)
 
 
 @compiled
 def scaled_distance(state: State, node: int) -> float:
     """Return (beta - beta0)' W^{-1} (beta - beta0) / sigma^2."""
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     beta, centre = beta_of(state, node), centre_of(state, node)
     total = 0.0
     for a in range(m):
         for b in range(m):
             left, right = beta[a] - centre[a], beta[b] - centre[b]
-            total += left * state.shared[BETA0 + m + a * m + b] * right
-    return float(total / state.leaf[node, SIGMA2])
+            total += left * state.shared[at.BETA0 + m + a * m + b] * right
+    return float(total / state.leaf[node, at.SIGMA2])
 
 
 @compiled
 def draw_tau2_given_beta(rng: np.random.Generator, state: State, node: int) -> None:
     """Draw tau^2 from its full conditional, which the likelihood does not enter."""
-    shape = 0.5 * (state.shared[A_TAU] + state.integer[N_MEAN])
-    scale = 0.5 * (state.shared[Q_TAU] + scaled_distance(state, node))
-    state.leaf[node, TAU2] = scale / rng.standard_gamma(shape)
+    shape = 0.5 * (state.shared[at.A_TAU] + state.integer[at.N_MEAN])
+    scale = 0.5 * (state.shared[at.Q_TAU] + scaled_distance(state, node))
+    state.leaf[node, at.TAU2] = scale / rng.standard_gamma(shape)
 
 
 @compiled
 def update_leaf(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Run steps 1 to 5 on one leaf."""
-    if rng.random() < state.real[P_RANGE]:
+    if rng.random() < state.real[at.P_RANGE]:
         update_ranges(rng, state, node, k)
-    if state.integer[LINEAR] == JUMPS_TO_LINEAR and rng.random() < state.real[P_SWITCH]:
+    if state.integer[at.LINEAR] == at.JUMPS_TO_LINEAR and rng.random() < state.real[at.P_SWITCH]:
         switch_input(rng, state, node, k)
-    if state.integer[SAMPLE_NUGGET] != 0 and rng.random() < state.real[P_NUGGET]:
+    if state.integer[at.SAMPLE_NUGGET] != 0 and rng.random() < state.real[at.P_NUGGET]:
         update_nugget(rng, state, node, k)
-    if state.integer[SAMPLE_SLOPES] != 0:
+    if state.integer[at.SAMPLE_SLOPES] != 0:
         switch_slopes(rng, state, node, k)
     draw_sigma2_beta(rng, state, node, k)
-    if state.integer[SAMPLE_TAU2] != 0:
+    if state.integer[at.SAMPLE_TAU2] != 0:
         draw_tau2_given_beta(rng, state, node)

@@ -4,40 +4,9 @@ import math
 
 import numpy as np
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import Array, compiled
-from tempering.models.treed_gp.layout import (
-    A_TAU,
-    ALWAYS_LINEAR,
-    CORRELATION,
-    GAMMA1,
-    GAMMA2,
-    GAMMA3,
-    JUMPS_TO_LINEAR,
-    LINEAR,
-    N_MEAN,
-    N_RANGES,
-    NEVER_LINEAR,
-    NUGGET,
-    NUGGET_CONSTANTS,
-    NUGGET_FLOOR,
-    NUGGET_LEAST,
-    NUGGET_PRIOR,
-    Q_TAU,
-    RANGE_CONSTANTS,
-    RANGE_PRIOR,
-    SAMPLE_EXPONENT,
-    SAMPLE_NUGGET,
-    SAMPLE_RANGE,
-    SAMPLE_SLOPES,
-    SAMPLE_TAU2,
-    SINGLE_INDEX,
-    SLOPE,
-    START_EXPONENT,
-    START_NUGGET,
-    START_RANGE,
-    TAU2,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.summary import active_of, ranges_of, used_of
 
 
@@ -59,53 +28,55 @@ def _draw_gamma_mixture(rng: np.random.Generator, prior: Array) -> float:
 @compiled
 def log_prior_of_range(state: State, value: float) -> float:
     """Return the log prior density of one range."""
-    return _log_gamma_mixture(value, state.real[RANGE_PRIOR:], state.real[RANGE_CONSTANTS:])
+    return _log_gamma_mixture(value, state.real[at.RANGE_PRIOR :], state.real[at.RANGE_CONSTANTS :])
 
 
 @compiled
 def draw_range(rng: np.random.Generator, state: State) -> float:
     """Draw one range from its prior, or return the fixed value."""
-    if state.integer[SAMPLE_RANGE] == 0:
-        return float(state.real[START_RANGE])
-    return _draw_gamma_mixture(rng, state.real[RANGE_PRIOR : RANGE_PRIOR + 4])
+    if state.integer[at.SAMPLE_RANGE] == 0:
+        return float(state.real[at.START_RANGE])
+    return _draw_gamma_mixture(rng, state.real[at.RANGE_PRIOR : at.RANGE_PRIOR + 4])
 
 
 @compiled
 def log_prior_of_nugget(state: State, value: float) -> float:
     """Return the log prior density of the nugget, which ends a little above its floor."""
-    above = value - state.real[NUGGET_FLOOR]
-    if above < NUGGET_LEAST:
+    above = value - state.real[at.NUGGET_FLOOR]
+    if above < at.NUGGET_LEAST:
         return -math.inf
-    return _log_gamma_mixture(above, state.real[NUGGET_PRIOR:], state.real[NUGGET_CONSTANTS:])
+    return _log_gamma_mixture(above, state.real[at.NUGGET_PRIOR :], state.real[at.NUGGET_CONSTANTS :])
 
 
 @compiled
 def draw_nugget(rng: np.random.Generator, state: State) -> float:
     """Draw the nugget from its prior, or return the fixed value."""
-    if state.integer[SAMPLE_NUGGET] == 0:
-        return float(state.real[START_NUGGET])
-    above, floor = 0.0, state.real[NUGGET_FLOOR]
-    while floor + above - floor < NUGGET_LEAST:
-        above = _draw_gamma_mixture(rng, state.real[NUGGET_PRIOR : NUGGET_PRIOR + 4])
+    if state.integer[at.SAMPLE_NUGGET] == 0:
+        return float(state.real[at.START_NUGGET])
+    above, floor = 0.0, state.real[at.NUGGET_FLOOR]
+    while floor + above - floor < at.NUGGET_LEAST:
+        above = _draw_gamma_mixture(rng, state.real[at.NUGGET_PRIOR : at.NUGGET_PRIOR + 4])
     return float(floor + above)
 
 
 @compiled
 def probability_linear(state: State, value: float) -> float:
     """Return P(b = 0 | d), the prior probability that a dimension of this range is switched off."""
-    mode = state.integer[LINEAR]
-    if mode == NEVER_LINEAR:
+    mode = state.integer[at.LINEAR]
+    if mode == at.NEVER_LINEAR:
         return 0.0
-    if mode == ALWAYS_LINEAR:
+    if mode == at.ALWAYS_LINEAR:
         return 1.0
-    return float(state.real[GAMMA2] + state.real[GAMMA3] / (1.0 + math.exp(-state.real[GAMMA1] * (value - 0.5))))
+    return float(
+        state.real[at.GAMMA2] + state.real[at.GAMMA3] / (1.0 + math.exp(-state.real[at.GAMMA1] * (value - 0.5)))
+    )
 
 
 @compiled
 def draw_exponent(rng: np.random.Generator, state: State) -> float:
     """Draw the exponent of a power exponential correlation, uniform on (1, 2), or return the fixed value."""
-    if state.integer[SAMPLE_EXPONENT] == 0:
-        return float(state.real[START_EXPONENT])
+    if state.integer[at.SAMPLE_EXPONENT] == 0:
+        return float(state.real[at.START_EXPONENT])
     return 1.0 + 1e-12 + (1.0 - 2e-12) * rng.random()  # strictly between
 
 
@@ -115,26 +86,28 @@ def log_switched(state: State, value: float, active: float) -> float:
     off = probability_linear(state, value)
     if active == 0.0:
         return math.log(off)
-    return math.log(0.5 * (1.0 - off) if state.integer[CORRELATION] == SINGLE_INDEX else 1.0 - off)
+    return math.log(0.5 * (1.0 - off) if state.integer[at.CORRELATION] == at.SINGLE_INDEX else 1.0 - off)
 
 
 @compiled
 def has_switches(state: State) -> bool:
     """Say whether inputs can be switched: off or on, or from one sign to the other."""
-    mode, signs = state.integer[LINEAR], state.integer[CORRELATION] == SINGLE_INDEX
-    return bool(mode == JUMPS_TO_LINEAR or (signs and mode == NEVER_LINEAR))
+    mode, signs = state.integer[at.LINEAR], state.integer[at.CORRELATION] == at.SINGLE_INDEX
+    return bool(mode == at.JUMPS_TO_LINEAR or (signs and mode == at.NEVER_LINEAR))
 
 
 @compiled
 def n_alternatives(state: State) -> int:
     """Return in how many other ways an input can be switched: off or on, on with either sign in a single index."""
-    return 2 if state.integer[CORRELATION] == SINGLE_INDEX and state.integer[LINEAR] == JUMPS_TO_LINEAR else 1
+    return (
+        2 if state.integer[at.CORRELATION] == at.SINGLE_INDEX and state.integer[at.LINEAR] == at.JUMPS_TO_LINEAR else 1
+    )
 
 
 @compiled
 def draw_alternative(rng: np.random.Generator, state: State, active: float) -> float:
     """Draw one of them, each with the same probability."""
-    if state.integer[CORRELATION] != SINGLE_INDEX:
+    if state.integer[at.CORRELATION] != at.SINGLE_INDEX:
         return 1.0 - active
     if active == 0.0:
         return 1.0 if rng.random() < 0.5 else -1.0
@@ -146,41 +119,41 @@ def draw_active(rng: np.random.Generator, state: State, value: float) -> float:
     """Draw the Boolean b of a dimension given its range, in a single index with its sign."""
     if rng.random() < probability_linear(state, value):
         return 0.0
-    return -1.0 if state.integer[CORRELATION] == SINGLE_INDEX and rng.random() < 0.5 else 1.0
+    return -1.0 if state.integer[at.CORRELATION] == at.SINGLE_INDEX and rng.random() < 0.5 else 1.0
 
 
 @compiled
 def draw_used(rng: np.random.Generator, state: State, node: int) -> None:
     """Draw which coefficients of a leaf are used: the intercept always."""
     used = used_of(state, node)
-    for a in range(state.integer[N_MEAN]):
+    for a in range(state.integer[at.N_MEAN]):
         used[a] = 1.0
-        if a > 0 and state.integer[SAMPLE_SLOPES] != 0 and rng.random() >= state.real[SLOPE]:
+        if a > 0 and state.integer[at.SAMPLE_SLOPES] != 0 and rng.random() >= state.real[at.SLOPE]:
             used[a] = 0.0
 
 
 @compiled
 def log_prior_of_slope(state: State, used: float) -> float:
     """Return the log prior probability that a slope is used, or not."""
-    return math.log(state.real[SLOPE] if used != 0.0 else 1.0 - state.real[SLOPE])
+    return math.log(state.real[at.SLOPE] if used != 0.0 else 1.0 - state.real[at.SLOPE])
 
 
 @compiled
 def log_prior_of_leaf(state: State, node: int) -> float:
     """Return the log prior density of a leaf's ranges, Booleans, slopes in use, nugget and tau^2, if sampled."""
     total = 0.0
-    for j in range(state.integer[N_RANGES]):
+    for j in range(state.integer[at.N_RANGES]):
         value = ranges_of(state, node)[j]
-        if state.integer[SAMPLE_RANGE] != 0:
+        if state.integer[at.SAMPLE_RANGE] != 0:
             total += log_prior_of_range(state, value)
         if has_switches(state):
             total += log_switched(state, value, active_of(state, node)[j])
-    if state.integer[SAMPLE_SLOPES] != 0:
-        for a in range(1, state.integer[N_MEAN]):
+    if state.integer[at.SAMPLE_SLOPES] != 0:
+        for a in range(1, state.integer[at.N_MEAN]):
             total += log_prior_of_slope(state, used_of(state, node)[a])
-    if state.integer[SAMPLE_NUGGET] != 0:
-        total += log_prior_of_nugget(state, state.leaf[node, NUGGET])
-    if state.integer[SAMPLE_TAU2] != 0:
-        shape, scale, tau2 = 0.5 * state.shared[A_TAU], 0.5 * state.shared[Q_TAU], state.leaf[node, TAU2]
+    if state.integer[at.SAMPLE_NUGGET] != 0:
+        total += log_prior_of_nugget(state, state.leaf[node, at.NUGGET])
+    if state.integer[at.SAMPLE_TAU2] != 0:
+        shape, scale, tau2 = 0.5 * state.shared[at.A_TAU], 0.5 * state.shared[at.Q_TAU], state.leaf[node, at.TAU2]
         total += shape * math.log(scale) - math.lgamma(shape) - (shape + 1.0) * math.log(tau2) - scale / tau2
     return total

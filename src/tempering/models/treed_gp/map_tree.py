@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.models.treed_gp import layout
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.model import TreedGPModel, allocate
 from tempering.models.treed_gp.records import HEAD, record, revive
 
@@ -19,7 +19,7 @@ N_BEFORE = 100  # rounds
 def draw_given_tree(model: TreedGPModel, row: Floats, rng: np.random.Generator) -> Floats:
     """Draw parameters from the posterior given a recorded tree, shape (N_KEPT, record length)."""
     real = model.real.copy()
-    real[layout.P_TREE] = 0.0
+    real[at.P_TREE] = 0.0
     state = allocate(model.data, real, model.integer)
     revive(state, row)
     kept = []

@@ -15,26 +15,14 @@ from numba import types
 from numpy.typing import ArrayLike, NDArray
 
 from tempering.errors import InputError
-from tempering.models.treed_gp import layout
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.change_swap import change, swap_or_rotate
 from tempering.models.treed_gp.compiled import address_of, called, compiled, generator_at, sealed
 from tempering.models.treed_gp.correlation import LANES
 from tempering.models.treed_gp.factor import work_length
 from tempering.models.treed_gp.grow_prune import grow, prune
 from tempering.models.treed_gp.hierarchy import update_shared
-from tempering.models.treed_gp.layout import (
-    MAX_ROWS,
-    N_INTERNAL,
-    N_LEAVES,
-    P_CHANGE,
-    P_GROW,
-    P_PRUNE,
-    P_TREE,
-    PLACE,
-    RANGES,
-    TEMPER_TREE,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.leaf import log_likelihood
 from tempering.models.treed_gp.leaf_moves import update_leaf
 from tempering.models.treed_gp.records import load_record, record, record_size, row_of_rules
@@ -96,27 +84,27 @@ def move_shared(rng, state):  # type: ignore[no-untyped-def]
 @compiled
 def move_tree(rng: np.random.Generator, state: State, k: float) -> None:
     """Propose one change of the tree."""
-    u, at = rng.random(), address_of(rng)
-    if u < state.real[P_GROW]:
-        move_by_growing(at, state, k)
-    elif u < state.real[P_GROW] + state.real[P_PRUNE]:
-        move_by_pruning(at, state, k)
-    elif u < state.real[P_GROW] + state.real[P_PRUNE] + state.real[P_CHANGE]:
-        move_by_change(at, state, k)
+    u, address = rng.random(), address_of(rng)
+    if u < state.real[at.P_GROW]:
+        move_by_growing(address, state, k)
+    elif u < state.real[at.P_GROW] + state.real[at.P_PRUNE]:
+        move_by_pruning(address, state, k)
+    elif u < state.real[at.P_GROW] + state.real[at.P_PRUNE] + state.real[at.P_CHANGE]:
+        move_by_change(address, state, k)
     else:
-        move_by_swap(at, state, k)
+        move_by_swap(address, state, k)
 
 
 @compiled
 def run_round(rng: np.random.Generator, state: State, k: float) -> None:
     """Run one round at inverse temperature k, in place: tree moves, then all leaves, then the rest."""
-    expected, at = state.real[P_TREE], address_of(rng)
+    expected, address = state.real[at.P_TREE], address_of(rng)
     n_moves = int(expected) + (1 if rng.random() < expected - int(expected) else 0)
     for _ in range(n_moves):
         move_tree(rng, state, k)
-    for i in range(state.meta[N_LEAVES]):
-        move_leaf(at, state, state.lists[0, i], k)
-    move_shared(at, state)
+    for i in range(state.meta[at.N_LEAVES]):
+        move_leaf(address, state, state.lists[0, i], k)
+    move_shared(address, state)
 
 
 @compiled
@@ -129,15 +117,15 @@ def begin_round(state: State, k: float) -> None:
 @compiled
 def is_prior(state: State, k: float) -> bool:
     """Say whether the distribution at k is the prior itself, and can be drawn."""
-    within = state.order.shape[0] <= state.integer[MAX_ROWS]
-    return bool(k == 0.0 and state.integer[TEMPER_TREE] == 0 and within)
+    within = state.order.shape[0] <= state.integer[at.MAX_ROWS]
+    return bool(k == 0.0 and state.integer[at.TEMPER_TREE] == 0 and within)
 
 
 @compiled
 def end_round(rng: np.random.Generator, state: State) -> None:
     """Draw where cuts lie between two inputs, of which the data say nothing."""
-    for i in range(state.meta[N_INTERNAL]):
-        state.leaf[state.lists[1, i], PLACE] = rng.random()
+    for i in range(state.meta[at.N_INTERNAL]):
+        state.leaf[state.lists[1, i], at.PLACE] = rng.random()
 
 
 @called
@@ -159,9 +147,9 @@ def step(rng: np.random.Generator, state: State, k: float) -> State:
 def energy_of(state: State) -> float:
     """Return what is tempered: the log likelihood (5.4), with the tree prior where that is tempered too."""
     total = 0.0
-    for i in range(state.meta[N_LEAVES]):
+    for i in range(state.meta[at.N_LEAVES]):
         total += log_likelihood(state, state.lists[0, i])
-    if state.integer[TEMPER_TREE] != 0:
+    if state.integer[at.TEMPER_TREE] != 0:
         total += log_tree_prior(state)
     return total
 
@@ -235,9 +223,9 @@ class TreedGPModel:
         real = pack_reals(
             self.prior,
             self.proposals,
-            n_mean=int(integer[layout.N_MEAN]),
-            n_ranges=int(integer[layout.N_RANGES]),
-            most=min(len(data.x), int(integer[layout.MAX_ROWS])) * int(np.max(data.y[:, layout.COUNT])),
+            n_mean=int(integer[at.N_MEAN]),
+            n_ranges=int(integer[at.N_RANGES]),
+            most=min(len(data.x), int(integer[at.MAX_ROWS])) * int(np.max(data.y[:, at.COUNT])),
             has_nugget=self.leaf in ("gp", "gp_linear"),
             has_classes=self.has_classes,
         )
@@ -252,7 +240,7 @@ class TreedGPModel:
             from tempering.models.treed_gp.classes import step_of_classes
 
             return step_of_classes
-        if self.prior.correlation == "single_index" or self.integer[layout.SAMPLE_EXPONENT]:
+        if self.prior.correlation == "single_index" or self.integer[at.SAMPLE_EXPONENT]:
             from tempering.models.treed_gp.shape_moves import step_with_shapes
 
             return step_with_shapes
@@ -296,11 +284,11 @@ class TreedGPModel:
     def plant(self, rng: np.random.Generator, state: State) -> None:
         """Fill a state with a tree of leaves that are small enough; refuse if there is none."""
         load_record(state, row_of_rules(self._starting_rules, self.integer, self.n_shared))
-        leaves = state.lists[0, : state.meta[N_LEAVES]]
-        largest = int(np.max(state.tree[leaves, layout.END] - state.tree[leaves, layout.START]))
-        if largest > self.integer[MAX_ROWS]:
+        leaves = state.lists[0, : state.meta[at.N_LEAVES]]
+        largest = int(np.max(state.tree[leaves, at.END] - state.tree[leaves, at.START]))
+        if largest > self.integer[at.MAX_ROWS]:
             raise InputError(
-                f"No tree cuts the inputs into leaves of at most {self.integer[layout.MAX_ROWS]} distinct ones: one of "
+                f"No tree cuts the inputs into leaves of at most {self.integer[at.MAX_ROWS]} distinct ones: one of "
                 f"{largest} cannot be cut so that every column varies on both sides. Pass "
                 f"prior=Prior(max_rows={largest}), or base_columns for columns with few values."
             )
@@ -323,7 +311,7 @@ class TreedGPModel:
     @property
     def is_large(self) -> bool:
         """Whether one leaf cannot hold all data: then there is no exact draw of the prior."""
-        return len(self.data.x) > int(self.integer[layout.MAX_ROWS])
+        return len(self.data.x) > int(self.integer[at.MAX_ROWS])
 
     @property
     def sample_reference(self) -> Callable[[np.random.Generator], State] | None:
@@ -339,8 +327,8 @@ class TreedGPModel:
 
 def n_shared(integer: NDArray[np.int64], n_distinct: int) -> int:
     """Return how many numbers concern all leaves: the hyper-parameters, and the omega of classes."""
-    m = int(integer[layout.N_MEAN])
-    return layout.BETA0 + m + m * m + (n_distinct if integer[layout.RESPONSE] == layout.CLASSES else 0)
+    m = int(integer[at.N_MEAN])
+    return at.BETA0 + m + m * m + (n_distinct if integer[at.RESPONSE] == at.CLASSES else 0)
 
 
 def check_classes(prior: Prior, temper: str) -> None:
@@ -381,21 +369,21 @@ def check_size(prior: Prior, data: TrainingData, n_base: int) -> None:
 
 def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.int64]) -> State:
     """Lay out the arrays of a state."""
-    m, n_base = int(integer[layout.N_MEAN]), int(integer[layout.N_BASE])
+    m, n_base = int(integer[at.N_MEAN]), int(integer[at.N_BASE])
     n = len(data.x)
-    most = min(n, int(integer[layout.MAX_ROWS]))
-    nodes = 2 * int(integer[layout.MAX_LEAVES]) + 1
-    width = RANGES + 2 * int(integer[layout.N_RANGES]) + 4 * m + (m + 1) ** 2
-    is_process = integer[layout.LINEAR] != layout.ALWAYS_LINEAR
+    most = min(n, int(integer[at.MAX_ROWS]))
+    nodes = 2 * int(integer[at.MAX_LEAVES]) + 1
+    width = at.RANGES + 2 * int(integer[at.N_RANGES]) + 4 * m + (m + 1) ** 2
+    is_process = integer[at.LINEAR] != at.ALWAYS_LINEAR
     return State(
-        tree=np.zeros((nodes, layout.TREE_WIDTH), np.int64),
+        tree=np.zeros((nodes, at.TREE_WIDTH), np.int64),
         leaf=np.zeros((nodes, width)),
         order=np.arange(n),
         lists=np.zeros((4, nodes), np.int64),
         meta=np.zeros(4, np.int64),
         shared=np.zeros(n_shared(integer, n)),
         x=data.x,
-        y=data.y.copy() if integer[layout.RESPONSE] == layout.CLASSES else data.y,  # where latent numbers live
+        y=data.y.copy() if integer[at.RESPONSE] == at.CLASSES else data.y,  # where latent numbers live
         rank=data.rank,
         cuts=data.cuts,
         n_cuts=data.n_cuts,
@@ -407,10 +395,10 @@ def allocate(data: TrainingData, real: NDArray[np.float64], integer: NDArray[np.
         small=np.zeros((2 * m + 4, 2 * max(m, n_base) + 1)),
         keep=np.zeros(nodes * width),
         kept=np.empty(n * kept_width(most) if is_process else 1),
-        keys=np.zeros((n if is_process else 1, 1 + 2 * int(integer[layout.N_RANGES]))),
+        keys=np.zeros((n if is_process else 1, 1 + 2 * int(integer[at.N_RANGES]))),
         marks=np.zeros((n if is_process else 1, 3), np.int64),
-        keep_int=np.zeros(nodes * layout.TREE_WIDTH + n, np.int64),
-        counters=np.zeros((len(layout.MOVES), 2), np.int64),
+        keep_int=np.zeros(nodes * at.TREE_WIDTH + n, np.int64),
+        counters=np.zeros((len(at.MOVES), 2), np.int64),
         log_ratio=np.zeros(3),
     )
 

@@ -9,30 +9,12 @@ error it might raise, which takes seconds.
 
 import numpy as np
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import Array, Ints, allocating, compiled, entry
 from tempering.models.treed_gp.correlation import ROWS, add_up, correlate, fill_scales, row_stride
 from tempering.models.treed_gp.factor import rows_of, stride_of
 from tempering.models.treed_gp.lapack import solve_lower
-from tempering.models.treed_gp.layout import (
-    CORRELATION,
-    CUT,
-    END,
-    EXPONENT,
-    LEFT,
-    N_BASE,
-    N_LEAVES,
-    N_MEAN,
-    N_RANGES,
-    PLACE,
-    RANGES,
-    RIGHT,
-    ROOT,
-    SIGMA2,
-    SINGLE_INDEX,
-    START,
-    VARIABLE,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.leaf import posterior_of_beta
 from tempering.models.treed_gp.records import unpack_record
 from tempering.models.treed_gp.summary import active_of, is_linear, noise_of, ranges_of, shift_of, summarise, used_of
@@ -46,12 +28,12 @@ def find_leaf(state: State, point: Array) -> int:
 
     The data say between which two inputs a cut lies, not where: each tree has a place of its own there, uniform.
     """
-    node = state.meta[ROOT]
-    while state.tree[node, LEFT] >= 0:
-        variable, cut = state.tree[node, VARIABLE], state.tree[node, CUT]
+    node = state.meta[at.ROOT]
+    while state.tree[node, at.LEFT] >= 0:
+        variable, cut = state.tree[node, at.VARIABLE], state.tree[node, at.CUT]
         value, low, high = point[variable], state.cuts[variable, cut], state.cuts[variable, cut + 1]
-        goes_left = value <= low or (value < high and value <= low + state.leaf[node, PLACE] * (high - low))
-        node = state.tree[node, LEFT] if goes_left else state.tree[node, RIGHT]
+        goes_left = value <= low or (value < high and value <= low + state.leaf[node, at.PLACE] * (high - low))
+        node = state.tree[node, at.LEFT] if goes_left else state.tree[node, at.RIGHT]
     return int(node)
 
 
@@ -61,7 +43,7 @@ def coefficients(state: State, node: int, beta: Array) -> None:
 
     The factor of their precision is left in ``small``. Coefficients that are not used are 0.
     """
-    m, used, shift = state.integer[N_MEAN], used_of(state, node), shift_of(state, node)
+    m, used, shift = state.integer[at.N_MEAN], used_of(state, node), shift_of(state, node)
     posterior_of_beta(state, node, 1.0)
     for a in range(m - 1, -1, -1):
         total = state.small[m, a]
@@ -91,20 +73,20 @@ def _product(a: Array, b: Array) -> float:
 @allocating
 def correlate_points(state: State, node: int, points: Array, x: Array, rows: Ints, out: Array) -> None:
     """Fill ``out[i, j]`` with the correlation of point i and row ``rows[j]`` of x in a leaf."""
-    n, n_base, family = rows.shape[0], state.integer[N_BASE], state.integer[CORRELATION]
-    scales, width, exponent = np.empty(n_base), row_stride(n), state.leaf[node, EXPONENT]
+    n, n_base, family = rows.shape[0], state.integer[at.N_BASE], state.integer[at.CORRELATION]
+    scales, width, exponent = np.empty(n_base), row_stride(n), state.leaf[node, at.EXPONENT]
     fill_scales(ranges_of(state, node), active_of(state, node), exponent, family, scales)
     inputs, four, block = np.zeros(n_base * width), np.zeros(n_base * ROWS), np.empty((ROWS, width))
     for i in range(n):
         for j in range(n_base):
             inputs[j * width + i] = scales[j] * x[rows[i], j]
-    n_columns = add_up(inputs, width, n, n_base) if family == SINGLE_INDEX else n_base
+    n_columns = add_up(inputs, width, n, n_base) if family == at.SINGLE_INDEX else n_base
     for first in range(0, points.shape[0], ROWS):
         size = min(ROWS, points.shape[0] - first)
         for i in range(size):
             for j in range(n_base):
                 four[j * ROWS + i] = scales[j] * points[first + i, j]
-        if family == SINGLE_INDEX:
+        if family == at.SINGLE_INDEX:
             add_up(four, ROWS, ROWS, n_base)
         correlate(four, ROWS, inputs, 0, n, n_columns, family, exponent, block.ravel(), width)
         for i in range(size):
@@ -121,8 +103,8 @@ def whiten(state: State, node: int, points: Array, whitened: Array, slopes: Arra
     covariance of the surface at two points is sigma^2 (K(x, y) - a_x'a_y + s_x's_y). `summarise` was
     called last on this leaf.
     """
-    first, m = state.tree[node, START], state.integer[N_MEAN]
-    n = state.tree[node, END] - first
+    first, m = state.tree[node, at.START], state.integer[at.N_MEAN]
+    n = state.tree[node, at.END] - first
     beta, shift, used = np.empty(m), shift_of(state, node), used_of(state, node)
     coefficients(state, node, beta)
     linear = is_linear(state, node)
@@ -159,14 +141,14 @@ def predict_tree(state: State, points: Array, mean: Array, surface: Array, noise
     Where every dimension is switched off, all deviations from the plane are noise.
     """
     n_points = points.shape[0]
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     home = np.empty(n_points, np.int64)
     for i in range(n_points):
         home[i] = find_leaf(state, points[i])
     chosen = np.empty(_BLOCK, np.int64)
-    for index in range(state.meta[N_LEAVES]):
+    for index in range(state.meta[at.N_LEAVES]):
         node = state.lists[0, index]
-        n = state.tree[node, END] - state.tree[node, START]
+        n = state.tree[node, at.END] - state.tree[node, at.START]
         linear = is_linear(state, node)
         whitened = np.empty((_BLOCK, 1 if linear else n))
         slopes, block, means = np.empty((_BLOCK, m)), np.empty((_BLOCK, points.shape[1])), np.empty(_BLOCK)
@@ -201,7 +183,7 @@ def _spread(
     noise: Array,
 ) -> None:
     """Write the predictions of one block of points to their places."""
-    sigma2, noise_over_sigma2 = state.leaf[node, SIGMA2], noise_of(state, node)
+    sigma2, noise_over_sigma2 = state.leaf[node, at.SIGMA2], noise_of(state, node)
     for i in range(chosen.shape[0]):
         mean[chosen[i]] = means[i]
         uncertain = _product(slopes[i], slopes[i])
@@ -226,19 +208,19 @@ def joint_of_tree(state: State, points: Array, mean: Array, covariance: Array) -
     Points in different leaves are independent given the tree.
     """
     n_points = points.shape[0]
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     covariance[:] = 0.0
     home = np.empty(n_points, np.int64)
     for i in range(n_points):
         home[i] = find_leaf(state, points[i])
-    for index in range(state.meta[N_LEAVES]):
+    for index in range(state.meta[at.N_LEAVES]):
         node = state.lists[0, index]
         mine = np.flatnonzero(home == node)
         if mine.size == 0:
             continue
         summarise(state, node)
         linear = is_linear(state, node)
-        n = state.tree[node, END] - state.tree[node, START]
+        n = state.tree[node, at.END] - state.tree[node, at.START]
         whitened = np.empty((mine.size, 1 if linear else n))
         slopes, means = np.empty((mine.size, m)), np.empty(mine.size)
         block = points[mine]
@@ -251,7 +233,7 @@ def joint_of_tree(state: State, points: Array, mean: Array, covariance: Array) -
             products += correlations - whitened @ whitened.T
         for i in range(mine.size):
             for j in range(mine.size):
-                covariance[mine[i], mine[j]] = state.leaf[node, SIGMA2] * products[i, j]
+                covariance[mine[i], mine[j]] = state.leaf[node, at.SIGMA2] * products[i, j]
 
 
 @entry
@@ -259,7 +241,7 @@ def noise_of_tree(state: State, points: Array, noise: Array) -> None:
     """Fill the variance of the noise at scaled points."""
     for i in range(points.shape[0]):
         node = find_leaf(state, points[i])
-        noise[i] = state.leaf[node, SIGMA2] * noise_of(state, node)
+        noise[i] = state.leaf[node, at.SIGMA2] * noise_of(state, node)
 
 
 @entry
@@ -270,6 +252,6 @@ def parameters_of_points(state: State, rows: Array, points: Array, out: Array) -
         for i in range(points.shape[0]):
             node = find_leaf(state, points[i])
             out[j, i, 0] = noise_of(state, node)
-            out[j, i, 1] = state.leaf[node, SIGMA2]
-            for a in range(2 * state.integer[N_RANGES]):
-                out[j, i, 2 + a] = state.leaf[node, RANGES + a]
+            out[j, i, 1] = state.leaf[node, at.SIGMA2]
+            for a in range(2 * state.integer[at.N_RANGES]):
+                out[j, i, 2 + a] = state.leaf[node, at.RANGES + a]

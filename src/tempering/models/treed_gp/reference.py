@@ -5,49 +5,11 @@ import math
 import numpy as np
 from numba import types
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import address_of, compiled, entry, generator_at, sealed
 from tempering.models.treed_gp.grow_prune import draw_booleans, draw_parameters
 from tempering.models.treed_gp.hierarchy import draw_wishart, samples_precision, start_inverse_scale
-from tempering.models.treed_gp.layout import (
-    A_SIGMA,
-    A_TAU,
-    ALPHA,
-    BETA,
-    BETA0,
-    BETA0_VARIANCE,
-    COEFFICIENTS,
-    CUT,
-    DEPTH,
-    END,
-    FLAT,
-    LEFT,
-    LOG_DET_PRECISION,
-    MAX_LEAVES,
-    N_LEAVES,
-    N_MEAN,
-    Q_FLOOR,
-    Q_SIGMA,
-    Q_TAU,
-    RATE_A_SIGMA,
-    RATE_A_TAU,
-    RATE_Q_SIGMA,
-    RATE_Q_TAU,
-    REAL_LENGTH,
-    RIGHT,
-    ROOT,
-    SAMPLE_BETA0,
-    START,
-    START_A_SIGMA,
-    START_A_TAU,
-    START_Q_SIGMA,
-    START_Q_TAU,
-    START_TAU2,
-    TAU2,
-    USED,
-    VARIABLE,
-    WISHART_DOF,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.leaf import draw_sigma2_beta
 from tempering.models.treed_gp.state_type import STATE
 from tempering.models.treed_gp.summary import summarise
@@ -65,11 +27,11 @@ from tempering.models.treed_gp.tree import (
 def plant_root(state: State) -> None:
     """Cut the tree to its root, which holds all data."""
     for i in range(state.tree.shape[0]):
-        state.tree[i, USED] = 0
+        state.tree[i, at.USED] = 0
     root = new_node(state, -1, 0)
-    state.tree[root, START] = 0
-    state.tree[root, END] = state.order.shape[0]
-    state.meta[ROOT] = root
+    state.tree[root, at.START] = 0
+    state.tree[root, at.END] = state.order.shape[0]
+    state.meta[at.ROOT] = root
     refresh_lists(state)
 
 
@@ -78,20 +40,20 @@ def _draw_tree_once(rng: np.random.Generator, state: State) -> bool:
     """Run the branching process; say whether every leaf is large enough."""
     plant_root(state)
     queue = state.lists[2]
-    queue[0] = state.meta[ROOT]
+    queue[0] = state.meta[at.ROOT]
     taken, size, n_leaves = 0, 1, 1
     while taken < size:
         node = queue[taken]
         taken += 1
-        if rng.random() >= state.real[ALPHA] * (1.0 + state.tree[node, DEPTH]) ** -state.real[BETA]:
+        if rng.random() >= state.real[at.ALPHA] * (1.0 + state.tree[node, at.DEPTH]) ** -state.real[at.BETA]:
             continue
-        if n_leaves >= state.integer[MAX_LEAVES]:
+        if n_leaves >= state.integer[at.MAX_LEAVES]:
             return False
         variable = pick_column(rng, state)
-        state.tree[node, VARIABLE] = variable
-        state.tree[node, CUT] = pick(rng, state.n_cuts[variable])
+        state.tree[node, at.VARIABLE] = variable
+        state.tree[node, at.CUT] = pick(rng, state.n_cuts[variable])
         open_children(state, node)
-        for child in (state.tree[node, LEFT], state.tree[node, RIGHT]):
+        for child in (state.tree[node, at.LEFT], state.tree[node, at.RIGHT]):
             if not well_sized(state, child):
                 return False
             queue[size] = child
@@ -117,47 +79,47 @@ def _draw_above(rng: np.random.Generator, floor: float, rate: float, start: floa
 @compiled
 def draw_shared(rng: np.random.Generator, state: State) -> None:
     """Draw the hyper-parameters from their priors."""
-    real, shared, m = state.real, state.shared, state.integer[N_MEAN]
-    shared[A_SIGMA] = _draw_above(rng, 2.0, real[RATE_A_SIGMA], real[START_A_SIGMA])
-    shared[Q_SIGMA] = _draw_above(rng, Q_FLOOR, real[RATE_Q_SIGMA], real[START_Q_SIGMA])
-    shared[A_TAU] = _draw_above(rng, 2.0, real[RATE_A_TAU], real[START_A_TAU])
-    shared[Q_TAU] = _draw_above(rng, Q_FLOOR, real[RATE_Q_TAU], real[START_Q_TAU])
+    real, shared, m = state.real, state.shared, state.integer[at.N_MEAN]
+    shared[at.A_SIGMA] = _draw_above(rng, 2.0, real[at.RATE_A_SIGMA], real[at.START_A_SIGMA])
+    shared[at.Q_SIGMA] = _draw_above(rng, at.Q_FLOOR, real[at.RATE_Q_SIGMA], real[at.START_Q_SIGMA])
+    shared[at.A_TAU] = _draw_above(rng, 2.0, real[at.RATE_A_TAU], real[at.START_A_TAU])
+    shared[at.Q_TAU] = _draw_above(rng, at.Q_FLOOR, real[at.RATE_Q_TAU], real[at.START_Q_TAU])
     fix_beta0(state)
     if not samples_precision(state):
         return
     inverse_scale = state.small
     start_inverse_scale(state, inverse_scale)
-    if state.integer[SAMPLE_BETA0] != 0:
+    if state.integer[at.SAMPLE_BETA0] != 0:
         for a in range(m):
-            shared[BETA0 + a] = math.sqrt(real[BETA0_VARIANCE]) * rng.standard_normal()
-    draw_wishart(rng, state, inverse_scale, real[WISHART_DOF])
+            shared[at.BETA0 + a] = math.sqrt(real[at.BETA0_VARIANCE]) * rng.standard_normal()
+    draw_wishart(rng, state, inverse_scale, real[at.WISHART_DOF])
 
 
 @compiled
 def fix_beta0(state: State) -> None:
     """Set beta0 and W^{-1} to the values they have where they are not sampled."""
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     for i in range(m + m * m):
-        state.shared[BETA0 + i] = state.real[REAL_LENGTH + i]
-    state.shared[LOG_DET_PRECISION] = state.real[REAL_LENGTH + m + m * m]
+        state.shared[at.BETA0 + i] = state.real[at.REAL_LENGTH + i]
+    state.shared[at.LOG_DET_PRECISION] = state.real[at.REAL_LENGTH + m + m * m]
 
 
 @compiled
 def draw_leaves(rng: np.random.Generator, state: State) -> None:
     """Draw the parameters of all leaves from their priors, given the tree and what the leaves share."""
-    for i in range(state.meta[N_LEAVES]):
+    for i in range(state.meta[at.N_LEAVES]):
         node = state.lists[0, i]
-        state.leaf[node, TAU2] = state.real[START_TAU2]
+        state.leaf[node, at.TAU2] = state.real[at.START_TAU2]
         draw_parameters(rng, state, node)
         draw_booleans(rng, state, node)
         summarise(state, node)
-        draw_sigma2_beta(rng, state, node, 1.0 if state.integer[COEFFICIENTS] == FLAT else 0.0)
+        draw_sigma2_beta(rng, state, node, 1.0 if state.integer[at.COEFFICIENTS] == at.FLAT else 0.0)
 
 
 @sealed(types.void(types.intp, STATE))
-def draw_reference(at, state):  # type: ignore[no-untyped-def]
+def draw_reference(address, state):  # type: ignore[no-untyped-def]
     """Overwrite the state by an exact draw from the prior, sealed."""
-    rng = generator_at(at)
+    rng = generator_at(address)
     draw_tree(rng, state)
     draw_shared(rng, state)
     draw_leaves(rng, state)

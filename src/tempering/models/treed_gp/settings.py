@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from tempering.errors import InputError
 from tempering.estimators.rules import DEFAULT_RULE, check_rule
-from tempering.models.treed_gp import layout
+from tempering.models.treed_gp import layout as at
 from tempering.path.ladder import Ladder
 
 LEAVES = ("constant", "linear", "gp", "gp_linear")
 MEANS = ("linear", "constant")
 COEFFICIENTS = ("hierarchical", "least_squares", "zero_mean", "fixed", "flat")
 CORRELATIONS = {
-    "separable": layout.SEPARABLE,
-    "isotropic": layout.ISOTROPIC,
-    "matern12": layout.MATERN_12,
-    "matern32": layout.MATERN_32,
-    "matern52": layout.MATERN_52,
-    "power": layout.POWER,
-    "single_index": layout.SINGLE_INDEX,
+    "separable": at.SEPARABLE,
+    "isotropic": at.ISOTROPIC,
+    "matern12": at.MATERN_12,
+    "matern32": at.MATERN_32,
+    "matern52": at.MATERN_52,
+    "power": at.POWER,
+    "single_index": at.SINGLE_INDEX,
 }
 
 GammaMixture = tuple[float, float, float, float]
@@ -368,32 +368,30 @@ def pack_integers(
     smallest = smallest_leaf(prior, n_base)
     largest = largest_leaf(prior, n_distinct, leaf)
     most = max(1, min(n_rows // smallest, max(128, 3 * n_distinct // largest)))
-    out = np.zeros(layout.INTEGER_LENGTH, np.int64)
-    out[layout.N_BASE] = n_base
-    out[layout.N_MEAN] = 1 if constant_mean else n_base + 1
-    out[layout.N_RANGES] = n_base if prior.correlation in ("separable", "power", "single_index") else 1
-    out[layout.CORRELATION] = CORRELATIONS[prior.correlation]
-    out[layout.LINEAR] = {"gp": layout.NEVER_LINEAR, "gp_linear": layout.JUMPS_TO_LINEAR}.get(
-        leaf, layout.ALWAYS_LINEAR
+    out = np.zeros(at.INTEGER_LENGTH, np.int64)
+    out[at.N_BASE] = n_base
+    out[at.N_MEAN] = 1 if constant_mean else n_base + 1
+    out[at.N_RANGES] = n_base if prior.correlation in ("separable", "power", "single_index") else 1
+    out[at.CORRELATION] = CORRELATIONS[prior.correlation]
+    out[at.LINEAR] = {"gp": at.NEVER_LINEAR, "gp_linear": at.JUMPS_TO_LINEAR}.get(leaf, at.ALWAYS_LINEAR)
+    out[at.MIN_LEAF] = smallest
+    out[at.MAX_ROWS] = largest
+    out[at.MAX_LEAVES] = most if prior.max_leaves is None else min(prior.max_leaves, most)
+    out[at.CHECK_LEAF] = leaf != "constant"
+    out[at.SAMPLE_RANGE] = prior.range_fixed is None and leaf in ("gp", "gp_linear")
+    out[at.SAMPLE_NUGGET] = prior.nugget_fixed is None and leaf in ("gp", "gp_linear")
+    out[at.SAMPLE_EXPONENT] = prior.correlation == "power" and prior.exponent is None
+    out[at.RESPONSE] = at.CLASSES if has_classes else at.MEASURED
+    out[at.SAMPLE_SLOPES] = leaf == "gp_linear" and prior.slope < 1.0 and prior.coefficients != "flat"
+    out[at.SAMPLE_TAU2] = prior.coefficients not in ("fixed", "flat")
+    out[at.SAMPLE_BETA0] = prior.coefficients == "hierarchical"
+    out[at.COEFFICIENTS] = {"least_squares": at.AROUND_LEAST_SQUARES, "flat": at.FLAT}.get(
+        prior.coefficients, at.AROUND_BETA0
     )
-    out[layout.MIN_LEAF] = smallest
-    out[layout.MAX_ROWS] = largest
-    out[layout.MAX_LEAVES] = most if prior.max_leaves is None else min(prior.max_leaves, most)
-    out[layout.CHECK_LEAF] = leaf != "constant"
-    out[layout.SAMPLE_RANGE] = prior.range_fixed is None and leaf in ("gp", "gp_linear")
-    out[layout.SAMPLE_NUGGET] = prior.nugget_fixed is None and leaf in ("gp", "gp_linear")
-    out[layout.SAMPLE_EXPONENT] = prior.correlation == "power" and prior.exponent is None
-    out[layout.RESPONSE] = layout.CLASSES if has_classes else layout.MEASURED
-    out[layout.SAMPLE_SLOPES] = leaf == "gp_linear" and prior.slope < 1.0 and prior.coefficients != "flat"
-    out[layout.SAMPLE_TAU2] = prior.coefficients not in ("fixed", "flat")
-    out[layout.SAMPLE_BETA0] = prior.coefficients == "hierarchical"
-    out[layout.COEFFICIENTS] = {"least_squares": layout.AROUND_LEAST_SQUARES, "flat": layout.FLAT}.get(
-        prior.coefficients, layout.AROUND_BETA0
-    )
-    out[layout.FIRST_SPLIT] = first_split
-    out[layout.TEMPER_TREE] = temper_tree
-    out[layout.CHANGE_REACH] = proposals.change_reach
-    out[layout.SWAP_REACH] = proposals.swap_reach
+    out[at.FIRST_SPLIT] = first_split
+    out[at.TEMPER_TREE] = temper_tree
+    out[at.CHANGE_REACH] = proposals.change_reach
+    out[at.SWAP_REACH] = proposals.swap_reach
     return out
 
 
@@ -436,40 +434,40 @@ def pack_reals(
     prior: Prior, proposals: Proposals, *, n_mean: int, n_ranges: int, most: int, has_nugget: bool, has_classes: bool
 ) -> NDArray[np.float64]:
     """Lay out the real-valued settings for the compiled code; a leaf has ``most`` responses at the most."""
-    out = np.concatenate([np.zeros(layout.REAL_LENGTH), _fixed_coefficients(prior, n_mean)])
+    out = np.concatenate([np.zeros(at.REAL_LENGTH), _fixed_coefficients(prior, n_mean)])
     has_tree = prior.tree and prior.split_probability > 0
-    out[layout.ALPHA] = prior.split_probability if has_tree else 0.0
-    out[layout.BETA] = prior.split_decay
-    out[layout.GAMMA1 : layout.GAMMA3 + 1] = prior.linear
-    out[layout.SLOPE] = prior.slope
-    out[layout.RANGE_PRIOR : layout.RANGE_PRIOR + 4] = prior.range_
-    out[layout.NUGGET_PRIOR : layout.NUGGET_PRIOR + 4] = prior.nugget
-    out[layout.RANGE_CONSTANTS : layout.RANGE_CONSTANTS + 2] = _log_constants(prior.range_)
-    out[layout.NUGGET_CONSTANTS : layout.NUGGET_CONSTANTS + 2] = _log_constants(prior.nugget)
-    out[layout.RATE_A_SIGMA : layout.RATE_Q_SIGMA + 1] = prior.sigma2_rates
-    out[layout.RATE_A_TAU : layout.RATE_Q_TAU + 1] = prior.tau2_rates
-    out[layout.START_A_SIGMA : layout.START_Q_SIGMA + 1] = prior.sigma2
-    out[layout.START_A_TAU : layout.START_Q_TAU + 1] = prior.tau2
-    out[layout.START_TAU2] = 1.0 if prior.coefficients == "flat" else prior.tau2_start
-    out[layout.START_EXPONENT] = 2.0 if prior.exponent is None else prior.exponent
-    out[layout.START_RANGE] = 0.5 if prior.range_fixed is None else prior.range_fixed
+    out[at.ALPHA] = prior.split_probability if has_tree else 0.0
+    out[at.BETA] = prior.split_decay
+    out[at.GAMMA1 : at.GAMMA3 + 1] = prior.linear
+    out[at.SLOPE] = prior.slope
+    out[at.RANGE_PRIOR : at.RANGE_PRIOR + 4] = prior.range_
+    out[at.NUGGET_PRIOR : at.NUGGET_PRIOR + 4] = prior.nugget
+    out[at.RANGE_CONSTANTS : at.RANGE_CONSTANTS + 2] = _log_constants(prior.range_)
+    out[at.NUGGET_CONSTANTS : at.NUGGET_CONSTANTS + 2] = _log_constants(prior.nugget)
+    out[at.RATE_A_SIGMA : at.RATE_Q_SIGMA + 1] = prior.sigma2_rates
+    out[at.RATE_A_TAU : at.RATE_Q_TAU + 1] = prior.tau2_rates
+    out[at.START_A_SIGMA : at.START_Q_SIGMA + 1] = prior.sigma2
+    out[at.START_A_TAU : at.START_Q_TAU + 1] = prior.tau2
+    out[at.START_TAU2] = 1.0 if prior.coefficients == "flat" else prior.tau2_start
+    out[at.START_EXPONENT] = 2.0 if prior.exponent is None else prior.exponent
+    out[at.START_RANGE] = 0.5 if prior.range_fixed is None else prior.range_fixed
     fixed = 0.1 if has_nugget else float(has_classes)  # a linear leaf without a nugget is ordinary regression
-    out[layout.START_NUGGET] = fixed if prior.nugget_fixed is None else prior.nugget_fixed
-    out[layout.NUGGET_FLOOR] = layout.ROUNDING_OF_NUGGET * np.finfo(float).eps * most
-    out[layout.BETA0_VARIANCE] = prior.beta0_variance
-    out[layout.WISHART_DOF] = n_mean + 1 if prior.wishart_dof is None else prior.wishart_dof
-    out[layout.WISHART_SCALE] = prior.wishart_scale
-    out[layout.WINDOW] = proposals.window
-    out[layout.P_TREE] = proposals.tree_moves if has_tree else 0.0
-    out[layout.P_GROW] = proposals.grow
-    out[layout.P_PRUNE] = proposals.prune
-    out[layout.P_CHANGE] = proposals.change
-    out[layout.P_NUGGET] = proposals.nugget_move
-    out[layout.P_JOINT] = proposals.joint_range_move
-    out[layout.P_RANGE] = proposals.chance_of_range_move(n_ranges)
-    out[layout.P_FAR] = proposals.far_move
-    out[layout.LOG_FAR] = np.log(proposals.far_reach)
-    out[layout.P_SHIFT] = proposals.swap_shift
-    out[layout.P_ALIKE] = proposals.alike
-    out[layout.P_SWITCH] = proposals.switch_move
+    out[at.START_NUGGET] = fixed if prior.nugget_fixed is None else prior.nugget_fixed
+    out[at.NUGGET_FLOOR] = at.ROUNDING_OF_NUGGET * np.finfo(float).eps * most
+    out[at.BETA0_VARIANCE] = prior.beta0_variance
+    out[at.WISHART_DOF] = n_mean + 1 if prior.wishart_dof is None else prior.wishart_dof
+    out[at.WISHART_SCALE] = prior.wishart_scale
+    out[at.WINDOW] = proposals.window
+    out[at.P_TREE] = proposals.tree_moves if has_tree else 0.0
+    out[at.P_GROW] = proposals.grow
+    out[at.P_PRUNE] = proposals.prune
+    out[at.P_CHANGE] = proposals.change
+    out[at.P_NUGGET] = proposals.nugget_move
+    out[at.P_JOINT] = proposals.joint_range_move
+    out[at.P_RANGE] = proposals.chance_of_range_move(n_ranges)
+    out[at.P_FAR] = proposals.far_move
+    out[at.LOG_FAR] = np.log(proposals.far_reach)
+    out[at.P_SHIFT] = proposals.swap_shift
+    out[at.P_ALIKE] = proposals.alike
+    out[at.P_SWITCH] = proposals.switch_move
     return out

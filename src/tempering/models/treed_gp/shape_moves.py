@@ -7,24 +7,10 @@ import math
 
 import numpy as np
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import called, compiled
 from tempering.models.treed_gp.grow_prune import accept
-from tempering.models.treed_gp.layout import (
-    ALWAYS_LINEAR,
-    CORRELATION,
-    EXPONENT,
-    LINEAR,
-    N_LEAVES,
-    N_RANGES,
-    NEVER_LINEAR,
-    P_SWITCH,
-    RANGE_MOVE,
-    SAMPLE_EXPONENT,
-    SAMPLE_RANGE,
-    SINGLE_INDEX,
-    SWITCH_MOVE,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.leaf import draw_sigma2_beta, log_fit
 from tempering.models.treed_gp.leaf_moves import switch_input
 from tempering.models.treed_gp.leaf_prior import log_prior_of_range, log_switched
@@ -41,7 +27,7 @@ def move_exponent(rng: np.random.Generator, state: State, node: int, k: float) -
 
     The log-odds of p - 1 go a normal step. beta and sigma^2 are integrated out.
     """
-    before = state.leaf[node, EXPONENT]
+    before = state.leaf[node, at.EXPONENT]
     position = math.log((before - 1.0) / (2.0 - before)) + rng.standard_normal()
     after = 1.0 + 1.0 / (1.0 + math.exp(-position))
     if not 1.0 < after < 2.0:
@@ -49,8 +35,8 @@ def move_exponent(rng: np.random.Generator, state: State, node: int, k: float) -
     keep_leaf(state, node)
     power = after / before
     log_ratio = math.log((after - 1.0) * (2.0 - after) / ((before - 1.0) * (2.0 - before))) - log_fit(state, node, k)
-    state.leaf[node, EXPONENT] = after
-    for j in range(state.integer[N_RANGES] if state.integer[SAMPLE_RANGE] != 0 else 0):
+    state.leaf[node, at.EXPONENT] = after
+    for j in range(state.integer[at.N_RANGES] if state.integer[at.SAMPLE_RANGE] != 0 else 0):
         old, active = ranges_of(state, node)[j], active_of(state, node)[j]
         new = old**power
         log_ratio += log_prior_of_range(state, new) - log_prior_of_range(state, old)
@@ -59,35 +45,35 @@ def move_exponent(rng: np.random.Generator, state: State, node: int, k: float) -
         ranges_of(state, node)[j] = new
     summarise_again(state, node)
     log_ratio += log_fit(state, node, k)
-    if not accept(rng, state, RANGE_MOVE, log_ratio):
+    if not accept(rng, state, at.RANGE_MOVE, log_ratio):
         restore_leaf(state, node)
 
 
 @compiled
 def turn_sign(rng: np.random.Generator, state: State, node: int, k: float) -> None:
     """Turn the sign of one input of a single index; beta and sigma^2 are integrated out."""
-    j = pick(rng, state.integer[N_RANGES])
+    j = pick(rng, state.integer[at.N_RANGES])
     keep_leaf(state, node)
     log_ratio = -log_fit(state, node, k)
     active_of(state, node)[j] *= -1.0
     summarise_again(state, node)
     log_ratio += log_fit(state, node, k)
-    if not accept(rng, state, SWITCH_MOVE, log_ratio):
+    if not accept(rng, state, at.SWITCH_MOVE, log_ratio):
         restore_leaf(state, node)
 
 
 @compiled
 def move_shapes(rng: np.random.Generator, state: State, k: float) -> None:
     """Move the exponents or signs of all leaves, and draw what was integrated out."""
-    has_signs = state.integer[CORRELATION] == SINGLE_INDEX and state.integer[LINEAR] != ALWAYS_LINEAR
-    for i in range(state.meta[N_LEAVES]):
+    has_signs = state.integer[at.CORRELATION] == at.SINGLE_INDEX and state.integer[at.LINEAR] != at.ALWAYS_LINEAR
+    for i in range(state.meta[at.N_LEAVES]):
         node = state.lists[0, i]
-        if state.integer[SAMPLE_EXPONENT] != 0 and state.integer[LINEAR] != ALWAYS_LINEAR:
+        if state.integer[at.SAMPLE_EXPONENT] != 0 and state.integer[at.LINEAR] != at.ALWAYS_LINEAR:
             move_exponent(rng, state, node, k)
             draw_sigma2_beta(rng, state, node, k)
         if has_signs:
             turn_sign(rng, state, node, k)
-            if state.integer[LINEAR] == NEVER_LINEAR and rng.random() < state.real[P_SWITCH]:
+            if state.integer[at.LINEAR] == at.NEVER_LINEAR and rng.random() < state.real[at.P_SWITCH]:
                 switch_input(rng, state, node, k)
             draw_sigma2_beta(rng, state, node, k)
 

@@ -12,32 +12,10 @@ import math
 
 from numba import types
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import Array, compiled, inlined, sealed
 from tempering.models.treed_gp.factor import rows_of, stride_of
-from tempering.models.treed_gp.layout import (
-    ALWAYS_LINEAR,
-    AROUND_LEAST_SQUARES,
-    BETA0,
-    CLASSES,
-    COEFFICIENTS,
-    COUNT,
-    END,
-    LINEAR,
-    LOG_DET,
-    MEAN,
-    MEASURED,
-    N_MEAN,
-    N_RANGES,
-    N_ROWS,
-    NEVER_LINEAR,
-    NUGGET,
-    RANGES,
-    RESPONSE,
-    SQUARES,
-    START,
-    WEIGHT,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 from tempering.models.treed_gp.roots import root
 from tempering.models.treed_gp.state_type import STATE
 from tempering.models.treed_gp.system import solve_leaf
@@ -48,61 +26,61 @@ _RIDGE = 1e-10  # of least squares in a leaf whose columns are collinear
 @inlined
 def ranges_of(state: State, node: int) -> Array:
     """Return the ranges d of a leaf, a view."""
-    return state.leaf[node, RANGES : RANGES + state.integer[N_RANGES]]
+    return state.leaf[node, at.RANGES : at.RANGES + state.integer[at.N_RANGES]]
 
 
 @inlined
 def active_of(state: State, node: int) -> Array:
     """Return the Booleans b of a leaf, a view."""
-    first = RANGES + state.integer[N_RANGES]
-    return state.leaf[node, first : first + state.integer[N_RANGES]]
+    first = at.RANGES + state.integer[at.N_RANGES]
+    return state.leaf[node, first : first + state.integer[at.N_RANGES]]
 
 
 @inlined
 def used_of(state: State, node: int) -> Array:
     """Return which coefficients enter the mean of a leaf, 0 or 1 each, a view; the first is the intercept."""
-    first = RANGES + 2 * state.integer[N_RANGES]
-    return state.leaf[node, first : first + state.integer[N_MEAN]]
+    first = at.RANGES + 2 * state.integer[at.N_RANGES]
+    return state.leaf[node, first : first + state.integer[at.N_MEAN]]
 
 
 @inlined
 def beta_of(state: State, node: int) -> Array:
     """Return the coefficients of a leaf, a view; those that are not used have their prior alone."""
-    first = RANGES + 2 * state.integer[N_RANGES] + state.integer[N_MEAN]
-    return state.leaf[node, first : first + state.integer[N_MEAN]]
+    first = at.RANGES + 2 * state.integer[at.N_RANGES] + state.integer[at.N_MEAN]
+    return state.leaf[node, first : first + state.integer[at.N_MEAN]]
 
 
 @inlined
 def centre_of(state: State, node: int) -> Array:
     """Return the prior mean of the coefficients of a leaf, a view."""
-    if state.integer[COEFFICIENTS] == AROUND_LEAST_SQUARES:
-        first = RANGES + 2 * state.integer[N_RANGES] + 2 * state.integer[N_MEAN]
-        out = state.leaf[node, first : first + state.integer[N_MEAN]]
+    if state.integer[at.COEFFICIENTS] == at.AROUND_LEAST_SQUARES:
+        first = at.RANGES + 2 * state.integer[at.N_RANGES] + 2 * state.integer[at.N_MEAN]
+        out = state.leaf[node, first : first + state.integer[at.N_MEAN]]
     else:
-        out = state.shared[BETA0 : BETA0 + state.integer[N_MEAN]]
+        out = state.shared[at.BETA0 : at.BETA0 + state.integer[at.N_MEAN]]
     return out
 
 
 @inlined
 def gram_of(state: State, node: int) -> Array:
     """Return the flat Gram matrix of a leaf, a view."""
-    m = state.integer[N_MEAN]
-    first = RANGES + 2 * state.integer[N_RANGES] + 3 * m
+    m = state.integer[at.N_MEAN]
+    first = at.RANGES + 2 * state.integer[at.N_RANGES] + 3 * m
     return state.leaf[node, first : first + (m + 1) * (m + 1)]
 
 
 @inlined
 def shift_of(state: State, node: int) -> Array:
     """Return the coefficients of the plane that was taken off the responses of a leaf, a view."""
-    m = state.integer[N_MEAN]
-    first = RANGES + 2 * state.integer[N_RANGES] + 3 * m + (m + 1) * (m + 1)
+    m = state.integer[at.N_MEAN]
+    first = at.RANGES + 2 * state.integer[at.N_RANGES] + 3 * m + (m + 1) * (m + 1)
     return state.leaf[node, first : first + m]
 
 
 @compiled
 def is_linear(state: State, node: int) -> bool:
     """Say whether every dimension of the leaf is switched off: responses are independent about the plane."""
-    if state.integer[LINEAR] == NEVER_LINEAR:
+    if state.integer[at.LINEAR] == at.NEVER_LINEAR:
         return False
     active = active_of(state, node)
     for j in range(active.shape[0]):
@@ -120,14 +98,14 @@ def noise_of(state: State, node: int) -> float:
     An input of ever longer range ends as if it were switched off. With all of them K is a matrix of ones, which the
     intercept takes, and g I: sigma^2 is the variance of the signal, linear or not, and switches leave it as it is.
     """
-    own = state.integer[LINEAR] == ALWAYS_LINEAR and state.integer[RESPONSE] == MEASURED
-    return float(state.leaf[node, NUGGET] + (1.0 if own else 0.0))
+    own = state.integer[at.LINEAR] == at.ALWAYS_LINEAR and state.integer[at.RESPONSE] == at.MEASURED
+    return float(state.leaf[node, at.NUGGET] + (1.0 if own else 0.0))
 
 
 @compiled
 def _regressors_into(state: State, row: int, out: Array) -> None:
     """Write (1, x, what is left of the mean response) of one distinct input."""
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     out[0] = 1.0
     for j in range(1, m):
         out[j] = state.x[row, j - 1]
@@ -137,10 +115,10 @@ def _regressors_into(state: State, row: int, out: Array) -> None:
 @compiled
 def _fill_residuals(state: State, node: int) -> None:
     """Take the leaf's plane off its responses."""
-    m, shift = state.integer[N_MEAN], shift_of(state, node)
-    for i in range(state.tree[node, START], state.tree[node, END]):
+    m, shift = state.integer[at.N_MEAN], shift_of(state, node)
+    for i in range(state.tree[node, at.START], state.tree[node, at.END]):
         row = state.order[i]
-        left = state.y[row, MEAN] - shift[0]
+        left = state.y[row, at.MEAN] - shift[0]
         for j in range(1, m):
             left -= shift[j] * state.x[row, j - 1]
         state.residual[row] = left
@@ -158,22 +136,22 @@ def _add_products(values: Array, m: int, weight: float, gram: Array) -> None:
 @compiled
 def _fill_plain_gram(state: State, node: int, precision: float) -> None:
     """Fill the Gram matrix of a leaf whose responses are independent, of one precision."""
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     gram = gram_of(state, node)
     values = state.small[m + 2]
     for i in range((m + 1) * (m + 1)):
         gram[i] = 0.0
-    for i in range(state.tree[node, START], state.tree[node, END]):
+    for i in range(state.tree[node, at.START], state.tree[node, at.END]):
         row = state.order[i]
         _regressors_into(state, row, values)
-        _add_products(values, m, state.y[row, WEIGHT] * precision, gram)
-        gram[m * (m + 1) + m] += state.y[row, SQUARES] * precision
+        _add_products(values, m, state.y[row, at.WEIGHT] * precision, gram)
+        gram[m * (m + 1) + m] += state.y[row, at.SQUARES] * precision
 
 
 @compiled
 def _improve_shift(state: State, node: int) -> None:
     """Add to the leaf's plane the least-squares plane of what it leaves."""
-    m = state.integer[N_MEAN]
+    m = state.integer[at.N_MEAN]
     _fill_plain_gram(state, node, 1.0)
     gram, matrix, shift = gram_of(state, node), state.small, shift_of(state, node)
     step = state.small[m]
@@ -198,46 +176,46 @@ def _improve_shift(state: State, node: int) -> None:
 def _fit_shift(state: State, node: int) -> None:
     """Fit the leaf's plane, twice: what the ridge and rounding left of it the second time takes off."""
     shift = shift_of(state, node)
-    for a in range(state.integer[N_MEAN]):
+    for a in range(state.integer[at.N_MEAN]):
         shift[a] = 0.0
     for _ in range(2):
         _fill_residuals(state, node)
         _improve_shift(state, node)
-    if state.integer[COEFFICIENTS] == AROUND_LEAST_SQUARES:
+    if state.integer[at.COEFFICIENTS] == at.AROUND_LEAST_SQUARES:
         centre = centre_of(state, node)
-        for a in range(state.integer[N_MEAN]):
+        for a in range(state.integer[at.N_MEAN]):
             centre[a] = shift[a]
 
 
 @compiled
 def _summarise_process(state: State, node: int) -> None:
     """Fill the Gram matrix and log determinant of a Gaussian-process leaf."""
-    first, m = state.tree[node, START], state.integer[N_MEAN]
-    n = state.tree[node, END] - first
+    first, m = state.tree[node, at.START], state.integer[at.N_MEAN]
+    n = state.tree[node, at.END] - first
     log_det = solve_leaf(state, node)
     if not log_det < math.inf:
-        state.leaf[node, LOG_DET] = math.inf
+        state.leaf[node, at.LOG_DET] = math.inf
         return
     gram, n_rows, stride = gram_of(state, node), rows_of(n), stride_of(n, m + 1)
     for a in range(m + 1):
         for b in range(a + 1):
             gram[a * (m + 1) + b] = -state.square[(n_rows + b) * stride + n_rows + a]
-    if state.leaf[node, N_ROWS] > n and state.integer[RESPONSE] == MEASURED:
+    if state.leaf[node, at.N_ROWS] > n and state.integer[at.RESPONSE] == at.MEASURED:
         log_det += _add_replicates(state, node)
-    state.leaf[node, LOG_DET] = log_det
+    state.leaf[node, at.LOG_DET] = log_det
 
 
 @compiled
 def _add_replicates(state: State, node: int) -> float:
     """Add the squares about the means of replicated inputs to the Gram matrix; return their part of log |K|."""
-    m, nugget, log_det = state.integer[N_MEAN], state.leaf[node, NUGGET], 0.0
+    m, nugget, log_det = state.integer[at.N_MEAN], state.leaf[node, at.NUGGET], 0.0
     last = gram_of(state, node)[m * (m + 1) + m :]
-    for i in range(state.tree[node, START], state.tree[node, END]):
+    for i in range(state.tree[node, at.START], state.tree[node, at.END]):
         row = state.order[i]
-        replicates = state.y[row, COUNT]
+        replicates = state.y[row, at.COUNT]
         if replicates > 1.0:
             log_det += (replicates - 1.0) * math.log(nugget) + math.log(replicates)
-            last[0] += state.y[row, SQUARES] / nugget
+            last[0] += state.y[row, at.SQUARES] / nugget
     return log_det
 
 
@@ -245,8 +223,8 @@ def _add_replicates(state: State, node: int) -> float:
 def _log_det_of_classes(state: State, node: int, precision: float) -> float:
     """Return log |K| of a linear leaf whose rows have precisions of their own: one for each distinct input."""
     log_det = 0.0
-    for i in range(state.tree[node, START], state.tree[node, END]):
-        log_det -= math.log(precision * state.y[state.order[i], WEIGHT])
+    for i in range(state.tree[node, at.START], state.tree[node, at.END]):
+        log_det -= math.log(precision * state.y[state.order[i], at.WEIGHT])
     return log_det
 
 
@@ -257,9 +235,9 @@ def _summarise(state: State, node: int) -> None:
     A matrix without a Cholesky factor is marked by an infinite determinant, which gives likelihood 0.
     """
     rows = 0.0
-    for i in range(state.tree[node, START], state.tree[node, END]):
-        rows += state.y[state.order[i], COUNT]
-    state.leaf[node, N_ROWS] = rows
+    for i in range(state.tree[node, at.START], state.tree[node, at.END]):
+        rows += state.y[state.order[i], at.COUNT]
+    state.leaf[node, at.N_ROWS] = rows
     _fit_shift(state, node)
     _summarise_again(state, node)
 
@@ -271,9 +249,9 @@ def _summarise_again(state: State, node: int) -> None:
     if is_linear(state, node):
         precision = 1.0 / noise_of(state, node)
         _fill_plain_gram(state, node, precision)
-        state.leaf[node, LOG_DET] = -state.leaf[node, N_ROWS] * math.log(precision)
-        if state.integer[RESPONSE] == CLASSES:
-            state.leaf[node, LOG_DET] = _log_det_of_classes(state, node, precision)
+        state.leaf[node, at.LOG_DET] = -state.leaf[node, at.N_ROWS] * math.log(precision)
+        if state.integer[at.RESPONSE] == at.CLASSES:
+            state.leaf[node, at.LOG_DET] = _log_det_of_classes(state, node, precision)
     else:
         _summarise_process(state, node)
 

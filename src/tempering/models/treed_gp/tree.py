@@ -8,30 +8,9 @@ import math
 
 import numpy as np
 
+from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.compiled import Array, Ints, compiled
-from tempering.models.treed_gp.layout import (
-    ALPHA,
-    BETA,
-    CHECK_LEAF,
-    COUNT,
-    CUT,
-    DEPTH,
-    END,
-    FIRST_SPLIT,
-    LEFT,
-    MAX_ROWS,
-    MIN_LEAF,
-    N_BASE,
-    N_INTERNAL,
-    N_LEAVES,
-    PARENT,
-    RIGHT,
-    ROOT,
-    START,
-    USED,
-    VARIABLE,
-    State,
-)
+from tempering.models.treed_gp.layout import State
 
 
 @compiled
@@ -43,35 +22,35 @@ def pick(rng: np.random.Generator, n: int) -> int:
 @compiled
 def n_split_columns(state: State) -> int:
     """Return how many columns a split may be on."""
-    return int(state.n_cuts.shape[0] - state.integer[FIRST_SPLIT])
+    return int(state.n_cuts.shape[0] - state.integer[at.FIRST_SPLIT])
 
 
 @compiled
 def pick_column(rng: np.random.Generator, state: State) -> int:
     """Draw the column of a split."""
-    return int(state.integer[FIRST_SPLIT] + pick(rng, n_split_columns(state)))
+    return int(state.integer[at.FIRST_SPLIT] + pick(rng, n_split_columns(state)))
 
 
 @compiled
 def log_split(state: State, depth: int) -> float:
     """Return the log prior probability that a node at this depth is split."""
-    return float(math.log(state.real[ALPHA]) - state.real[BETA] * math.log(1.0 + depth))
+    return float(math.log(state.real[at.ALPHA]) - state.real[at.BETA] * math.log(1.0 + depth))
 
 
 @compiled
 def log_no_split(state: State, depth: int) -> float:
     """Return the log prior probability that a node at this depth is a leaf."""
-    return math.log1p(-state.real[ALPHA] * (1.0 + depth) ** -state.real[BETA])
+    return math.log1p(-state.real[at.ALPHA] * (1.0 + depth) ** -state.real[at.BETA])
 
 
 @compiled
 def log_tree_prior(state: State) -> float:
     """Return the log probability of the branching process alone, without the places of the splits."""
     total = 0.0
-    for i in range(state.meta[N_LEAVES]):
-        total += log_no_split(state, state.tree[state.lists[0, i], DEPTH])
-    for i in range(state.meta[N_INTERNAL]):
-        total += log_split(state, state.tree[state.lists[1, i], DEPTH])
+    for i in range(state.meta[at.N_LEAVES]):
+        total += log_no_split(state, state.tree[state.lists[0, i], at.DEPTH])
+    for i in range(state.meta[at.N_INTERNAL]):
+        total += log_split(state, state.tree[state.lists[1, i], at.DEPTH])
     return total
 
 
@@ -79,8 +58,8 @@ def log_tree_prior(state: State) -> float:
 def log_places_prior(state: State) -> float:
     """Return the log prior of the splits' columns and values: uniform over all candidates, in any node."""
     total = 0.0
-    for i in range(state.meta[N_INTERNAL]):
-        variable = state.tree[state.lists[1, i], VARIABLE]
+    for i in range(state.meta[at.N_INTERNAL]):
+        variable = state.tree[state.lists[1, i], at.VARIABLE]
         total -= math.log(n_split_columns(state) * state.n_cuts[variable])
     return total
 
@@ -89,22 +68,22 @@ def log_places_prior(state: State) -> float:
 def new_node(state: State, parent: int, depth: int) -> int:
     """Take a free row for a leaf; the table has two more than the largest tree needs."""
     for node in range(state.tree.shape[0]):
-        if state.tree[node, USED] == 0:
+        if state.tree[node, at.USED] == 0:
             break
-    state.tree[node, LEFT] = -1
-    state.tree[node, RIGHT] = -1
-    state.tree[node, VARIABLE] = -1
-    state.tree[node, PARENT] = parent
-    state.tree[node, DEPTH] = depth
-    state.tree[node, USED] = 1
+    state.tree[node, at.LEFT] = -1
+    state.tree[node, at.RIGHT] = -1
+    state.tree[node, at.VARIABLE] = -1
+    state.tree[node, at.PARENT] = parent
+    state.tree[node, at.DEPTH] = depth
+    state.tree[node, at.USED] = 1
     return node
 
 
 @compiled
 def partition(state: State, node: int) -> int:
     """Reorder the inputs below ``node`` by its rule; return where the right child's begin."""
-    variable, cut = state.tree[node, VARIABLE], state.tree[node, CUT]
-    i, j = state.tree[node, START], state.tree[node, END] - 1
+    variable, cut = state.tree[node, at.VARIABLE], state.tree[node, at.CUT]
+    i, j = state.tree[node, at.START], state.tree[node, at.END] - 1
     while i <= j:
         row = state.order[i]
         if state.rank[row, variable] <= cut:
@@ -120,24 +99,24 @@ def partition(state: State, node: int) -> int:
 def open_children(state: State, node: int) -> None:
     """Give a node with a rule two new leaves."""
     middle = partition(state, node)
-    left = new_node(state, node, state.tree[node, DEPTH] + 1)
-    right = new_node(state, node, state.tree[node, DEPTH] + 1)
-    state.tree[left, START] = state.tree[node, START]
-    state.tree[left, END] = middle
-    state.tree[right, START] = middle
-    state.tree[right, END] = state.tree[node, END]
-    state.tree[node, LEFT] = left
-    state.tree[node, RIGHT] = right
+    left = new_node(state, node, state.tree[node, at.DEPTH] + 1)
+    right = new_node(state, node, state.tree[node, at.DEPTH] + 1)
+    state.tree[left, at.START] = state.tree[node, at.START]
+    state.tree[left, at.END] = middle
+    state.tree[right, at.START] = middle
+    state.tree[right, at.END] = state.tree[node, at.END]
+    state.tree[node, at.LEFT] = left
+    state.tree[node, at.RIGHT] = right
 
 
 @compiled
 def close_children(state: State, node: int) -> None:
     """Make a node a leaf again."""
-    state.tree[state.tree[node, LEFT], USED] = 0
-    state.tree[state.tree[node, RIGHT], USED] = 0
-    state.tree[node, LEFT] = -1
-    state.tree[node, RIGHT] = -1
-    state.tree[node, VARIABLE] = -1
+    state.tree[state.tree[node, at.LEFT], at.USED] = 0
+    state.tree[state.tree[node, at.RIGHT], at.USED] = 0
+    state.tree[node, at.LEFT] = -1
+    state.tree[node, at.RIGHT] = -1
+    state.tree[node, at.VARIABLE] = -1
 
 
 @compiled
@@ -149,16 +128,16 @@ def route(state: State, top: int) -> bool:
     while size > 0:
         size -= 1
         node = stack[size]
-        left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
+        left, right = state.tree[node, at.LEFT], state.tree[node, at.RIGHT]
         if left < 0:
             if not well_sized(state, node):
                 return False
             continue
         middle = partition(state, node)
-        state.tree[left, START] = state.tree[node, START]
-        state.tree[left, END] = middle
-        state.tree[right, START] = middle
-        state.tree[right, END] = state.tree[node, END]
+        state.tree[left, at.START] = state.tree[node, at.START]
+        state.tree[left, at.END] = middle
+        state.tree[right, at.START] = middle
+        state.tree[right, at.END] = state.tree[node, at.END]
         stack[size] = left
         stack[size + 1] = right
         size += 2
@@ -168,24 +147,24 @@ def route(state: State, top: int) -> bool:
 @compiled
 def well_sized(state: State, node: int) -> bool:
     """Say whether a leaf has enough rows, and not too many for its matrix."""
-    few_enough = state.tree[node, END] - state.tree[node, START] <= state.integer[MAX_ROWS]
+    few_enough = state.tree[node, at.END] - state.tree[node, at.START] <= state.integer[at.MAX_ROWS]
     return bool(few_enough and has_enough(state, node))
 
 
 @compiled
 def has_enough(state: State, node: int) -> bool:
     """Say whether a leaf has enough rows, and enough distinct ones for its regression (section 6)."""
-    first, last = state.tree[node, START], state.tree[node, END]
+    first, last = state.tree[node, at.START], state.tree[node, at.END]
     rows = 0.0
     for i in range(first, last):
-        rows += state.y[state.order[i], COUNT]
-    if rows < state.integer[MIN_LEAF]:
+        rows += state.y[state.order[i], at.COUNT]
+    if rows < state.integer[at.MIN_LEAF]:
         return False
-    if state.integer[CHECK_LEAF] == 0:
+    if state.integer[at.CHECK_LEAF] == 0:
         return True
-    if last - first < state.integer[N_BASE] + 1:
+    if last - first < state.integer[at.N_BASE] + 1:
         return False
-    for j in range(state.integer[N_BASE]):
+    for j in range(state.integer[at.N_BASE]):
         value = state.x[state.order[first], j]
         varies = False
         for i in range(first + 1, last):
@@ -206,12 +185,12 @@ def leaves_below(state: State, top: int, out: Ints) -> int:
     while size > 0:
         size -= 1
         node = stack[size]
-        if state.tree[node, LEFT] < 0:
+        if state.tree[node, at.LEFT] < 0:
             out[found] = node
             found += 1
         else:
-            stack[size] = state.tree[node, RIGHT]
-            stack[size + 1] = state.tree[node, LEFT]
+            stack[size] = state.tree[node, at.RIGHT]
+            stack[size + 1] = state.tree[node, at.LEFT]
             size += 2
     return found
 
@@ -220,41 +199,41 @@ def leaves_below(state: State, top: int, out: Ints) -> int:
 def refresh_lists(state: State) -> None:
     """List leaves and internal nodes afresh, and set the depths."""
     stack = state.lists[2]
-    root = state.meta[ROOT]
+    root = state.meta[at.ROOT]
     stack[0] = root
-    state.tree[root, DEPTH] = 0
+    state.tree[root, at.DEPTH] = 0
     size, n_leaves, n_internal = 1, 0, 0
     while size > 0:
         size -= 1
         node = stack[size]
-        left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
+        left, right = state.tree[node, at.LEFT], state.tree[node, at.RIGHT]
         if left < 0:
             state.lists[0, n_leaves] = node
             n_leaves += 1
             continue
         state.lists[1, n_internal] = node
         n_internal += 1
-        state.tree[left, DEPTH] = state.tree[node, DEPTH] + 1
-        state.tree[right, DEPTH] = state.tree[node, DEPTH] + 1
+        state.tree[left, at.DEPTH] = state.tree[node, at.DEPTH] + 1
+        state.tree[right, at.DEPTH] = state.tree[node, at.DEPTH] + 1
         stack[size] = right
         stack[size + 1] = left
         size += 2
-    state.meta[N_LEAVES] = n_leaves
-    state.meta[N_INTERNAL] = n_internal
+    state.meta[at.N_LEAVES] = n_leaves
+    state.meta[at.N_INTERNAL] = n_internal
 
 
 @compiled
 def is_prunable(state: State, node: int) -> bool:
     """Say whether both children are leaves."""
-    left, right = state.tree[node, LEFT], state.tree[node, RIGHT]
-    return bool(left >= 0 and state.tree[left, LEFT] < 0 and state.tree[right, LEFT] < 0)
+    left, right = state.tree[node, at.LEFT], state.tree[node, at.RIGHT]
+    return bool(left >= 0 and state.tree[left, at.LEFT] < 0 and state.tree[right, at.LEFT] < 0)
 
 
 @compiled
 def count_prunable(state: State) -> int:
     """Count the internal nodes with two leaf children."""
     count = 0
-    for i in range(state.meta[N_INTERNAL]):
+    for i in range(state.meta[at.N_INTERNAL]):
         if is_prunable(state, state.lists[1, i]):
             count += 1
     return count
@@ -264,15 +243,15 @@ def count_prunable(state: State) -> int:
 def interval(state: State, node: int, variable: int) -> tuple[int, int]:
     """Return (low, high): cuts strictly between can leave inputs on both sides of a split of ``node``."""
     low, high = -1, state.n_cuts[variable] - 1
-    child, above = node, state.tree[node, PARENT]
+    child, above = node, state.tree[node, at.PARENT]
     while above >= 0:
-        if state.tree[above, VARIABLE] == variable:
-            cut = state.tree[above, CUT]
-            if state.tree[above, LEFT] == child:
+        if state.tree[above, at.VARIABLE] == variable:
+            cut = state.tree[above, at.CUT]
+            if state.tree[above, at.LEFT] == child:
                 high = min(high, cut)
             else:
                 low = max(low, cut)
-        child, above = above, state.tree[above, PARENT]
+        child, above = above, state.tree[above, at.PARENT]
     return low, high
 
 
