@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,8 +77,6 @@ def _in_double(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def in_double(*args: Any) -> Any:
-        import jax
-
         with jax.enable_x64(True):
             return method(*args)
 
@@ -87,8 +87,6 @@ class NumPyroModel:
     """A model with its data, and the functions of an unconstrained position made from it."""
 
     def __init__(self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        import jax
-
         self.model, self.args, self.kwargs = model, args, kwargs
         try:
             with jax.enable_x64(True):
@@ -120,8 +118,6 @@ class NumPyroModel:
     @_in_double
     def log_prior(self, position: dict[str, Any]) -> Any:
         """Return the log density of the latent sites, and the log Jacobians of their transforms."""
-        import jax.numpy as jnp
-
         sites = self._at(position)
         terms = [log_prob(name, sites[name]) for name in self.latent]
         terms += [log_prob(name, site) for name, site in sites.items() if self._is_jacobian(name)]
@@ -130,8 +126,6 @@ class NumPyroModel:
     @_in_double
     def log_likelihood(self, position: dict[str, Any]) -> Any:
         """Return the log density of the observed sites, and the factors."""
-        import jax.numpy as jnp
-
         sites = self._at(position)
         if self.enumeration is not None:
             values = {name: sites[name]["value"] for name in self.latent}
@@ -155,7 +149,6 @@ class NumPyroModel:
 
     def unconstrain(self, values: Any) -> dict[str, Any]:
         """Turn values by the model's own names into a position; those left out are drawn from the prior."""
-        import jax
         from numpyro import handlers
 
         if not isinstance(values, dict) or not set(values) <= set(self.latent):
@@ -188,8 +181,6 @@ class NumPyroModel:
 
     def _mapped(self, function: Callable[[Any], Any], values: dict[str, Any]) -> dict[str, NDArray[Any]]:
         """Map a function over (chain, draw), by JAX."""
-        import jax
-
         lead = next(iter(values.values())).shape[:2]
         flat = {name: np.reshape(a, (lead[0] * lead[1], *np.shape(a)[2:])) for name, a in values.items()}
         with jax.enable_x64(True):
@@ -205,7 +196,6 @@ class NumPyroModel:
 
     def _at(self, position: dict[str, Any]) -> Sites:
         """Run the model at a position; the log Jacobians of the transforms are factors of their own."""
-        import jax
         from numpyro import handlers
         from numpyro.infer.util import _unconstrain_reparam
 
@@ -222,7 +212,6 @@ class NumPyroModel:
 
         None where discrete sites are summed out: observations that share one have no likelihoods of their own.
         """
-        import jax
         from numpyro import handlers
 
         if self.enumeration is not None:
@@ -237,7 +226,6 @@ class NumPyroModel:
 
     def predicted(self, values: dict[str, Any], rng: int) -> dict[str, NDArray[Any]]:
         """Draw new data for every draw, leading axes (chain, draw)."""
-        import jax
         from numpyro import handlers
 
         free = handlers.uncondition(self.model)
@@ -256,8 +244,6 @@ class NumPyroModel:
     @property
     def data(self) -> dict[str, NDArray[Any]]:
         """The data, by name."""
-        import jax
-
         sites = self._drawn(jax.random.key(0))
         return {name: np.asarray(sites[name]["value"]) for name in self.observed}
 
@@ -265,7 +251,6 @@ class NumPyroModel:
         return self._traced(self.model, key)
 
     def _traced(self, model: Any, key: Any) -> Sites:
-        import jax
         from numpyro import handlers
 
         with jax.enable_x64(True):
@@ -274,8 +259,6 @@ class NumPyroModel:
 
 
 def _key(rng: Any) -> Any:
-    import jax
-
     return jax.random.key(int(rng.integers(2**31))) if isinstance(rng, np.random.Generator) else rng
 
 
@@ -361,8 +344,6 @@ def sample(model: Callable[..., Any], *args: Any, options: dict[str, Any] | None
 
 
 def _seed(rng_key: Any) -> int:
-    import jax
-
     if isinstance(rng_key, int | np.integer):
         return int(rng_key)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import jax
 import numpy as np
 
 from tempering.doors.numpyro_sites import Sites
@@ -54,7 +55,6 @@ class Enumeration:
 
     def _enumerated(self) -> Any:
         """Return the model with its discrete sites enumerated; anew for each call, since a seed is used up."""
-        import jax
         from numpyro import handlers
         from numpyro.contrib.funsor import config_enumerate, enum
 
@@ -91,7 +91,6 @@ class Enumeration:
 
     def _varying(self, sites: Sites, summed: tuple[str, ...], fixed: dict[str, Any]) -> frozenset[str]:
         """Name the deterministic sites that change with the value of a discrete one: they are not one number."""
-        import jax
         from numpyro import handlers
 
         def deterministic(given: dict[str, Any]) -> dict[str, Any]:

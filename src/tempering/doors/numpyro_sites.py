@@ -6,6 +6,7 @@ from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from tempering.errors import TargetError
@@ -67,8 +68,6 @@ def log_prob(name: str, site: dict[str, Any], *, whole: bool = True) -> Any:
     Of what obs_mask leaves open NumPyro masks the entries that are observed, and their numbers would have no law at
     all: they keep the one of the others, which integrates to one and touches nothing else.
     """
-    import jax.numpy as jnp
-
     fn = site["fn"]
     if name.endswith(UNOBSERVED) and not site["is_observed"] and hasattr(fn, "base_dist") and hasattr(fn, "_mask"):
         fn = fn.base_dist

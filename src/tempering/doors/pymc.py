@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
@@ -98,8 +100,6 @@ def _without_advice() -> Iterator[None]:
 
 def _import_jaxifier() -> Any:
     """Import PyMC's way to JAX, and set back the precision of the user's JAX, which that changes."""
-    import jax
-
     before = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     from pymc.sampling.jax import get_jaxified_graph
 
@@ -171,8 +171,6 @@ class PyMCModel:
         return order_of(self.model.rvs_to_transforms[rv])
 
     def _jax_target(self, log_likelihood: Any, log_prior: Any, shown: Sequence[Any]) -> Target:
-        import jax
-
         get_jaxified_graph = _import_jaxifier()
         log_likelihood, log_prior = _outside_of_support([log_likelihood, log_prior])
         energy = _on_jax_positions(self.names, get_jaxified_graph(self.inputs, [log_likelihood]))
@@ -187,7 +185,6 @@ class PyMCModel:
 
     def _drawn_by_jax(self, get_jaxified_graph: Any) -> Callable[[Any], dict[str, Any]]:
         """Return how to draw from the prior by a key; by PyTensor, called back, where JAX has no such distribution."""
-        import jax
 
         def sample_prior(key: Any) -> dict[str, Any]:
             states = [{"jax_state": jax.random.fold_in(key, i)} for i in range(len(rngs))]
@@ -323,8 +320,6 @@ class _Constrain:
         self.shown, self.names, self.function = shown, names, function
 
     def by_jax(self, positions: dict[str, Any]) -> dict[str, NDArray[Any]]:
-        import jax
-
         lead, flat = self._flat(positions)
         with jax.enable_x64(True):
             values = jax.jit(jax.vmap(lambda *args: tuple(self.function(*args))))(*flat)
@@ -363,8 +358,6 @@ def _on_jax_positions(names: list[str], function: Callable[..., Any]) -> Callabl
     """Hand over JAX arrays always: some pieces of PyMC's graphs take no NumPy ones."""
 
     def of_position(position: dict[str, Any]) -> Any:
-        import jax.numpy as jnp
-
         return function(*(jnp.asarray(position[name]) for name in names))[0]
 
     return of_position

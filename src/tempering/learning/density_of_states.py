@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tempering.arrays import Floats
 from tempering.estimators import Mbar, mbar
 from tempering.path.ladder import Ladder
-
-Floats = NDArray[np.float64]
 
 BINS = 2000  # energies kept; beyond, neighbours are merged
 DRAWS_KEPT = 6000  # energies of one round that are kept for the next ones

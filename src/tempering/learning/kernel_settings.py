@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.engines.trace import Trace
 from tempering.errors import SamplerError
 from tempering.kernels.settings import Settings, starting_settings
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.path.ladder import Ladder
-
-Floats = NDArray[np.float64]
 
 # d acceptance / d log scale of a random walk near its optimum is about -1/4: a full Newton step has gain 4
 FULL_GAIN = 4.0

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import SamplerError
 from tempering.learning.density_of_states import DensityOfStates, round_trip_rate_of
 from tempering.path.ladder import Ladder
-
-Floats = NDArray[np.float64]
 
 OBJECTIVES = ("hybrid", "barrier", "ess")
 LEAST_ACCEPTANCE = (

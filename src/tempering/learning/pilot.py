@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
 from tempering.errors import TargetError
 from tempering.kernels.settings import Settings
@@ -22,8 +22,6 @@ from tempering.learning.density_of_states import Energies
 from tempering.learning.kernel_settings import carried_over
 from tempering.path import Ladder, Path
 from tempering.target import NOT_INTEGRABLE
-
-Floats = NDArray[np.float64]
 
 REJECTION_PER_STEP = 0.5  # of a rung move between neighbouring pilot rungs, predicted from the energy's spread
 LEAST_K = 0.01  # how far a powered-up density is heated, unless chains turn out to be trapped there

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tempering.arrays import Floats
 from tempering.engines.trace import Places, Schedule, Trace
 from tempering.errors import EstimatorError
 from tempering.estimators.mbar import mbar_from_terms
@@ -22,8 +23,6 @@ from tempering.learning.density_of_states import DensityOfStates
 from tempering.learning.limits import DRAWS_OF_A_ROUND, ROUNDS_REMEMBERED
 from tempering.path import Path, weighted_terms
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tempering.arrays import Floats
 from tempering.errors import SamplerError
 from tempering.path.ladder import Ladder
-
-Floats = NDArray[np.float64]
 
 LARGEST_CHANGE = 1.5  # nats a round: a rung seldom seen says that it is off, not how far
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
 from tempering.errors import EstimatorError, TargetError
@@ -23,8 +24,6 @@ from tempering.learning.reference.modes import Mode
 from tempering.learning.settling import has_settled
 from tempering.path import Ladder, Path
 from tempering.target import NOT_INTEGRABLE
-
-Floats = NDArray[np.float64]
 
 SHARE_OF_START = 0.3  # of the budget, for the fixed-rung runs
 SHARE_OF_SHORT = 0.4  # of what is left, for short rounds that bring the pseudo-prior near

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.engines.trace import Schedule
 from tempering.kernels.settings import Settings
 from tempering.learning import kernel_settings
@@ -30,8 +31,6 @@ from tempering.learning.reference.refit import factors_of
 from tempering.learning.reference.spanned import one_around
 from tempering.path import NO_SOURCE, Ladder, Leg, Path
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 SAFE, QUICK = 0, 1
 

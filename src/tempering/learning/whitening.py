@@ -7,14 +7,12 @@ a chain of coupled sites, is as stiff along some directions that no coordinate s
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.learning.reference.modes import climb
 from tempering.learning.reference.surface import Surface
 from tempering.target.layout import Layout
 from tempering.target.whitened import Coordinates
-
-Floats = NDArray[np.float64]
 
 N_TRIED = 64  # draws of both approximations
 LEAST_GAIN = 1.0  # nats: the nearer one has to be nearer by this

@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.learning.reference.surface import Surface
-
-Floats = NDArray[np.float64]
 
 ASCENT = 60  # steps of a rough climb; what has not arrived is climbed properly
 FASTER, SLOWER = 1.3, 0.5  # factors of a step whose slope kept its sign, or changed it

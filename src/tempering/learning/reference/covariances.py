@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.learning.reference.from_draws import Split
 from tempering.learning.reference.refit import lower_factor
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 DENSE = -1
 RANKS = (0, 1, 4, 16)  # directions, tried beside a dense covariance; none: a diagonal

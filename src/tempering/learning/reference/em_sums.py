@@ -12,11 +12,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 ENTRIES_AT_ONCE = 2**16  # of the monomials of draws: half a megabyte
 MOST_ENTRIES_KEPT = 2**23  # likewise, from one step to the next: 64 megabytes

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from tempering.arrays import Floats
 from tempering.estimators.pareto import pareto_k
 from tempering.learning.reference.surface import Surface
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 GOOD_SHARE, GOOD_PARETO_K = 0.02, 1.0  # rungs bridge what is left; but above 1 weights have no mean at all
 DRAWS_PER_DIMENSION = 80  # that judge, at the least

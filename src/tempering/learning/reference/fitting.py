@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from tempering.arrays import Floats
 from tempering.errors import TargetError
 from tempering.learning.reference.fitted import FittedReference, judged
 from tempering.learning.reference.modes import Box, find_modes
@@ -28,8 +29,6 @@ from tempering.learning.reference.search import (
 )
 from tempering.learning.reference.surface import Surface
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 ROUNDS = 4
 ENOUGH_GAIN = 1.05  # a round that raises the effective sample size by less is the last, if it is

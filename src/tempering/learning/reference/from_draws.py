@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 from scipy.special import logsumexp
 
+from tempering.arrays import Floats
 from tempering.errors import EstimatorError
 from tempering.learning.reference.fitted import MISSED, FittedReference, judged, missed_share
 from tempering.learning.reference.refit import (
@@ -29,8 +30,6 @@ from tempering.learning.reference.refit import (
 )
 from tempering.learning.reference.surface import Surface
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 ENOUGH_NATS = 0.025  # nearer the target, in Kullback and Leibler's sense, that more components must be
 # components, tried one after the other; with the broad one they fill a power of two, as compiled code wants them

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from tempering.arrays import Floats
 from tempering.learning.reference.climbing import climb_together
 from tempering.learning.reference.surface import Surface
 
-Floats = NDArray[np.float64]
 Box = tuple[Floats, Floats]
 
 SAME_MODE = 0.5  # standard deviations: nearer than this, two summits are one

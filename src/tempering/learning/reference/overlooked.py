@@ -5,15 +5,13 @@ that only a climb tells.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.learning.limits import LACKING, N_STRIKING, WORTH_LOOKING
 from tempering.learning.reference.modes import Mode
 from tempering.learning.reference.search import scouted
 from tempering.learning.reference.surface import Surface, TooManyCalls
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 Scouts = tuple[Floats, Floats]  # flat positions, and the log density of the target there
 

@@ -8,13 +8,11 @@ over the others, so that a mode not yet found can still be entered.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tempering.arrays import Floats
 from tempering.learning.reference.em_sums import FewComponents, ManyComponents, prepared
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 BROAD_WEIGHT = 0.05  # what the broad component costs: 5 % of the draws, and of the effective sample size
 BROAD_FREEDOM = 5  # heavy tails whose mean energy is still finite: tuning integrates it

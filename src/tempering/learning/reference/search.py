@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.learning.reference.climbing import ASCENT, ascend
 from tempering.learning.reference.modes import Box, Mode, find_modes, is_parted, is_unexplained
 from tempering.learning.reference.refit import assemble
 from tempering.learning.reference.surface import Surface
 from tempering.path.reference import Reference
-
-Floats = NDArray[np.float64]
 
 FIRST_FREEDOM = 5
 FEW_POINTS = 8  # are climbed from one by one

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tempering.arrays import Floats
 from tempering.errors import EstimatorError
 from tempering.learning.limits import DRAWS_OF_A_FIT
 from tempering.learning.reference.from_draws import Split, best_of_clusters
@@ -21,8 +21,6 @@ from tempering.learning.reference.modes import Mode
 from tempering.learning.reference.refit import assemble, refit_reference, truncated
 from tempering.path.reference import Reference
 from tempering.path.subspace import Subspace
-
-Floats = NDArray[np.float64]
 
 DENSE_UP_TO = 128  # dimensions: beyond, a move at the quick end takes longer than most targets do
 RANKS = (0, 1, 4, 16, 32)  # directions, to choose from by draws that were not fitted to

@@ -10,11 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.compiling.programs import jitted
-
-Floats = NDArray[np.float64]
 
 MOST_ROOM, MOST_ENTRIES = 512, 1 << 16  # points of a call, and numbers
 TOGETHER = 8  # of these, evaluated together: a call with few points takes a part of the time

@@ -28,7 +28,6 @@ from tempering.models.recapture.spaces import ModelSpace
 from tempering.models.recapture.structures import CONSTANT, sets_of
 from tempering.models.recapture.times import TimeStructures
 
-Array = Any
 Q = at.N_PARAMETERS
 PRIOR_BASE = (0.0, 0.0)
 FITTED_BASE = (0.1, 0.05)  # power of the likelihood in its laws, three times as wide; share of the prior

@@ -28,8 +28,6 @@ from tempering.models.recapture.tables import (
     n_blocks,
 )
 
-Array = Any
-
 SPREAD_IN_TIME = 0.7  # logit; how far the smoothed fit lets a year stray from its class
 SPREAD_OF_CLASSES = 2.0  # logit; a weak prior on the class means, wider than any plausible value
 ROUNDS_OF_MEANS, ROUNDS_OF_YEARS = 20, 6
@@ -75,7 +73,7 @@ def smoothed_fit(state: State) -> None:
 
 
 @inner
-def _penalised(state: State, means: Array, effects: Array, q: int, c: int, t: int, x: float) -> Any:
+def _penalised(state: State, means: Any, effects: Any, q: int, c: int, t: int, x: float) -> Any:
     """Return the penalised log likelihood with one mean (t = -1) or one year's effect at x."""
     i = state.ints
     if t >= 0:
@@ -88,7 +86,7 @@ def _penalised(state: State, means: Array, effects: Array, q: int, c: int, t: in
 
 
 @inner
-def _climbed(state: State, means: Array, effects: Array, q: int, c: int, t: int) -> Any:
+def _climbed(state: State, means: Any, effects: Any, q: int, c: int, t: int) -> Any:
     """Take one damped Newton step in one coordinate."""
     x = means[q, c] if t < 0 else effects[q, t, c]
     down = _penalised(state, means, effects, q, c, t, x - DIFFERENCE)
@@ -104,7 +102,7 @@ def _climbed(state: State, means: Array, effects: Array, q: int, c: int, t: int)
 
 
 @compiled
-def fit_all(state: State, masks: Array, pseudo: Array, marginal: Array, trend: Array) -> None:
+def fit_all(state: State, masks: Any, pseudo: Any, marginal: Any, trend: Any) -> None:
     """Fit the laws of every set, with the rest at the smoothed fit, which is put back."""
     smoothed_fit(state)
     i = state.ints
@@ -134,7 +132,7 @@ def fit_all(state: State, masks: Array, pseudo: Array, marginal: Array, trend: A
 
 
 @inner
-def _put_values(state: State, q: int, values: Array) -> None:
+def _put_values(state: State, q: int, values: Any) -> None:
     """Write the values of a parameter, one by one: whole arrays would bring the text of an error to be compiled."""
     for t in range(values.shape[0]):
         for c in range(values.shape[1]):
@@ -149,7 +147,7 @@ def _along(state: State, q: int, mask: int, time: int, block: int, x: float) -> 
 
 
 @inner
-def _fit_block(state: State, q: int, mask: int, time: int, block: int, out: Array) -> None:
+def _fit_block(state: State, q: int, mask: int, time: int, block: int, out: Any) -> None:
     """Write the pseudo-counts of a block: Newton's method with central differences.
 
     A block without cells has the flat likelihood: mode 0, curvature 1/2, no pseudo-counts.
@@ -177,7 +175,7 @@ def _fit_block(state: State, q: int, mask: int, time: int, block: int, out: Arra
 
 
 @inner
-def _write_counts(x: float, curvature: float, out: Array) -> None:
+def _write_counts(x: float, curvature: float, out: Any) -> None:
     """Write the pseudo-counts of a mode and a curvature on the logit scale."""
     v = from_logit(x)
     total = curvature / (v * (1 - v))
@@ -204,7 +202,7 @@ def _with_other(state: State, q: int, other: int, mask: int, time: int, block: i
 
 
 @inner
-def _fit_with(state: State, q: int, other: int, mask: int, time: int, block: int, out: Array) -> None:
+def _fit_with(state: State, q: int, other: int, mask: int, time: int, block: int, out: Any) -> None:
     """Write the pseudo-counts of a block while the companion's values are free in every interval of it.
 
     In turn each of those takes a step of Newton's method, then the block with what is left of its curvature (the Schur
@@ -249,7 +247,7 @@ def _trend_at(state: State, q: int, mask: int, time: int, a: float, b: float) ->
 
 
 @inner
-def _fit_trend(state: State, q: int, mask: int, time: int, out: Array) -> None:
+def _fit_trend(state: State, q: int, mask: int, time: int, out: Any) -> None:
     """Write mode and precision of a trend's coefficients, by Newton's method with a weak penalty."""
     i = state.ints
     n, a, b, h = 0, 0.0, 0.0, 10 * DIFFERENCE

@@ -48,8 +48,6 @@ from tempering.models.recapture.tables import (
     youngest,
 )
 
-Array = Any
-
 LARGEST_SIGMA = 0.5
 SAVED, SAVED_COMPANION = at.N_PARAMETERS, at.N_PARAMETERS + 1  # rows that keep what may have to be put back
 

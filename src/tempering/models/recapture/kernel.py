@@ -41,8 +41,6 @@ from tempering.models.recapture.tables import (
     youngest,
 )
 
-Array = Any
-
 
 @inner
 def move(rng: Any, state: State, k: float) -> None:
@@ -88,7 +86,7 @@ def energy(state: State) -> Any:
 
 
 @compiled
-def record_models(state: State) -> Array:
+def record_models(state: State) -> Any:
     """Return the codes of the structures: partition, then the time structure of each column as digits; and slopes."""
     i = state.ints
     n_individual = i[at.N_INDIVIDUAL]
@@ -106,7 +104,7 @@ def record_models(state: State) -> Array:
 
 
 @compiled
-def n_recorded(i: Array) -> Any:
+def n_recorded(i: Any) -> Any:
     """Return how many parameters are recorded: all up to the last that is in the study."""
     n = at.LAMBDA + 1
     for q in range(n, at.N_PARAMETERS):
@@ -116,7 +114,7 @@ def n_recorded(i: Array) -> Any:
 
 
 @compiled
-def record_all(state: State) -> Array:
+def record_all(state: State) -> Any:
     """Return the codes, the values of all cells, and the coefficients where a time structure has any."""
     i = state.ints
     codes = record_models(state)

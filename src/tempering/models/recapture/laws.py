@@ -45,8 +45,6 @@ from tempering.models.recapture.tables import (
     trend_law,
 )
 
-Array = Any
-
 LOG_2_PI = 1.8378770664093453
 LOG_SIGMA, SD_OF_LOG_SIGMA = (
     -0.7,

@@ -38,8 +38,6 @@ from tempering.models.recapture.tables import (
     next_met,
 )
 
-Array = Any
-
 CHI, LOG_CHI, NEW_CHI, NEW_LOG_CHI, XI = range(5)
 CLOSEST = 1e-15
 VANISHED = 2 * at.N_PARAMETERS

@@ -50,8 +50,6 @@ from tempering.models.recapture.tables import (
     youngest,
 )
 
-Array = Any
-
 WIDTH = 4.2  # half-width of the uniform step in deviations: sd 2.4, the optimum of a random walk in one dimension
 LARGEST_STEP = 0.5
 TREND_STEP = 2.0  # normal step, in deviations of the fitted law

@@ -6,8 +6,6 @@ from typing import Any
 from tempering.models.recapture import layout as at
 from tempering.models.recapture.compiled import inner
 
-Array = Any
-
 
 def whole(place: int, *lengths: int) -> Callable[..., Any]:
     """Return a function of ``ints`` and an index for each axis that reads a table which begins at a ``place``.
@@ -16,13 +14,13 @@ def whole(place: int, *lengths: int) -> Callable[..., Any]:
     """
     second, third = (*lengths, 0, 0)[:2]
 
-    def of_one(i: Array, a: int) -> Any:
+    def of_one(i: Any, a: int) -> Any:
         return i[i[place] + a]
 
-    def of_two(i: Array, a: int, b: int) -> Any:
+    def of_two(i: Any, a: int, b: int) -> Any:
         return i[i[place] + a * i[second] + b]
 
-    def of_three(i: Array, a: int, b: int, c: int) -> Any:
+    def of_three(i: Any, a: int, b: int, c: int) -> Any:
         return i[i[place] + (a * i[second] + b) * i[third] + c]
 
     return inner((of_one, of_two, of_three)[len(lengths)])
@@ -32,13 +30,13 @@ def number(place: int, *lengths: int) -> Callable[..., Any]:
     """Return such a function of ``ints``, ``floats`` and the indices: the table is one of floats."""
     second, third = (*lengths, 0, 0)[:2]
 
-    def of_one(i: Array, f: Array, a: int) -> Any:
+    def of_one(i: Any, f: Any, a: int) -> Any:
         return f[i[place] + a]
 
-    def of_two(i: Array, f: Array, a: int, b: int) -> Any:
+    def of_two(i: Any, f: Any, a: int, b: int) -> Any:
         return f[i[place] + a * i[second] + b]
 
-    def of_three(i: Array, f: Array, a: int, b: int, c: int) -> Any:
+    def of_three(i: Any, f: Any, a: int, b: int, c: int) -> Any:
         return f[i[place] + (a * i[second] + b) * i[third] + c]
 
     return inner((of_one, of_two, of_three)[len(lengths)])
@@ -74,43 +72,43 @@ cumulative_prior = number(at.PRIOR, at.N_PARTITIONS)  # (q, partition): of the p
 
 
 @inner
-def pair(i: Array, n: int, side: int) -> Any:
+def pair(i: Any, n: int, side: int) -> Any:
     """Return the first column of one of the two sets of the n-th pair."""
     return i[i[at.PAIRS] + 2 * n + side]
 
 
 @inner
-def dead(i: Array, n: int, part: int) -> Any:
+def dead(i: Any, n: int, part: int) -> Any:
     """Return interval, column, interval of death or number of the n-th entry of birds found dead."""
     return i[i[at.DEAD] + 4 * n + part]
 
 
 @inner
-def shape(i: Array, f: Array, q: int, side: int) -> Any:
+def shape(i: Any, f: Any, q: int, side: int) -> Any:
     """Return a or b of the Beta prior."""
     return f[i[at.SHAPES] + 2 * q + side]
 
 
 @inner
-def slope_law(i: Array, f: Array, q: int, m: int, part: int) -> Any:
+def slope_law(i: Any, f: Any, q: int, m: int, part: int) -> Any:
     """Return mode (0) or precision (1) of a slope as fitted."""
     return f[i[at.SLOPE_LAWS] + 2 * (q * i[at.N_INDIVIDUAL] + m) + part]
 
 
 @inner
-def option(i: Array, q: int, mask: int, n: int) -> Any:
+def option(i: Any, q: int, mask: int, n: int) -> Any:
     """Return the n-th time structure that a set may have."""
     return i[i[at.OPTIONS] + (q * i[at.N_SETS] + i[i[at.SET_ROW] + mask]) * i[at.MOST_OPTIONS] + n]
 
 
 @inner
-def n_options(i: Array, q: int, mask: int) -> Any:
+def n_options(i: Any, q: int, mask: int) -> Any:
     """Return how many time structures a set may have."""
     return i[i[at.N_OPTIONS] + q * i[at.N_SETS] + i[i[at.SET_ROW] + mask]]
 
 
 @inner
-def may_have(i: Array, q: int, mask: int, time: int) -> Any:
+def may_have(i: Any, q: int, mask: int, time: int) -> Any:
     """Whether a set may have a time structure: additive ones need two levels of their factor."""
     for n in range(n_options(i, q, mask)):
         if option(i, q, mask, n) == time:
@@ -119,14 +117,14 @@ def may_have(i: Array, q: int, mask: int, time: int) -> Any:
 
 
 @inner
-def count_in_stratum(i: Array, f: Array, s: int, which: int, t: int, c: int) -> Any:
+def count_in_stratum(i: Any, f: Any, s: int, which: int, t: int, c: int) -> Any:
     """Return the events of the birds with one value of the individual covariates."""
     n = 2 * at.N_PARAMETERS + 1
     return f[i[at.STRATA] + ((s * n + which) * i[at.N_INTERVALS] + t) * i[at.N_COLUMNS] + c]
 
 
 @inner
-def next_met(i: Array, f: Array, t: int, c: int, n: int) -> Any:
+def next_met(i: Any, f: Any, t: int, c: int, n: int) -> Any:
     """Return the birds released at the start of interval t in column c and next met at place n.
 
     Places are states by interval, then dead by interval, then never; the last one has all that were released.
@@ -136,38 +134,38 @@ def next_met(i: Array, f: Array, t: int, c: int, n: int) -> Any:
 
 
 @inner
-def law_of(i: Array, q: int, mask: int, time: int, block: int) -> Any:
+def law_of(i: Any, q: int, mask: int, time: int, block: int) -> Any:
     """Return where the laws of a block of a set stand in their tables."""
     row = i[i[at.SET_ROW] + mask]
     return (q * i[at.N_SETS] + row) * i[at.N_LAWS] + i[i[at.OFFSETS] + time] + block
 
 
 @inner
-def block_exists(i: Array, q: int, mask: int, time: int, block: int) -> Any:
+def block_exists(i: Any, q: int, mask: int, time: int, block: int) -> Any:
     """Whether a block of a set has a cell that a bird can be in."""
     return i[i[at.EXISTS] + law_of(i, q, mask, time, block)] != 0
 
 
 @inner
-def block_sum(i: Array, f: Array, q: int, mask: int, time: int, block: int, side: int) -> Any:
+def block_sum(i: Any, f: Any, q: int, mask: int, time: int, block: int, side: int) -> Any:
     """Return the events of probability v (0) or 1 - v (1) in a block; phi's first are times the intervals' lengths."""
     return f[i[at.SUMS] + 2 * law_of(i, q, mask, time, block) + side]
 
 
 @inner
-def first_of(i: Array, time: int, block: int) -> Any:
+def first_of(i: Any, time: int, block: int) -> Any:
     """Return the first interval of a block."""
     return i[i[at.FIRST] + i[i[at.OFFSETS] + time] + block]
 
 
 @inner
-def last_of(i: Array, time: int, block: int) -> Any:
+def last_of(i: Any, time: int, block: int) -> Any:
     """Return the last interval of a block."""
     return i[i[at.LAST] + i[i[at.OFFSETS] + time] + block]
 
 
 @inner
-def pseudo_count(i: Array, f: Array, which: int, law: int, side: int) -> Any:
+def pseudo_count(i: Any, f: Any, which: int, law: int, side: int) -> Any:
     """Return successes (0) or failures (1) that a block is worth, by its place in the tables (`law_of`).
 
     ``which`` is PSEUDO, or MARGINAL while the companion is free.
@@ -176,25 +174,25 @@ def pseudo_count(i: Array, f: Array, which: int, law: int, side: int) -> Any:
 
 
 @inner
-def base_law(i: Array, f: Array, law: int, part: int) -> Any:
+def base_law(i: Any, f: Any, law: int, part: int) -> Any:
     """Return location (0) or scale (1) of the logistic law that a fitted base has for a block."""
     return f[i[at.BASE_LAWS] + 2 * law + part]
 
 
 @inner
-def trend_law(i: Array, f: Array, q: int, mask: int, time: int, part: int) -> Any:
+def trend_law(i: Any, f: Any, q: int, mask: int, time: int, part: int) -> Any:
     """Return what a set's trend is like: two means and three entries of the precision."""
     row = i[i[at.SET_ROW] + mask]
     return f[i[at.LINEAR] + ((q * i[at.N_SETS] + row) * i[at.N_TIMES] + time) * 5 + part]
 
 
 @inner
-def constant(i: Array, f: Array, which: int) -> Any:
+def constant(i: Any, f: Any, which: int) -> Any:
     """Return a number of its own: SLOPE_SD, SIGMA_SCALE, STEP, FITTED_SPLITS and those behind it in the header."""
     return f[i[which]]
 
 
 @inner
-def per_set(i: Array, f: Array, q: int, mask: int) -> Any:
+def per_set(i: Any, f: Any, q: int, mask: int) -> Any:
     """Return what a set adds to the log prior of a model."""
     return f[i[at.PER_SET] + q * i[at.N_SETS] + i[i[at.SET_ROW] + mask]]

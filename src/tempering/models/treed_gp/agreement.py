@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.estimators import resample
 from tempering.models.treed_gp.posterior import recorded_by
 from tempering.models.treed_gp.records import HEAD
@@ -15,8 +15,6 @@ from tempering.runs.draws import TemperedDraws
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.model import TreedGPModel
-
-Floats = NDArray[np.float64]
 
 N_TREES = 40  # of each chain
 N_POINTS = 100  # halfway between neighbouring training inputs

@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.models.treed_gp import surfaces
 from tempering.models.treed_gp.diagnosis import diagnosis_of
@@ -27,7 +28,6 @@ from tempering.models.treed_gp.seeds import seed_from
 from tempering.models.treed_gp.settings import Prior, Proposals, Tempering
 from tempering.runs.diagnosis import Diagnosis
 
-Floats = NDArray[np.float64]
 Labels = NDArray[Any]
 
 INVERSE_VARIANCE = (1.0, 4.0, 1.0, 4.0)  # of log-odds: half of the prior has deviations between 1.7 and 3.7

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tempering.arrays import Floats
 from tempering.models.treed_gp import surfaces
 from tempering.models.treed_gp.seeds import generator_of
 from tempering.models.treed_gp.sensitivity import Sensitivity, analyse, input_quantiles, summary
@@ -17,8 +18,6 @@ from tempering.models.treed_gp.settings import check_column, check_count
 if TYPE_CHECKING:
     from tempering.models.treed_gp.model import TreedGPModel
     from tempering.models.treed_gp.posterior import Posterior
-
-Floats = NDArray[np.float64]
 
 MOST_RANKED = 60  # candidates of the largest expected improvement, among which several are chosen together
 N_JOINT = 200  # joint draws of the surface for that

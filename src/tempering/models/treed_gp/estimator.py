@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.io.checkpoint import Checkpoint
@@ -32,8 +33,6 @@ from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
 from tempering.randomness import stream
 from tempering.runs.diagnosis import Diagnosis
-
-Floats = NDArray[np.float64]
 
 GIVEN_TREE = 12  # a stream
 

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.errors import InputError
 from tempering.io.checkpoint import Checkpoint
@@ -27,8 +27,6 @@ from tempering.runs.draws import TemperedDraws
 from tempering.sampling.options import Draws, Execution, Tuning
 from tempering.sampling.sample import sample
 from tempering.sampling.until import Until
-
-Floats = NDArray[np.float64]
 
 TREES, AGREEMENT = 11, 13  # streams
 MEMORY = 1e9  # bytes, for the trees of all draws, were all as large as they may be

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.model import TreedGPModel, allocate
 from tempering.models.treed_gp.records import HEAD, record, revive
-
-Floats = NDArray[np.float64]
 
 N_KEPT = 100
 EVERY = 4  # rounds at the posterior itself, the tree kept as it is, from one kept draw to the next

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-Floats = NDArray[np.float64]
+from tempering.arrays import Floats
 
 _ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 _MOST_STEPS = 60  # as many halvings as a float has digits

@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import qmc
 from sklearn.base import clone
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.models.treed_gp.estimator import TreedGP
 from tempering.models.treed_gp.seeds import generator_of
 from tempering.models.treed_gp.settings import check_count
-
-Floats = NDArray[np.float64]
 
 N_CANDIDATES = 400  # spread over the box; half as many again lie around the best point
 SHORT: dict[str, Any] = {

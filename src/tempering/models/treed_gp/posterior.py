@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.engines.trace import trimmed_rows
 from tempering.estimators import resample
 from tempering.models.treed_gp import records
@@ -18,8 +19,6 @@ from tempering.runs.draws import TemperedDraws
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.model import TreedGPModel
-
-Floats = NDArray[np.float64]
 
 N_TREES_AT_ONCE = 256  # predicted at given points, before they are averaged
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.models.treed_gp import mixture, surfaces
 from tempering.models.treed_gp.seeds import generator_of
@@ -16,8 +17,6 @@ from tempering.models.treed_gp.seeds import generator_of
 if TYPE_CHECKING:
     from tempering.models.treed_gp.model import TreedGPModel
     from tempering.models.treed_gp.posterior import Posterior
-
-Floats = NDArray[np.float64]
 
 
 class Predictor:

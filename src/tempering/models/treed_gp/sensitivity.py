@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import qmc
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.surfaces import surface_means
 
-Floats = NDArray[np.float64]
 Quantiles = Callable[[Floats], Floats]
 
 N_BINS = 21  # of an input's quantiles, at whose middles its main effect is reported

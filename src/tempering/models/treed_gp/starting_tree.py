@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.training import TrainingData
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEAF = (-1, -1)

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from tempering.arrays import Floats
 from tempering.compiling.blas_threads import one_blas_thread
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.prediction import joint_of_tree, noise_of_tree, parameters_of_points, predict_records
 from tempering.models.treed_gp.records import load_record
-
-Floats = NDArray[np.float64]
 
 _POINTS_AT_ONCE = 4096
 

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.errors import InputError
-
-Floats = NDArray[np.float64]
 
 
 def read_table(path: Path) -> pd.DataFrame:

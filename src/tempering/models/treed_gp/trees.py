@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tempering.arrays import Floats
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.records import load_record
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tempering.arrays import Floats
@@ -89,8 +91,6 @@ def run_accelerated(
         )
     import time
 
-    import jax
-
     started = time.perf_counter()
     with jax.enable_x64(True):
         fixed, p = _fixed(problem)
@@ -127,8 +127,6 @@ def _answer(inside: Floats, weight: Floats, seconds: float) -> AcceleratedResult
 
 def _fixed(problem: LinearProblem) -> tuple[Fixed, int]:
     """Put the data on the device, columns of zeros added to fill the last block."""
-    import jax.numpy as jnp
-
     data, p = problem.data, problem.n_columns
     more = -p % BLOCK
     pad = partial(np.pad, pad_width=(0, more))
@@ -145,8 +143,6 @@ def _fixed(problem: LinearProblem) -> tuple[Fixed, int]:
 
 
 def _empty(fixed: Fixed, chains: int, slots: int) -> Lanes:
-    import jax.numpy as jnp
-
     p = len(fixed.squares)
     wide = jnp.ones((chains, 1))
     return Lanes(
@@ -162,8 +158,6 @@ def _empty(fixed: Fixed, chains: int, slots: int) -> Lanes:
 
 def _log_odds(fixed: Fixed, problem: LinearProblem, p: int, lanes: Lanes) -> Any:
     """Return log odds of all columns given the others, (chain, p)."""
-    import jax.numpy as jnp
-
     noise = problem.noise_model
     drop = lanes.cross**2 / lanes.schur
     rss = jnp.maximum(lanes.rss, 0.0)[:, None]
@@ -182,9 +176,6 @@ def _log_odds(fixed: Fixed, problem: LinearProblem, p: int, lanes: Lanes) -> Any
 
 def _step(problem: LinearProblem, p: int, explore: float, fixed: Fixed, lanes: Lanes, sums: Any, key: Any) -> Any:
     """Weigh where the chains are, then flip one column of each."""
-    import jax
-    import jax.numpy as jnp
-
     odds = _log_odds(fixed, problem, p, lanes)
     inside = jax.nn.sigmoid(odds)
     towards = jnp.where(lanes.is_in, -odds, odds)
@@ -203,8 +194,6 @@ def _step(problem: LinearProblem, p: int, explore: float, fixed: Fixed, lanes: L
 
 def _pick(rates: Any, uniform: Any) -> tuple[Any, Any]:
     """Pick a column in each chain in proportion to the rates: a block by its sum, then one of its columns."""
-    import jax.numpy as jnp
-
     chains = len(rates)
     blocks = rates.reshape(chains, -1, BLOCK)
     heights = jnp.cumsum(jnp.sum(blocks, axis=2), axis=1)
@@ -215,15 +204,11 @@ def _pick(rates: Any, uniform: Any) -> tuple[Any, Any]:
 
 def _search(heights: Any, uniform: Any) -> Any:
     """Return the first place where the cumulative sum is above a uniform share of the last."""
-    import jax.numpy as jnp
-
     return jnp.argmax(heights > (uniform * heights[:, -1])[:, None], axis=1)
 
 
 def _flip(fixed: Fixed, lanes: Lanes, j: Any) -> Lanes:
     """Put column j of each chain in or take it out; both are one rank-one change with opposite signs."""
-    import jax.numpy as jnp
-
     at = jnp.arange(len(j))
     leaving = lanes.is_in[at, j]
     slot = jnp.where(leaving, jnp.argmax(lanes.members == j[:, None], axis=1), jnp.argmax(lanes.members < 0, axis=1))
@@ -260,8 +245,6 @@ def _flip(fixed: Fixed, lanes: Lanes, j: Any) -> Lanes:
 
 def _see_members(lanes: Lanes, fixed: Fixed) -> Lanes:
     """Write what each member adds to the others; no column's Schur complement is below its ridge."""
-    import jax.numpy as jnp
-
     at = jnp.arange(len(lanes.members))[:, None]
     used = lanes.members >= 0
     index = jnp.where(used, lanes.members, lanes.schur.shape[1])  # out of bounds: dropped
@@ -272,8 +255,6 @@ def _see_members(lanes: Lanes, fixed: Fixed) -> Lanes:
 
 
 def _run_block(step: Any, fixed: Fixed, lanes: Lanes, sums: Any, key: Any, n: int) -> Any:
-    import jax
-
     def body(carry: Any, one: Any) -> Any:
         lanes, sums, log_total = step(fixed, carry[0], carry[1], one)
         return (lanes, sums), log_total
@@ -284,8 +265,6 @@ def _run_block(step: Any, fixed: Fixed, lanes: Lanes, sums: Any, key: Any, n: in
 
 def _afresh(fixed: Fixed, lanes: Lanes) -> Lanes:
     """Compute everything again from the members, chain by chain: rounding does not pile up."""
-    import jax
-    import jax.numpy as jnp
 
     def one(members: Any) -> Any:
         used = members >= 0

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tempering.arrays import Floats
+
 NO, STRONG, WEAK = 0, 1, 2
 HEREDITY = {"none": NO, "strong": STRONG, "weak": WEAK}
 
