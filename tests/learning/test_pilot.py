@@ -77,6 +77,17 @@ def test_the_spread_of_the_energy_is_that_of_chains_which_are_not_trapped():
     assert 0.5 * np.mean(np.abs(trapped - trapped.mean())) > 50 * alone  # of all chains alike: the control
 
 
+def test_the_spread_is_that_of_each_chain_where_its_density_is_positive():
+    energy = seeded_rng("spread").normal(size=(7, 33))
+    energy[energy < -0.5] = -np.inf
+    energy[0] = -np.inf  # a chain that never was inside
+    inside = [chain[chain > -np.inf] for chain in energy[1:]]
+    centre = np.median([np.median(chain) for chain in inside])
+    plain = 0.5 * np.median([np.mean(np.abs(chain - centre)) for chain in inside])
+    assert PilotRung(1.0, (), energy, None).local_barrier == pytest.approx(plain, rel=1e-12)
+    assert PilotRung(1.0, (), energy[:1], None).local_barrier == 0.0
+
+
 def decoyed():
     """Two summits that chains climb to from the prior: one of them has exp(-300) of the mass."""
 

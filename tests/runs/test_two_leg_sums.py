@@ -4,11 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 
+import jax
 import numpy as np
 import pytest
 
 import tempering as tp
 from tempering import problems
+from tempering.engines.trace import Schedule
 from tempering.errors import EstimatorError, SamplerError
 from tempering.estimators.regeneration import TourWeights
 from tempering.estimators.running.mixed import MixedSums, RungMixture
@@ -76,6 +78,14 @@ def test_they_say_what_mbar_says_of_the_draws(engine):
     )
     one, other = (run.rungs()["exchange_acceptance"] for run in (sums, draws))
     np.testing.assert_allclose(one, other, atol=0.01)  # draws do not know the rung before the first of them
+
+
+def test_sums_begin_with_the_types_that_they_keep():
+    """A bare number would be of another type than the sums that follow, and the program would be compiled twice."""
+    sums = sums_of("vector")
+    schedule = Schedule(sums.path, np.zeros(len(sums.path)), ())
+    begun = mixed_on_device.nothing_yet(np.zeros(8), schedule, sums.sums.quantities, 1)
+    assert all(isinstance(leaf, np.ndarray | np.generic) for leaf in jax.tree.leaves(begun))
 
 
 @pytest.mark.slow

@@ -58,12 +58,16 @@ class PilotRung:
         Chains that started far away may be trapped at summits with no mass: the distance to them is no spread of the
         energy, and would make the steps to hotter rungs tiny.
         """
-        chains = [chain[chain > -np.inf] for chain in np.atleast_2d(self.energy)]
-        chains = [chain for chain in chains if chain.size]
-        if not chains:
+        energy = np.sort(np.atleast_2d(self.energy), axis=1)
+        energy = energy[energy[:, -1] > -np.inf]
+        if not energy.size:
             return 0.0
-        centre = np.median([np.median(chain) for chain in chains])
-        return float(0.5 * np.median([np.mean(np.abs(chain - centre)) for chain in chains]))
+        known = energy > -np.inf
+        n, last = known.sum(axis=1), energy.shape[1] - 1  # those below the rest are -inf
+        rows = np.arange(len(energy))
+        medians = (energy[rows, last - n // 2] + energy[rows, last - (n - 1) // 2]) / 2
+        deviations = np.abs(energy - np.median(medians), where=known, out=np.zeros_like(energy))
+        return float(0.5 * np.median(deviations.sum(axis=1) / n))
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def nothing_yet(seen: Any, schedule: Schedule, quantities: Quantities, n_parts: 
         np.zeros((m, 2)),
         np.zeros((m, max(1, len(schedule.settings)), 2)),
         np.asarray(seen, np.int8),
-        0,
+        np.int64(0),  # of the type it will have: the program is compiled once
     )
 
 
@@ -106,7 +106,7 @@ def build_add(evaluate: Callable[[Any], Any], *, is_lifted: bool) -> Any:
 
         return jax.lax.fori_loop(0, n, row, (so_far, before))[0]  # type: ignore[no-any-return]
 
-    return jitted(add, level=None)
+    return jitted(add)
 
 
 def _table(shape: tuple[int, ...], rung: Any, chance: Any, weight: Any, h: Any) -> Any:
