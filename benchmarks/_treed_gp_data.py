@@ -109,6 +109,45 @@ FUNCTIONS = {
     "two slopes": Function(_two_slopes, (0,) * 3, (1,) * 3, 0.2, 120),
 }
 
+
+def _franke(x: Any) -> Any:
+    a, b = 9 * x.T
+    first = 0.75 * np.exp(-((a - 2) ** 2 + (b - 2) ** 2) / 4) + 0.75 * np.exp(-((a + 1) ** 2) / 49 - (b + 1) / 10)
+    return first + 0.5 * np.exp(-((a - 7) ** 2 + (b - 3) ** 2) / 4) - 0.2 * np.exp(-((a - 4) ** 2) - (b - 7) ** 2)
+
+
+def _himmelblau(x: Any) -> Any:
+    a, b = x.T
+    return (a**2 + b - 11) ** 2 + (a + b**2 - 7) ** 2
+
+
+def _bump(x: Any) -> Any:
+    return np.exp(-(((x - np.array([0.7, 0.35])) / 0.12) ** 2).sum(axis=1))
+
+
+def _michalewicz(x: Any) -> Any:
+    a, b = x.T
+    return -np.sin(a) * np.sin(a**2 / np.pi) ** 20 - np.sin(b) * np.sin(2 * b**2 / np.pi) ** 20
+
+
+def _plane_with_a_step(x: Any) -> Any:
+    return x[:, 0] - 0.5 * x[:, 1] + np.where(x[:, 0] > 0.55, 1.0, 0.0)
+
+
+def _stretched_bump(x: Any) -> Any:
+    return x[:, 0] + np.exp(-(((x - 0.25) / np.array([0.08, 0.2])) ** 2).sum(axis=1))
+
+
+# Without noise, on which nothing was chosen: whether continuity and jumps are told apart.
+WITHOUT_NOISE = {
+    "franke": Function(_franke, (0, 0), (1, 1), 0.0, 80),
+    "himmelblau": Function(_himmelblau, (-5, -5), (5, 5), 0.0, 60),
+    "bump": Function(_bump, (0, 0), (1, 1), 0.0, 80),
+    "michalewicz": Function(_michalewicz, (0, 0), (np.pi, np.pi), 0.0, 100),
+    "plane with a step": Function(_plane_with_a_step, (0, 0), (1, 1), 0.0, 60),
+    "bump on a slope": Function(_stretched_bump, (0, 0), (1, 1), 0.0, 80),
+}
+
 # R's name of the data frame, its package, the response, the inputs, and how many rows train.
 REAL = {
     "airquality": ("na.omit(datasets::airquality)", "Ozone", ("Solar.R", "Wind", "Temp"), 80),
@@ -130,8 +169,9 @@ NAMES = (*FUNCTIONS, *REAL, DIABETES)
 def load(name: str, seed: int) -> Split:
     """Return one split of a data set."""
     rng = np.random.default_rng([seed, *name.encode()])
-    if name in FUNCTIONS:
-        return _of_function(FUNCTIONS[name], rng)
+    functions = FUNCTIONS | WITHOUT_NOISE
+    if name in functions:
+        return _of_function(functions[name], rng)
     x, y, n = _diabetes() if name == DIABETES else _real(name)
     order = rng.permutation(len(y))
     train, test = order[:n], order[n : n + N_TEST]

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numba import types
@@ -41,6 +41,9 @@ from tempering.models.treed_gp.state_type import STATE
 from tempering.models.treed_gp.system import kept_width
 from tempering.models.treed_gp.training import TrainingData, prepare, with_classes
 from tempering.models.treed_gp.tree import log_tree_prior
+
+if TYPE_CHECKING:
+    from tempering.models.treed_gp.seams import Seams
 
 _MOVE = types.void(types.intp, STATE, types.float64)
 
@@ -293,6 +296,14 @@ class TreedGPModel:
                 f"prior=Prior(max_rows={largest}), or base_columns for columns with few values."
             )
         draw_below_tree(rng, state)
+
+    @cached_property
+    def known_seams(self) -> dict[bytes, "Seams | None"]:
+        """The seams of trees that were asked for, by record; not kept in pickles, since they are found again."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "known_seams"}
 
     @cached_property
     def _starting_rules(self) -> list[tuple[int, int]]:

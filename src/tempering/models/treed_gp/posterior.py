@@ -13,7 +13,7 @@ from tempering.engines.trace import trimmed_rows
 from tempering.estimators import resample
 from tempering.models.treed_gp import records
 from tempering.models.treed_gp.layout import MAX_LEAVES, MOVES
-from tempering.models.treed_gp.surfaces import predict_scaled
+from tempering.models.treed_gp.surfaces import predict_joined
 from tempering.path import Ladder
 from tempering.runs.draws import TemperedDraws
 
@@ -180,7 +180,7 @@ def predictions_of(model: TreedGPModel, rows: Floats, weights: Floats, points: F
     total = np.zeros((4, len(points)))
     for first in range(0, len(used), N_TREES_AT_ONCE):
         part = used[first : first + N_TREES_AT_ONCE]
-        mean, surface, noise = np.moveaxis(predict_scaled(model, chosen[part], points), 1, 0)
+        mean, surface, noise = np.moveaxis(predict_joined(model, chosen[part], points), 1, 0)
         total += np.stack([weight[part] @ quantity for quantity in (mean, mean**2, surface, noise)])
     mean, square, surface, noise = total / weight.sum()
     return np.stack([mean, surface + np.maximum(square - mean**2, 0.0), noise])

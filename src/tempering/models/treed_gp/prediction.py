@@ -202,38 +202,30 @@ def predict_records(state: State, rows: Array, points: Array, out: Array) -> Non
 
 
 @entry
-def joint_of_tree(state: State, points: Array, mean: Array, covariance: Array) -> None:
-    """Fill the joint mean and covariance of the surface at scaled points, for the tree in the state.
+def surface_in_leaf(
+    state: State, node: int, points: Array, others: Array, means: Array, covariance: Array, correlation: Array
+) -> None:
+    """Fill what one leaf says of its surface at scaled points, wherever they lie.
 
-    Points in different leaves are independent given the tree.
+    Posterior means, the covariance with the surface at other points, and the correlation with it before the data, but
+    for the plane.
     """
-    n_points = points.shape[0]
-    m = state.integer[at.N_MEAN]
-    covariance[:] = 0.0
-    home = np.empty(n_points, np.int64)
-    for i in range(n_points):
-        home[i] = find_leaf(state, points[i])
-    for index in range(state.meta[at.N_LEAVES]):
-        node = state.lists[0, index]
-        mine = np.flatnonzero(home == node)
-        if mine.size == 0:
-            continue
-        summarise(state, node)
-        linear = is_linear(state, node)
-        n = state.tree[node, at.END] - state.tree[node, at.START]
-        whitened = np.empty((mine.size, 1 if linear else n))
-        slopes, means = np.empty((mine.size, m)), np.empty(mine.size)
-        block = points[mine]
-        whiten(state, node, block, whitened, slopes, means)
-        mean[mine] = means
-        products = slopes @ slopes.T
-        if not linear:
-            correlations = np.empty((mine.size, mine.size))
-            correlate_points(state, node, block, block, np.arange(mine.size), correlations)
-            products += correlations - whitened @ whitened.T
-        for i in range(mine.size):
-            for j in range(mine.size):
-                covariance[mine[i], mine[j]] = state.leaf[node, at.SIGMA2] * products[i, j]
+    m, n = state.integer[at.N_MEAN], state.tree[node, at.END] - state.tree[node, at.START]
+    summarise(state, node)
+    linear = is_linear(state, node)
+    width = 1 if linear else n
+    here, there = np.zeros((points.shape[0], width)), np.zeros((others.shape[0], width))
+    slopes, other_slopes = np.empty((points.shape[0], m)), np.empty((others.shape[0], m))
+    whiten(state, node, others, there, other_slopes, np.empty(others.shape[0]))
+    whiten(state, node, points, here, slopes, means)
+    if linear:
+        correlation[:] = 0.0
+    else:
+        correlate_points(state, node, points, others, np.arange(others.shape[0]), correlation)
+    products = correlation + slopes @ other_slopes.T - here @ there.T
+    for i in range(points.shape[0]):
+        for j in range(others.shape[0]):
+            covariance[i, j] = state.leaf[node, at.SIGMA2] * products[i, j]
 
 
 @entry

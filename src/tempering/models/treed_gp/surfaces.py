@@ -18,8 +18,8 @@ from tempering.arrays import Floats
 from tempering.compiling.blas_threads import one_blas_thread
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.model import TreedGPModel
-from tempering.models.treed_gp.prediction import joint_of_tree, noise_of_tree, parameters_of_points, predict_records
-from tempering.models.treed_gp.records import load_record
+from tempering.models.treed_gp.prediction import noise_of_tree, parameters_of_points, predict_records
+from tempering.models.treed_gp.seams import boxes_of, seams_of, surface_of
 
 _POINTS_AT_ONCE = 4096
 
@@ -47,11 +47,23 @@ def predict_each(model: TreedGPModel, rows: Floats, inputs: Floats) -> Floats:
     inputs : ndarray, shape (n_points, n_columns)
         No more than fit into memory three times for every tree: `in_blocks` cuts many.
     """
-    return predict_scaled(model, rows, model.data.scale(inputs))
+    return predict_joined(model, rows, model.data.scale(inputs))
+
+
+def predict_joined(model: TreedGPModel, rows: Floats, points: Floats) -> Floats:
+    """Do so at inputs that are scaled."""
+    out, state = predict_scaled(model, rows, points), model.allocate()
+    for row, (mean, surface, _) in zip(rows, out, strict=True):
+        seams = seams_of(model, state, row)
+        if seams is not None:
+            reduced = seams.reduce(state, points)
+            mean -= seams.gap @ reduced
+            surface[:] = np.maximum(surface - (reduced**2).sum(axis=0), 0.0)
+    return out
 
 
 def predict_scaled(model: TreedGPModel, rows: Floats, points: Floats) -> Floats:
-    """Do so at inputs that are scaled."""
+    """Do so at inputs that are scaled, each leaf by itself: what is known beyond its cuts does not count."""
     out = np.empty((len(rows), 3, len(points)))
     parts = np.array_split(np.arange(len(rows)), n_workers(max(1, len(rows) // 16)))
 
@@ -85,11 +97,17 @@ def parameters_each(model: TreedGPModel, rows: Floats, inputs: Floats) -> tuple[
 
 def joint(model: TreedGPModel, row: Floats, inputs: Floats) -> tuple[Floats, Floats, Floats]:
     """Return joint mean and covariance of one tree's surface, and the variance of its noise, scaled."""
-    points = model.data.scale(inputs)
-    state = model.allocate()
-    load_record(state, row)
-    mean, covariance, noise = np.empty(len(points)), np.empty((len(points),) * 2), np.empty(len(points))
-    joint_of_tree(state, points, mean, covariance)
+    points, state = model.data.scale(inputs), model.allocate()
+    mean, covariance, noise = np.empty(len(points)), np.zeros((len(points),) * 2), np.empty(len(points))
+    seams, boxes = seams_of(model, state, row), boxes_of(state)
+    home = boxes.holding(points)
+    for leaf in np.unique(home):
+        mine = np.flatnonzero(home == leaf)
+        mean[mine], covariance[np.ix_(mine, mine)], _ = surface_of(state, boxes.nodes[leaf], points[mine], points[mine])
+    if seams is not None:
+        reduced = seams.reduce(state, points)
+        mean -= seams.gap @ reduced
+        covariance -= reduced.T @ reduced
     noise_of_tree(state, points, noise)
     return mean, covariance, noise
 
