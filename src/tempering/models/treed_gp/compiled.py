@@ -1,13 +1,14 @@
-"""How every function of the hot path is compiled: cached on disk, without the interpreter's lock.
+"""How every function of the hot path is compiled: without the interpreter's lock, and kept on disk.
 
-Functions inside are compiled without counting references and without a door from Python, which would take
-half of the time of compilation; they may not allocate. Only the few that Python calls have a door.
+Functions inside are handed over as they are to the function that calls them, and optimised with it
+(`compiling/inner_functions.py`); they count no references, and may not allocate. Only the few that Python calls have a
+door, and are kept on disk.
 
-Numba copies what a function calls into it and optimises it anew, all the way up. So the large ones are sealed: C
-functions that their callers know by a symbol alone, compiled once, when a function with a door is called first.
+A function that many call would be optimised in each. So the large ones are sealed: C functions that their callers know
+by a symbol alone, compiled once, when a function with a door is compiled or read first.
 
 Numba's cache notices a change of a function's own file, not of the functions it calls. So the names under
-which it caches carry a digest of all such sources of this folder: a new version never runs old code.
+which it caches carry a digest of all such sources: a new version never runs old code.
 """
 
 import hashlib
@@ -25,6 +26,8 @@ from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from tempering.compiling import inner_functions
+from tempering.compiling.inner_functions import inner_function
 from tempering.models.treed_gp import state_type  # noqa: F401  (tells Numba what a state is)
 
 Array = NDArray[np.float64]
@@ -32,7 +35,7 @@ Ints = NDArray[np.int64]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True}
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 
 
 class _Inner(CPUDispatcher):  # type: ignore[misc]
@@ -43,7 +46,7 @@ class _Inner(CPUDispatcher):  # type: ignore[misc]
 
 
 def _inner(function: Function, **options: Any) -> Function:
-    dispatcher = njit(**_OPTIONS, **options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(_named(function))
+    dispatcher: Any = inner_function(function, **_OPTIONS, **options)
     dispatcher.__class__ = _Inner
     return cast(Function, dispatcher)
 
@@ -51,15 +54,15 @@ def _inner(function: Function, **options: Any) -> Function:
 class _Entry(CPUDispatcher):  # type: ignore[misc]
     """A function that Python calls: what is sealed must be there before it is compiled, or read from the cache."""
 
-    def __call__(self, *arguments: Any) -> Any:
+    def compile(self, signature: Any) -> Any:
         break_seals()
-        return super().__call__(*arguments)
+        return super().compile(signature)
 
 
 @cache
 def digest() -> str:
     """Return a digest of the sources of this folder that are compiled, or that compiled ones take constants from."""
-    found = hashlib.sha1(usedforsecurity=False)
+    found = hashlib.sha1(Path(inner_functions.__file__).read_bytes(), usedforsecurity=False)
     for path in sorted(Path(__file__).parent.glob("*.py")):
         source = path.read_bytes()
         if b"treed_gp.compiled import" in source or path.stem in ("compiled", "layout", "state_type"):
@@ -93,7 +96,7 @@ def called(function: Function) -> Function:
 
 
 def _door(function: Function, **options: Any) -> Function:
-    dispatcher = njit(**_OPTIONS, **options)(_named(function))
+    dispatcher = njit(**_OPTIONS, **options, cache=True)(_named(function))
     dispatcher.__class__ = _Entry
     return cast(Function, dispatcher)
 

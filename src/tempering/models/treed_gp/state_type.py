@@ -40,6 +40,9 @@ class StateType(types.Type):  # type: ignore[misc]
 
 
 STATE = StateType()
+# Where each array begins in the table, in bytes: five words of Numba's about it, its shape and its strides.
+_ENDS = 8 * np.cumsum([5 + 2 * kind.ndim for kind in FIELDS.values()])
+_BEGINS = {name: int(end) for name, end in zip(FIELDS, [0, *_ENDS], strict=False)}
 register_model(StateType)(models.OpaqueModel)
 
 
@@ -71,9 +74,9 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
 
 @lower_getattr_generic(StateType)  # type: ignore[untyped-decorator]
 def _attribute(context: Any, builder: Any, kind: Any, pointer: Any, name: str) -> Any:
-    table = builder.bitcast(pointer, _table(context).as_pointer())
-    place = cgutils.gep_inbounds(builder, table, 0, list(FIELDS).index(name))
-    value = context.unpack_value(builder, FIELDS[name], place)
+    array = context.get_data_type(FIELDS[name])
+    place = cgutils.gep_inbounds(builder, pointer, _BEGINS[name])
+    value = builder.load(builder.bitcast(place, array.as_pointer()))
     return impl_ret_borrowed(context, builder, FIELDS[name], value)
 
 
