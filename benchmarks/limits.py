@@ -11,9 +11,11 @@ machine that is given back early has those that were made.
 
 import argparse
 import json
+import math
 import re
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -147,10 +149,12 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds-per-process", type=int, help="by default all of a target")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a run may take by the clock")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no process after so long")
     parser.add_argument("--options", type=json.loads, default={}, help="arguments of tp.sample")
     parser.add_argument(
-        "--records", type=Path, default=FOLDER / "limits.jsonl", help="file of all runs, which are kept"
-    )
+        "--records", type=Path, nargs="+", default=[FOLDER / "limits.jsonl"], metavar="FILE",
+        help="files of runs, of several machines say; those that are made are added to the first",
+    )  # fmt: skip
     parser.add_argument("--tables-only", action="store_true", help="run nothing: the table of the runs kept")
     parser.add_argument("--json", type=Path, help="write the table to this file; rows of other targets stay")
     return parser.parse_args(arguments)
@@ -162,15 +166,15 @@ def make(options: argparse.Namespace, kept: list[Record]) -> list[Record]:
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     names = MANY_DIMENSIONS if options.many_dimensions else options.targets or problems.suite()
     todo = {name: [s for s in seeds if (name, s) not in done] for name in names}
-    options.records.parent.mkdir(parents=True, exist_ok=True)
-    with options.records.open("a") as file, tempfile.TemporaryDirectory() as programs:
+    options.records[0].parent.mkdir(parents=True, exist_ok=True)
+    with options.records[0].open("a") as file, tempfile.TemporaryDirectory() as programs:
 
         def keep(record: Record) -> None:
             kept.append(record)
             file.write(json.dumps(record) + "\n")
             file.flush()
 
-        plan = Plan(options.options, False, options.limit, programs)
+        plan = Plan(options.options, False, options.limit, programs, time.monotonic() + options.seconds)
         tasks = tasks_of(todo, options.workers, options.seeds_per_process or options.seeds)
         for line in run_all(tasks, plan, options.workers, keep):
             print(line, flush=True)
@@ -179,7 +183,8 @@ def make(options: argparse.Namespace, kept: list[Record]) -> list[Record]:
 
 def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
-    kept = read(options.records)
+    each = {(record["target"], record["seed"]): record for path in options.records for record in read(path)}
+    kept = list(each.values())
     rows = rows_of(kept if options.tables_only else make(options, kept))
     print(f"{'target':22} {'what is wrong':40} {' '.join(f'{key[:9]:>9}' for key in PRINTED)}  what runs say")
     for row in rows:

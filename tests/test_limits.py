@@ -83,3 +83,19 @@ def test_targets_of_many_dimensions_are_those_that_are_run_and_seeds_may_begin_a
     asked.clear()
     assert limits.main([*how, "--records", str(path)]) == 0
     assert not asked  # what is kept is not made again
+
+
+def test_runs_of_several_machines_make_one_table_and_count_once(tmp_path):
+    paths = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    for path, seeds in zip(paths, ((1, 2), (2, 3)), strict=True):
+        path.write_text("".join(json.dumps(record(seed=seed, mass=0.501)) + "\n" for seed in seeds))
+    table = tmp_path / "limits.json"
+    assert limits.main(["--tables-only", "--records", *map(str, paths), "--json", str(table)]) == 0
+    assert json.loads(table.read_text())["limits"][0]["runs"] == 3
+
+
+def test_nothing_is_begun_when_the_time_is_up(tmp_path, capsys):
+    records = tmp_path / "runs.jsonl"
+    assert limits.main(["--targets", "normal-1", "--seeds", "1", "--seconds", "0", "--records", str(records)]) == 0
+    assert records.read_text() == ""
+    assert "1 runs in 0 s" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -29,6 +30,7 @@ class Plan:
     with_initial: bool
     limit: float  # seconds by the clock that a run may take, first ones with their compilation twice that
     programs: str | None = None
+    until: float = math.inf  # by `time.monotonic`: no run is begun after that
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def run_task(task: Task, plan: Plan, keep: Callable[[Record], None]) -> tuple[in
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }
     left, n_errors, begun = list(task.seeds), 0, time.monotonic()
-    while left:
+    while left and time.monotonic() < plan.until:
         work = {
             "target": task.target, "seeds": left, "options": plan.options, "with_initial": plan.with_initial
         }  # fmt: skip
