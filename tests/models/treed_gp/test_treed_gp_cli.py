@@ -56,6 +56,7 @@ def test_bad_input_is_one_clear_error(folder):
     table.to_csv(data, index=False)
     assert "line 5: b must be a finite number, but is 'much'" in error("fit", data, "--response", "z", "--out", model)
     assert "could not be read" in error("fit", folder / "none.csv", "--response", "z", "--out", model)
+    assert "There is no file" in error("predict", folder / "none.npz", data, "--out", folder / "out.csv")
     (folder / "text").write_text("x")
     assert "written by the save of a treed GP" in error("predict", folder / "text", folder / "new.csv")
 

@@ -47,6 +47,15 @@ def test_control_without_the_mean_taken_off_the_same_points_are_far_off(model):
     assert np.abs(centred - EXACT).max() < 0.02
 
 
+def test_intervals_know_of_the_error_of_the_design(model):
+    exact, boxes = (EXACT, EXACT + np.array([1, 1, 0]) / 19), dict.fromkeys(range(3), stats.uniform())
+    for seed in range(3):
+        found = model.sensitivity(distributions=boxes, level=0.999, random_state=seed)
+        for (low, high), values in zip((found.first_interval, found.total_interval), exact, strict=True):
+            assert np.all((low - 3e-4 <= values) & (values <= high + 3e-4))  # the surface itself is that far off
+            assert np.all(high - low < 0.1)
+
+
 @pytest.mark.long
 def test_seeds_hardly_matter(model):
     found = [model.sobol(1024, random_state=seed)[0] for seed in range(4)]

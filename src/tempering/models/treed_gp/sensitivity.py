@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from scipy.stats import qmc
+from scipy.stats import norm, qmc
 
 from tempering.arrays import Floats
 from tempering.errors import InputError
@@ -16,6 +16,7 @@ from tempering.models.treed_gp.surfaces import surface_means
 
 Quantiles = Callable[[Floats], Floats]
 
+N_PARTS = 4  # of a Sobol design, each a design too: how far they differ is an upper bound of what errors are
 N_BINS = 21  # of an input's quantiles, at whose middles its main effect is reported
 
 
@@ -23,7 +24,8 @@ N_BINS = 21  # of an input's quantiles, at whose middles its main effect is repo
 class Sensitivity:
     """Shares of the surface's variance and main effects of every input, over the posterior of the surface.
 
-    Intervals hold the trees' own values between two quantiles, (1 - level) / 2 on either side.
+    Intervals hold the trees' own values between two quantiles, (1 - level) / 2 on either side; those of the indices are
+    wider by the error of the design, which is all there is where the data leave no doubt.
     """
 
     names: tuple[str, ...]
@@ -79,8 +81,8 @@ def input_quantiles(inputs: Floats, names: tuple[str, ...], distributions: Mappi
 
 def analyse(
     model: TreedGPModel, rows: Floats, quantiles: list[Quantiles], n: int, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return first-order and total indices of each tree's surface, and the grid and its main effects.
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return first-order and total indices of each tree's surface, the grid and its main effects, and design errors.
 
     Two independent designs A, B from scrambled Sobol points in 2 d dimensions, and for every input j the design A
     with column j of B (Saltelli et al. 2010). First-order: the mean of (f(B) - m)(f(AB_j) - f(A)), where m is the mean
@@ -91,6 +93,8 @@ def analyse(
     first, total : ndarray, shape (n_trees, d)
     grid : ndarray, shape (d, N_BINS)
     effects : ndarray, shape (n_trees, d, N_BINS)
+    errors : ndarray, shape (2, d)
+        Standard errors of the mean first-order and total indices, by the design.
     """
     d, power = len(quantiles), max(4, int(np.ceil(np.log2(n))))
     n = 2**power
@@ -98,20 +102,22 @@ def analyse(
     a, b = (np.column_stack([q(part[:, j]) for j, q in enumerate(quantiles)]) for part in (u[:, :d], u[:, d:]))
     f_a, f_b = surface_means(model, rows, a), surface_means(model, rows, b)
     both = np.concatenate([f_a, f_b], axis=1)
-    mean, variance = both.mean(axis=1)[:, None], both.var(axis=1)
+    mean, variance = both.mean(axis=1)[:, None], both.var(axis=1)[:, None]
     variance = np.where(variance > 0, variance, np.inf)
-    first, total = np.empty((len(rows), d)), np.empty((len(rows), d))
+    indices, errors = np.empty((2, len(rows), d)), np.empty((2, d))
     middles = (np.arange(N_BINS) + 0.5) / N_BINS
     grid, effects = np.empty((d, N_BINS)), np.empty((len(rows), d, N_BINS))
     for j in range(d):
         mixed = a.copy()
         mixed[:, j] = b[:, j]
         f_mixed = surface_means(model, rows, mixed)
-        first[:, j] = ((f_b - mean) * (f_mixed - f_a)).mean(axis=1) / variance
-        total[:, j] = 0.5 * ((f_a - f_mixed) ** 2).mean(axis=1) / variance
+        terms = np.stack([(f_b - mean) * (f_mixed - f_a), 0.5 * (f_a - f_mixed) ** 2]) / variance
+        indices[:, :, j] = terms.mean(axis=2)
+        parts = terms.mean(axis=1).reshape(2, N_PARTS, -1).mean(axis=2)
+        errors[:, j] = parts.std(axis=1, ddof=1) / np.sqrt(N_PARTS)
         grid[j] = quantiles[j](middles)
         effects[:, j] = _main_effect(model, rows, a[: min(n, 256)], j, grid[j])
-    return first, total, grid, effects
+    return *indices, grid, effects, errors
 
 
 def _main_effect(model: TreedGPModel, rows: Floats, others: Floats, column: int, values: Floats) -> Floats:
@@ -122,22 +128,29 @@ def _main_effect(model: TreedGPModel, rows: Floats, others: Floats, column: int,
     return np.asarray(means.reshape(len(rows), len(values), len(others)).mean(axis=2))
 
 
+def _interval(values: Floats, ends: list[float], error: Floats) -> Floats:
+    """Return quantiles of the trees' values, as far from their mean as they and the design's error are together."""
+    away, mean = np.quantile(values, ends, axis=0) - values.mean(axis=0), values.mean(axis=0)
+    further = np.hypot(away, norm.ppf(ends[1]) * error)
+    return np.asarray(mean + np.array([[-1.0], [1.0]]) * further)
+
+
 def summary(
-    found: tuple[Floats, Floats, Floats, Floats],
+    found: tuple[Floats, Floats, Floats, Floats, Floats],
     names: tuple[str, ...],
     level: float,
     scale: Callable[[Floats], Floats],
 ) -> Sensitivity:
     """Average over the trees, with intervals; ``scale`` takes responses back to their units."""
-    first, total, grid, effects = found
+    first, total, grid, effects, errors = found
     ends = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     return Sensitivity(
         names=names,
         level=level,
         first=first.mean(axis=0),
         total=total.mean(axis=0),
-        first_interval=np.quantile(first, ends, axis=0),
-        total_interval=np.quantile(total, ends, axis=0),
+        first_interval=_interval(first, ends, errors[0]),
+        total_interval=_interval(total, ends, errors[1]),
         grid=grid,
         main_effects=scale(effects.mean(axis=0)),
         main_effects_interval=scale(np.quantile(effects, ends, axis=0)),

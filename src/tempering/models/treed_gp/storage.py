@@ -55,6 +55,8 @@ def has_format(path: str | Path, wanted: str) -> bool:
 def load(cls: type[Model], path: str | Path) -> Model:
     """Read a fitted model."""
     file = Path(path)
+    if not file.exists():
+        raise InputError(f"There is no file {path}. Check the path: the model is the file that save wrote.")
     try:
         header, sections = read_record(file)
     except DamageError as error:
