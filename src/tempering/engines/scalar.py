@@ -181,7 +181,8 @@ class ScalarEngine:
         path = schedule.path
         rung, replica = ensemble.rung.copy(), ensemble.replica.copy()
         scratch = (np.empty((m, out[1].shape[2])), np.empty(m, dtype=np.int64))
-        ensemble_now = (ensemble.particles, rung, replica, ensemble.iteration)
+        particles = ensemble.particles if self._pieces.pack is None else self._pieces.pack(ensemble.particles)
+        ensemble_now = (particles, rung, replica, ensemble.iteration)
         frozen = (settings, np.array(path.coefficients), moving)
         arguments = (ensemble.rng, *self._functions, self._references(path), ensemble_now, frozen, (*out, *scratch))
         done, culprit = self._call(arguments)
@@ -227,9 +228,9 @@ def _signature(arguments: tuple[Any, ...], pieces: Pieces) -> Any:
     import numba
     from numba.core.types import FunctionType
 
-    rng, particle = numba.typeof(arguments[0]), numba.typeof(arguments[5][0])
+    rng = numba.typeof(arguments[0])
     if pieces.bindings["move"] is loops.step_model:
-        state = getattr(particle, "item_type", particle)
+        state = numba.typeof(pieces.example)
         kinds = [state(rng, state, numba.float64), numba.float64(state), numba.float64[::1](state)]
         functions = [FunctionType(kind) for kind in kinds]
     else:

@@ -46,6 +46,8 @@ class Pieces:
     allocates: bool = True  # whether a move makes arrays
     looked_at: Callable[[IsStopped], tuple[Any, Any, Any]] | None = None  # the functions, compiled, where they are slow
     run: str = ""  # as which answers of long calls are kept
+    pack: Callable[[Any], Any] | None = None  # makes of stacked particles what a compiled loop is handed
+    example: object = None  # a state of a user's model
 
 
 def quiet() -> np.errstate:
@@ -185,29 +187,29 @@ def check_start(position: object, *, is_number: bool) -> None:
     )
 
 
-def model_pieces(model: Model, example: object, method: str = "simulated") -> Pieces:
+def model_pieces(model: Model, example: object) -> Pieces:
     """Make the pieces for a user's model object.
 
-    Coupled chains lie in a list: of states that Numba cannot list, the loop is plain Python that calls compiled steps.
+    Compiled loops have coupled chains in one of Numba's lists, or as the model packs them for a call.
     """
     is_compiled = all(is_numba(f) for f in (model.step, model.energy, model.record))
-    is_compiled = is_compiled and (method != "parallel" or getattr(model, "can_be_listed", True))
     functions = (_step_or_redraw(model, is_compiled), model.energy, model.record)
+    pack, item_of = getattr(model, "packed", (None, loops.item_of)) if is_compiled else (None, loops.item_of)
 
     def stack(states: list[Any]) -> Any:
-        return _typed_list(states) if is_compiled else states
+        return _typed_list(states) if is_compiled and pack is None else states
 
     recorded = model.record(example)
     bindings: dict[str, Callable[..., Any]] = {
         "move": loops.step_model,
         "write_terms": loops.write_terms_of_model,
         "write": loops.write_model_of_vectors if is_compiled and np.ndim(recorded) == 1 else loops.write_model,
-        "particle_of": loops.item_of,
-        "put_particle": loops.put_item,
+        "particle_of": item_of,
+        "put_particle": loops.put_item if pack is None else loops.put_nothing,
     }
     return Pieces(
         functions, bindings, is_compiled, 1, np.size(recorded), lambda _, rng, path: model.initial(rng), stack,
-        lambda schedule: 0, positions_of(model),
+        lambda schedule: 0, positions_of(model), pack=pack, example=example,
     )  # fmt: skip
 
 

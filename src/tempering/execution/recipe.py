@@ -69,7 +69,7 @@ class Recipe:
 
         if layout is None:
             example = self.target.initial(stream(self.seed, EXAMPLE_STREAM))
-            return ScalarEngine(scalar_pieces.model_pieces(self.target, example, self.method), *common)
+            return ScalarEngine(scalar_pieces.model_pieces(self.target, example), *common)
         pieces_of = partial(scalar_pieces.target_pieces, has_references=self.has_references, run=self.run)
         return ScalarEngine(pieces_of(self.target, self.kernel, layout, self.starts), *common)
 

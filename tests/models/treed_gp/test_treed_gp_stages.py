@@ -5,10 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import tempering as tp
 from tempering.models.treed_gp import TreedGP, TreedGPModel, agreement, estimator, fitting
 from tempering.models.treed_gp.agreement import points_between
+from tempering.models.treed_gp.compiled import entry, inlined
 from tempering.models.treed_gp.fitting import is_enough, usual_method, usual_rounds
+from tempering.models.treed_gp.model import energy_of
 from tempering.models.treed_gp.records import HEAD
+from tempering.models.treed_gp.state_type import state_of_row, tables_of
 
 X = np.linspace(0, 1, 50)[:, None]
 Y = np.where(X[:, 0] < 0.4, 0.0, 1.0) + 0.05 * np.sin(50 * X[:, 0])
@@ -97,3 +101,42 @@ def test_chains_that_differ_where_they_are_certain_disagree(monkeypatch):
     assert agreement.prediction_r_hat(model, run, "mbar", np.random.default_rng(1)) == pytest.approx(expected)
     monkeypatch.setattr(agreement, "predict_scaled", lambda *given: predicted(*given) * [[[0.0], [1.0], [1.0]]])
     assert agreement.prediction_r_hat(model, run, "mbar", np.random.default_rng(1)) == 1.0
+
+
+class Uncompiled(TreedGPModel):
+    """The same model, whose functions are called one by one from a loop in Python."""
+
+    @property
+    def step(self):
+        return lambda *arguments: TreedGPModel.step.fget(self)(*arguments)
+
+
+def test_the_compiled_loop_of_coupled_chains_does_what_the_plain_one_does():
+    how = {"ladder": [1, 0.6, 0.3], "method": "parallel", "draws": 60, "tuning": tp.Tuning(40), "progress": False}
+    fast, slow = (tp.sample(kind(X, Y), chains=2, rng=3, **how) for kind in (TreedGPModel, Uncompiled))
+    assert (fast.info.engine, slow.info.engine) == ("scalar (Numba)", "scalar (Python)")
+    assert len(np.unique(fast.values["x"][..., 0])) > 1
+    np.testing.assert_array_equal(fast.values["x"], slow.values["x"])
+    np.testing.assert_array_equal(fast.terms, slow.terms)
+    np.testing.assert_array_equal(fast.rung, slow.rung)
+
+
+state_of_row_inside = inlined(state_of_row)
+
+
+@entry
+def energy_of_row(tables, r):
+    return energy_of(state_of_row_inside(tables, r))
+
+
+def test_a_row_of_tables_is_the_state_it_was_made_of():
+    """A compiled loop finds every array of each state, and leaves what it is handed as it was."""
+    rng = np.random.default_rng(2)
+    model = TreedGPModel(X, Y)
+    states = [model.initial(rng) for _ in range(3)]
+    tables = tables_of(states)
+    energies = [energy_of_row(tables, r) for r in range(3)]
+    assert energies == [model.energy(state) for state in states]
+    assert len(set(energies)) == 3
+    with pytest.raises(TypeError, match="order of a state must be a contiguous"):
+        tables_of([states[0]._replace(order=states[0].order[::2])])

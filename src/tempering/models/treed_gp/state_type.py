@@ -2,9 +2,10 @@
 
 As a plain tuple its two hundred numbers (addresses, shapes and strides) would be arguments of every compiled
 function, to be compiled with each, and pushed at each call. Python's side is the `State` itself; the table lives as
-long as the call from there.
+long as the call from there. A loop over many states is given their tables, one row of an array each.
 """
 
+from collections.abc import Sequence
 from typing import Any, get_type_hints
 from zlib import crc32
 
@@ -14,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import NativeValue, box, models, register_model, typeof_impl, unbox
+from numba.extending import NativeValue, box, intrinsic, models, register_model, typeof_impl, unbox
 from numpy.typing import NDArray
 
 from tempering.models.treed_gp.layout import MATRICES, State
@@ -107,3 +108,34 @@ def _box(kind: Any, pointer: Any, c: Any) -> Any:
     state = c.builder.load(cgutils.gep_inbounds(c.builder, table, 0, len(FIELDS)))
     c.pyapi.incref(state)
     return state
+
+
+def tables_of(states: Sequence[State]) -> NDArray[np.int64]:
+    """Return the tables of states, one row each: good for as long as the states live."""
+    return np.array([_row(state) for state in states], np.int64)
+
+
+def _row(state: State) -> list[int]:
+    _typeof(state, None)
+    words: list[int] = []
+    for array in state:
+        words += [0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides]
+    return [*words, id(state)]
+
+
+@intrinsic
+def _state_of_row(typing_context, tables, row):  # type: ignore[no-untyped-def]
+    """Return the state of a row."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        found = context.make_array(signature.args[0])(context, builder, arguments[0])
+        first = builder.mul(arguments[1], context.get_constant(types.int64, _ENDS[-1] // 8 + 1))
+        return builder.bitcast(builder.gep(found.data, [first]), cgutils.voidptr_t)
+
+    return STATE(types.int64[:, ::1], types.int64), generate
+
+
+def state_of_row(tables: NDArray[np.int64], row: int) -> State:
+    """Return the state of a row, in compiled code."""
+    found: State = _state_of_row(tables, row)
+    return found

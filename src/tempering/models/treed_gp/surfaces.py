@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from tempering.arrays import Floats
-from tempering.compiling.blas_threads import one_blas_thread
+from tempering.compiling.blas_threads import on_one_blas_thread, one_blas_thread
 from tempering.models.treed_gp import layout
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.prediction import noise_of_tree, parameters_of_points, predict_records
@@ -50,6 +50,7 @@ def predict_each(model: TreedGPModel, rows: Floats, inputs: Floats) -> Floats:
     return predict_joined(model, rows, model.data.scale(inputs))
 
 
+@on_one_blas_thread
 def predict_joined(model: TreedGPModel, rows: Floats, points: Floats) -> Floats:
     """Do so at inputs that are scaled."""
     out, state = predict_scaled(model, rows, points), model.allocate()
@@ -95,6 +96,7 @@ def parameters_each(model: TreedGPModel, rows: Floats, inputs: Floats) -> tuple[
     return (noise * signal)[..., 0], signal[..., 0], ranges, active
 
 
+@on_one_blas_thread
 def joint(model: TreedGPModel, row: Floats, inputs: Floats) -> tuple[Floats, Floats, Floats]:
     """Return joint mean and covariance of one tree's surface, and the variance of its noise, scaled."""
     points, state = model.data.scale(inputs), model.allocate()
