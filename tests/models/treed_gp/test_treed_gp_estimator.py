@@ -29,7 +29,6 @@ from tempering.models.treed_gp import (
 from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.fitting import Plan, preflight
 from tempering.models.treed_gp.mixture import quantiles
-from tempering.models.treed_gp.parameters import MOVED
 from tempering.models.treed_gp.records import HEAD, load_record, record
 from tempering.models.treed_gp.surfaces import joint, predict_each
 
@@ -459,7 +458,7 @@ def test_every_group_is_nested_and_a_name_that_moved_says_where_it_is():
     model = short().set_params(tempering__rule="pooled", keep__trees=7, prior__tree=False)
     assert (model.tempering.rule, model.keep.trees, model.prior.tree) == ("pooled", 7, False)
     assert model.get_params()["tempering__hottest"] == 0.1
-    for name, (group, entry) in MOVED.items():
+    for name, (group, entry) in TreedGP.MOVED.items():
         with pytest.raises(InputError, match=rf"{group}=\w+\({entry}="):
             TreedGP(**{name: 1})
         with pytest.raises(InputError, match=f"{group}__{entry}"):

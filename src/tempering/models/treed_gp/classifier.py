@@ -17,14 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tempering.arrays import Floats
 from tempering.errors import InputError
+from tempering.models.scikit_learn import group_of, seed_from
 from tempering.models.treed_gp import surfaces
 from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.estimator import TreedEstimator
 from tempering.models.treed_gp.fitting import fit
 from tempering.models.treed_gp.model import TreedGPModel
-from tempering.models.treed_gp.parameters import settings_of
 from tempering.models.treed_gp.posterior import Posterior
-from tempering.models.treed_gp.seeds import seed_from
 from tempering.models.treed_gp.settings import Prior, Proposals, Tempering
 from tempering.runs.diagnosis import Diagnosis
 
@@ -167,8 +166,8 @@ class TreedGPClassifier(ClassifierMixin, TreedEstimator):  # type: ignore[misc]
             is_class,
             leaf=self.leaf,
             prior=replace(prior, sigma2_rates=(0.0, 0.0)),
-            proposals=settings_of(Proposals, self.proposals, "proposals"),
-            temper=settings_of(Tempering, self.tempering, "tempering").target,
+            proposals=group_of(Proposals, self.proposals, "proposals"),
+            temper=group_of(Tempering, self.tempering, "tempering").target,
             has_classes=True,
         )
 

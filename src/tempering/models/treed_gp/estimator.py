@@ -17,6 +17,7 @@ from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.io.checkpoint import Checkpoint
+from tempering.models.scikit_learn import NestedParameters, group_of, naming_groups, seed_from
 from tempering.models.treed_gp import storage
 from tempering.models.treed_gp.categories import Categories
 from tempering.models.treed_gp.design import Design
@@ -24,10 +25,8 @@ from tempering.models.treed_gp.diagnosis import diagnosis_of
 from tempering.models.treed_gp.fitting import Plan, fit, usual_method, usual_rounds
 from tempering.models.treed_gp.map_tree import draw_given_tree
 from tempering.models.treed_gp.model import TreedGPModel
-from tempering.models.treed_gp.parameters import NestedParameters, names_what_moved, settings_of
 from tempering.models.treed_gp.posterior import Posterior
 from tempering.models.treed_gp.predictor import Predictor
-from tempering.models.treed_gp.seeds import seed_from
 from tempering.models.treed_gp.settings import Keeping, Prior, Proposals, Tempering, check_count
 from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
@@ -41,9 +40,22 @@ class TreedEstimator(NestedParameters):
     """What fits of responses and of classes share: settings, how long to run, and columns of the inputs."""
 
     FILE_FORMAT: ClassVar[str]
+    GROUPS: ClassVar = {"prior": Prior, "proposals": Proposals, "tempering": Tempering, "keep": Keeping}
+    MOVED: ClassVar = {  # parameters of earlier versions
+        "tree": ("prior", "tree"),
+        "mean": ("prior", "mean"),
+        "correlation": ("prior", "correlation"),
+        "temper": ("tempering", "target"),
+        "ladder": ("tempering", "ladder"),
+        "hottest": ("tempering", "hottest"),
+        "rule": ("tempering", "rule"),
+        "kept": ("keep", "trees"),
+        "thin": ("keep", "thin"),
+        "predict_every": ("keep", "predict_every"),
+    }
     _categories: Categories | None = None
 
-    @names_what_moved
+    @naming_groups
     def __init__(
         self,
         leaf: str = "gp_linear",
@@ -81,13 +93,13 @@ class TreedEstimator(NestedParameters):
 
     def _prior(self) -> Prior:
         """Return the prior asked for; columns of categories stay out of the leaves."""
-        prior = settings_of(Prior, self.prior, "prior")
+        prior = group_of(Prior, self.prior, "prior")
         if self._categories is not None and prior.base_columns is None:
             return replace(prior, base_columns=len(self._categories.numbers))
         return prior
 
     def _plan(self, points: Floats | None, n_distinct: int) -> Plan:
-        tempering = settings_of(Tempering, self.tempering, "tempering")
+        tempering = group_of(Tempering, self.tempering, "tempering")
         method = tempering.method
         if method is None:
             is_usual = self.draws is None and tempering.ladder is None and tempering.hottest < 1.0
@@ -105,7 +117,7 @@ class TreedEstimator(NestedParameters):
             draws=most,
             tune=tune,
             chains=self.chains,
-            keep=settings_of(Keeping, self.keep, "keep"),
+            keep=group_of(Keeping, self.keep, "keep"),
             points=points,
         )
 
@@ -245,8 +257,8 @@ class TreedGP(Predictor, Design, RegressorMixin, TreedEstimator):  # type: ignor
             response,
             leaf=self.leaf,
             prior=self._prior(),
-            proposals=settings_of(Proposals, self.proposals, "proposals"),
-            temper=settings_of(Tempering, self.tempering, "tempering").target,
+            proposals=group_of(Proposals, self.proposals, "proposals"),
+            temper=group_of(Tempering, self.tempering, "tempering").target,
         )
 
     @property

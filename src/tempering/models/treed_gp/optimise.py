@@ -14,8 +14,8 @@ from sklearn.base import clone
 
 from tempering.arrays import Floats
 from tempering.errors import InputError
+from tempering.models.scikit_learn import generator_of
 from tempering.models.treed_gp.estimator import TreedGP
-from tempering.models.treed_gp.seeds import generator_of
 from tempering.models.treed_gp.settings import check_count
 
 N_CANDIDATES = 400  # spread over the box; half as many again lie around the best point

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tempering.errors import InputError
+from tempering.models.scikit_learn import generator_of
 from tempering.models.treed_gp.estimator import TreedGP
 from tempering.models.treed_gp.optimise import Minimiser
-from tempering.models.treed_gp.seeds import generator_of
 from tempering.requirements import imported
 
 

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tempering.arrays import Floats
 from tempering.errors import InputError
+from tempering.models.scikit_learn import generator_of
 from tempering.models.treed_gp import mixture, surfaces
-from tempering.models.treed_gp.seeds import generator_of
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.model import TreedGPModel

@@ -11,7 +11,7 @@ import numpy as np
 from tempering.errors import DamageError, InputError
 from tempering.io.encoding import decode, encode
 from tempering.io.records import FIRST_LINE, read_record, readable, write_record
-from tempering.models.treed_gp.parameters import GROUPS, settings_of
+from tempering.models.scikit_learn import group_of
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedEstimator
@@ -26,7 +26,7 @@ Model = TypeVar("Model", bound="TreedEstimator")
 def save(model: TreedEstimator, path: str | Path) -> None:
     """Write a fitted model."""
     settings = model.get_params(deep=False)
-    settings |= {name: settings_of(kind, settings[name], name) for name, kind in GROUPS.items()}
+    settings |= {name: group_of(kind, settings[name], name) for name, kind in model.GROUPS.items()}
     if not isinstance(settings["random_state"], int | None):  # a generator has moved on
         settings["random_state"] = None
     known = {name: getattr(model, name) for name in ATTRIBUTES if hasattr(model, name)}
@@ -42,14 +42,6 @@ def save(model: TreedEstimator, path: str | Path) -> None:
 
 def _without_weights(posterior: Posterior) -> Posterior:
     return replace(posterior, draws=replace(posterior.draws, _kept={}))  # they are found again
-
-
-def has_format(path: str | Path, wanted: str) -> bool:
-    """Say whether a file has this format; False for one that cannot be read, of which `load` says what is wrong."""
-    try:
-        return bool(read_record(Path(path))[0].get("format") == wanted)
-    except DamageError:
-        return False
 
 
 def load(cls: type[Model], path: str | Path) -> Model:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tempering.arrays import Floats
 from tempering.errors import InputError
 from tempering.estimators import Estimate
 from tempering.informed.run import Verdict
+from tempering.models.scikit_learn import NestedParameters, group_of, naming_groups, seed_from
 from tempering.models.variable_selection.chains import ChainPlan, run_chains, tuned_ladder
 from tempering.models.variable_selection.families import FAMILIES
 from tempering.models.variable_selection.general import fit_general, general_problem
-from tempering.models.variable_selection.parameters import NestedParameters, group_of, naming_groups
 from tempering.models.variable_selection.posterior import FoundModel, posterior_of
 from tempering.models.variable_selection.priors import SizePrior, Slab
 from tempering.models.variable_selection.problem import LinearProblem
@@ -85,6 +84,14 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
     array([ True, False, False,  True, False, False])
     """
 
+    GROUPS: ClassVar = {"family": Family, "prior": SelectionPrior, "design": Design, "sampling": Sampling}
+    MOVED: ClassVar = {
+        field.name: (group, field.name)
+        for group, kind in GROUPS.items()
+        for field in fields(kind)
+        if field.name != "name"
+    }
+
     @naming_groups
     def __init__(
         self,
@@ -123,7 +130,7 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
         self._warn_of_constants(columns, response)
         sampling = self.sampling_
         plan = ChainPlan(sampling.inverse_temperatures, sampling.draws, sampling.tune, sampling.chains, sampling.moves)
-        seed = self._seed()
+        seed = seed_from(self.random_state)
         self.response_mean_ = float(response.mean())
         self._training_columns = columns
         self._response = response
@@ -139,15 +146,6 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
             self.posterior_ = fit_general(self.problem_, plan, sampling.rule, seed)
         self.inverse_temperatures_ = plan.inverse_temperatures
         return self
-
-    def _seed(self) -> int:
-        try:
-            return int(check_random_state(self.random_state).randint(2**31 - 1))
-        except ValueError:
-            raise InputError(
-                "random_state (--seed) must be None, a RandomState or a whole number from 0 to 4294967295, but got "
-                f"{self.random_state!r}. Pass for example 1."
-            ) from None
 
     def _warn_of_constants(self, columns: Floats, response: Floats) -> None:
         if np.ptp(response) == 0:
@@ -168,10 +166,10 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
 
     def _read(self, response: Floats) -> None:
         """Read the groups of settings, and check them against each other and the response."""
-        self.family_: Family = group_of("family", self.family)
-        self.prior_: SelectionPrior = group_of("prior", self.prior)
-        self.design_: Design = group_of("design", self.design)
-        self.sampling_: Sampling = group_of("sampling", self.sampling)
+        self.family_ = group_of(Family, self.family, "family")
+        self.prior_ = group_of(SelectionPrior, self.prior, "prior")
+        self.design_ = group_of(Design, self.design, "design")
+        self.sampling_ = group_of(Sampling, self.sampling, "sampling")
         check_whole("n_jobs", self.n_jobs, 1, 1)
         if not (is_positive(self.threshold) and self.threshold <= 1):
             raise InputError(
