@@ -86,7 +86,7 @@ BREAKS = {
         "models/treed_gp",
     ),
     "a column's own variance forgotten": Break(
-        "models/variable_selection/odds.py",
+        "models/variable_selection/engine.py",
         "gain -= 0.5 * (np.log(schur) - noise.log_slab[j])",
         "gain -= 0.5 * np.log(schur)",
         "models/variable_selection",

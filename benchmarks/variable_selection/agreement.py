@@ -19,7 +19,7 @@ SMALL = 14  # columns of which all 16,384 models are added up
 def same_log_odds(case: str, python: str) -> dict[str, object]:
     """Compare all log odds at models that a chain of ours meets."""
     from tempering.models.variable_selection.chains import ChainPlan, Walker
-    from tempering.models.variable_selection.odds import write_energies, write_prior
+    from tempering.models.variable_selection.engine import write_energies, write_prior
     from tempering.randomness import stream
 
     x, y = design(*CASES[case])

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from tempering.compiling import keeping, programs
-from tempering.compiling.cache_folder import cache_folder
-from tempering.compiling.executables import Executables
+from tempering.compiling.executables import Executables, cache_folder
 from tempering.compiling.programs import jitted
 
 HERE = Path(__file__).parent

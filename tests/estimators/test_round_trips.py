@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from statistical import seeded_rng
-from tempering.estimators.round_trips import round_trips
+from tempering.estimators.regeneration import round_trips
 
 
 @pytest.mark.parametrize(

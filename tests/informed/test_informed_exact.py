@@ -6,7 +6,7 @@ import pytest
 from informed.graphs import ZOO, Graph, WeightedGraph, branch, stationary_law, weighted
 from tempering.informed import BALANCING, mover, rung_moves
 from tempering.informed.mover import InformedMover, Point
-from tempering.informed.rung_moves import RUNG_MOVES, Jumper, step_parallel, step_simulated
+from tempering.informed.sampling import RUNG_MOVES, Jumper, step_parallel, step_simulated
 
 LADDER = np.array([1.0, 0.55, 0.1])
 LOG_PSEUDO_PRIOR = np.array([0.0, 0.7, -0.4])

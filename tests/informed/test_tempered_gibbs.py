@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from informed.graphs import branch, stationary_law, weighted
 from statistical import assert_mean_is, assert_mean_is_not, seeded_rng
 from tempering.informed import TemperedGibbs, tempered_gibbs
-from tempering.informed.rung_moves import RUNG_MOVES, Jumper, step_simulated
+from tempering.informed.sampling import RUNG_MOVES, Jumper, step_simulated
 
 LADDER = np.array([1.0, 0.4])
 LOG_PSEUDO_PRIOR = np.array([0.0, 0.9])

@@ -18,7 +18,7 @@ from tempering import problems
 from tempering.engines.trace import Trace
 from tempering.errors import EstimatorError, SamplerError
 from tempering.estimators import RULES
-from tempering.estimators.round_trips import round_trips
+from tempering.estimators.regeneration import round_trips
 from tempering.estimators.running.rungs import RunningRungs
 from tempering.learning.rounds import swap_acceptance
 from tempering.recorders import summing

@@ -1,13 +1,15 @@
 """Executables of XLA on disk: files named by what they were compiled from, the least recently used removed first.
 
 An entry is a checksum and the executable as XLA itself writes it, compressed. No pickle is read. Entries are
-written under another name and then renamed, so that no process ever sees half of one.
+written under another name and then renamed, so that no process ever sees half of one. They are machine code: whoever
+can write one can run code as the user. So the folder is the user's own, and one that others could write to is not used.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 import time
 import zlib
@@ -16,13 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tempering.compiling.cache_folder import cache_folder
-
 MOST_BYTES = 256 * 2**20  # about a thousand programs of a run's size, compressed
 KEPT_SHARE = 0.8  # of the bytes, after the oldest were removed: not every new entry then has to remove one
 ABANDONED = 3600.0  # seconds after which a file that was never renamed is what an interrupted writer left behind
 SUFFIX = ".xla"
 _FORMAT = b"tempering executable 1\n"
+VARIABLE = "TEMPERING_CACHE"  # "off", or a folder
+_OFF = ("off", "0", "no", "none", "false")
 
 
 @dataclass(frozen=True)
@@ -131,3 +133,44 @@ def _unpacked(content: bytes) -> bytes | None:
         return zlib.decompress(compressed)
     except zlib.error:
         return None
+
+
+def cache_folder() -> Path | None:
+    """Return the folder, made if needed; None where keeping is switched off or no safe folder can be had.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> before = os.environ.get("TEMPERING_CACHE")
+    >>> os.environ["TEMPERING_CACHE"] = "off"
+    >>> cache_folder() is None
+    True
+    >>> _ = os.environ.pop("TEMPERING_CACHE") if before is None else os.environ.update(TEMPERING_CACHE=before)
+    """
+    chosen = os.environ.get(VARIABLE, "").strip()
+    if chosen.lower() in _OFF:
+        return None
+    try:
+        folder = Path(chosen).expanduser() if chosen else _of_platform() / "tempering"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder if _is_safe(folder) else None
+    except (OSError, RuntimeError):  # RuntimeError: there is no home folder
+        return None
+
+
+def _of_platform() -> Path:
+    """Return where programs of this platform keep what they can make again."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    stated = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(stated) if os.path.isabs(stated) else Path.home() / ".cache"
+
+
+def _is_safe(folder: Path) -> bool:
+    """Whether nobody but the user (and root) can put files into a folder."""
+    if not hasattr(os, "getuid"):
+        return True  # Windows: folders below LOCALAPPDATA are the user's by their access lists
+    found = folder.stat()
+    return found.st_uid in (os.getuid(), 0) and not found.st_mode & 0o022 and os.access(folder, os.W_OK)

@@ -28,7 +28,7 @@ from tempering.estimators import (
     weighted_variance,
 )
 from tempering.estimators.combine import Weighting, estimate_rungs, weigh_by_shares, weigh_rungs
-from tempering.estimators.round_trips import round_trips
+from tempering.estimators.regeneration import round_trips
 from tempering.estimators.rung_draws import RungDraws
 from tempering.path.ladder import Ladder
 from tempering.runs import diagnosis

@@ -25,9 +25,8 @@ from typing import IO, Any
 from uuid import uuid4
 
 from tempering.errors import CheckpointError, DamageError, InputError, SamplerError
-from tempering.io.durable_files import PARTIAL, write_atomically
+from tempering.io.durable_files import PARTIAL, HeldElsewhereError, lock, write_atomically
 from tempering.io.encoding import Classes, decode
-from tempering.io.locks import HeldElsewhereError, lock
 from tempering.io.records import copy_of, opened, read_record, readable, write_record
 
 FORMAT = 2

@@ -1,16 +1,22 @@
-"""Files that survive a kill and a power cut: written beside, seen to the disk, and renamed when whole."""
+"""Files that survive a kill and a power cut: written beside, seen to the disk, and renamed when whole; and locks.
+
+The system takes a lock back from a process when it ends, however it ends.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO, Any
 
 PARTIAL = ".partial"
 WAITS = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
+HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)  # "permission denied" and "deadlock" are Windows' words for it
 
 
 def write_atomically(target: Path, *parts: bytes, before: Path | None = None) -> None:
@@ -95,3 +101,37 @@ def sync_tree(root: Path) -> None:
     """See a folder with all that is in it to the disk."""
     for path in [root, *root.rglob("*")]:
         sync_folder(path) if path.is_dir() else sync_file(path)
+
+
+class HeldElsewhereError(Exception):
+    """Another process holds the lock."""
+
+
+def lock(file: Path) -> IO[Any]:
+    """Open a file and lock it; close it to let it go. OSError where it cannot be opened for writing."""
+    opened = open(file, "a+b", opener=_open)
+    try:
+        _take(opened)
+    except OSError as error:
+        opened.close()
+        if error.errno in HELD:
+            raise HeldElsewhereError from error
+        raise
+    return opened
+
+
+def _open(file: str, flags: int) -> int:
+    """Follow no link: a folder that came from elsewhere must not name files elsewhere."""
+    return os.open(file, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _take(file: IO[Any]) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,7 +14,7 @@ from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
 from tempering.errors import EstimatorError, TargetError
 from tempering.estimators.combine import weigh_rungs
-from tempering.estimators.round_trips import round_trips
+from tempering.estimators.regeneration import round_trips
 from tempering.estimators.rung_draws import RungDraws
 from tempering.learning import kernel_settings
 from tempering.learning.density_of_states import DRAWS_KEPT, Energies

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tempering.arrays import Floats
 from tempering.engines.trace import Trace
-from tempering.estimators.round_trips import round_trips
+from tempering.estimators.regeneration import round_trips
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,7 @@ import numpy as np
 from tempering.compiling.programs import jitted
 from tempering.engines.trace import Schedule
 from tempering.estimators.mixture import LOWEST
-from tempering.estimators.regeneration import TourWeights
-from tempering.estimators.round_trips import FROM_COLD, FROM_HOT
+from tempering.estimators.regeneration import FROM_COLD, FROM_HOT, TourWeights
 from tempering.estimators.running.mixed import MixedBatch, MixedSums, RungMixture
 from tempering.estimators.running.quantiles import N_VALUES, value_bin
 from tempering.estimators.running.rungs import Quantities, groups_of
@@ -136,7 +135,7 @@ def _followed(tours: Any, weight: Any, ends: Any) -> Any:
 
 
 def _ends_seen(seen: Any, rung: Any, cold: Any, hot: int) -> tuple[Any, Any]:
-    """See `tempering.estimators.round_trips.round_trips`."""
+    """See `tempering.estimators.regeneration.round_trips`."""
     at_cold, at_hot, has_far = rung == cold, rung == hot, cold != hot
     arrived = jnp.sum(at_cold & (seen == FROM_HOT)) * has_far
     after = jnp.where(at_cold, FROM_COLD, jnp.where(at_hot & (seen > 0), FROM_HOT, seen))

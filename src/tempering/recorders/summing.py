@@ -17,7 +17,7 @@ import numpy as np
 
 from tempering.compiling.programs import jitted
 from tempering.engines.trace import QUANTUM
-from tempering.estimators.round_trips import FROM_COLD, FROM_HOT
+from tempering.estimators.regeneration import FROM_COLD, FROM_HOT
 from tempering.estimators.running.batches import MAXIMUM_GROUPS
 from tempering.estimators.running.bins import N_BINS, BatchSums, EnergyBins, batch_of, places_of
 from tempering.estimators.running.quantiles import COARSENING, N_COARSE, N_VALUES, value_bin

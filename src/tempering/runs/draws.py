@@ -23,7 +23,7 @@ from tempering.estimators import (
     weighted_variance,
 )
 from tempering.estimators.combine import Weighting, combine_rungs, estimate_rungs, weigh_rungs
-from tempering.estimators.round_trips import round_trips
+from tempering.estimators.regeneration import round_trips
 from tempering.estimators.rules import DEFAULT_RULE, RULES, check_rule
 from tempering.estimators.rung_draws import RungDraws
 from tempering.learning.rounds import rung_draws_of
@@ -31,8 +31,7 @@ from tempering.path import Ladder, Path
 from tempering.recorders.quantities import evaluated
 from tempering.runs.diagnosis import Diagnosis, diagnosis_of
 from tempering.runs.evidence import Evidence, evidence_of, told
-from tempering.runs.known import known_of_mixture
-from tempering.runs.positions import Positions
+from tempering.runs.positions import Positions, known_of_mixture
 from tempering.runs.run import write_report
 from tempering.runs.summary import summary_of
 from tempering.runs.tours import ThinPlaces, Tours, effective_pieces, thinly_covered, tours_of, with_doubt

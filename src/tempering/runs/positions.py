@@ -1,4 +1,7 @@
-"""Where draws are, as the flat vectors that a path's mixtures know: a user's values may be functions of them."""
+"""Where draws are, as the flat vectors that a path's mixtures know, and what is known of the mixture there.
+
+A user's values may be functions of these vectors.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tempering.arrays import Floats
+from tempering.estimators.calibration import ENTRIES, Known
+from tempering.path.scores import scores
 from tempering.target.whitened import Coordinates
 
 if TYPE_CHECKING:
@@ -46,3 +51,20 @@ def positions_of(draws: TemperedDraws) -> Positions | None:
     recorded = draws.terms.reshape(draws.rung.size, -1)[rows, -1]
     is_same = np.allclose(path.references[-1].log_density(flat.reshape(draws.rung.size, -1)[rows]), recorded)
     return Positions(flat) if is_same else None
+
+
+def known_of_mixture(draws: TemperedDraws) -> Known | None:
+    """Return the density of the mixture at all draws, and functions of mean zero under it.
+
+    None where there is no mixture, where it was fitted to some of these draws (joined runs), where draws lie the other
+    way (populations), and where positions are not known.
+    """
+    is_run = draws.info is not None and draws.info.method in ("simulated", "parallel")
+    if not is_run or not draws.path.references or draws.rung.size > ENTRIES:
+        return None
+    positions = positions_of(draws)
+    if positions is None:
+        return None
+    mixture, n = draws.path.references[-1], draws.rung.size
+    flat = positions.values.reshape(n, -1)
+    return Known(draws.terms[..., -1].ravel(), lambda most: scores(mixture, flat, most))

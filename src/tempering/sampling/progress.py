@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.estimators import RungSums, combined_ess
-from tempering.estimators.round_trips import round_trips
+from tempering.estimators.regeneration import round_trips
 from tempering.estimators.rules import MINIMUM_ESS_PER_DRAW
 from tempering.path import Path
 

@@ -6,8 +6,8 @@ import pytest
 from models.variable_selection.selection_cases import problems
 from statistical import seeded_rng
 from tempering.models.variable_selection import factor as factors
+from tempering.models.variable_selection.engine import write_energies, write_prior
 from tempering.models.variable_selection.factor import flip, insert, new_factor
-from tempering.models.variable_selection.odds import write_energies, write_prior
 
 PROBLEMS = problems()
 

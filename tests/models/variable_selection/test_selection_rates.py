@@ -6,9 +6,8 @@ from scipy.special import expit, logsumexp
 
 from models.variable_selection.selection_cases import problems
 from tempering.informed import BALANCING
-from tempering.models.variable_selection.engine import KINDS
+from tempering.models.variable_selection.engine import KINDS, write_energies, write_prior
 from tempering.models.variable_selection.factor import insert, new_factor
-from tempering.models.variable_selection.odds import write_energies, write_prior
 
 PROBLEMS = problems()
 EXPLORE = 0.07

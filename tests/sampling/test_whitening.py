@@ -11,7 +11,7 @@ import tempering as tp
 from statistical import seeded_rng
 from tempering import problems
 from tempering.learning.reference.surface import Surface
-from tempering.learning.whitening import whitening
+from tempering.sampling.whitening import whitening
 from tempering.target.layout import Layout
 
 D = 24
