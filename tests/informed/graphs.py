@@ -72,13 +72,13 @@ def take(decisions, log_weights):
 
 def branch(monkeypatch):
     """Let all decisions of informed chains branch."""
-    from tempering.informed import decisions, mover, rung_moves, tempered_gibbs
+    from tempering.informed import decisions, mover, sampling, tempered_gibbs
     from tempering.rungs import simulated
 
     monkeypatch.setattr(decisions, "choose", choose)
     monkeypatch.setattr(mover, "pick", take)
     monkeypatch.setattr(tempered_gibbs, "pick", take)
-    monkeypatch.setattr(rung_moves, "accept", accept)
+    monkeypatch.setattr(sampling, "accept", accept)
     monkeypatch.setattr(simulated, "accept", accept)
     monkeypatch.setattr(simulated, "choose", choose)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from informed.graphs import ZOO, Graph, WeightedGraph, branch, stationary_law, weighted
-from tempering.informed import BALANCING, mover, rung_moves
+from tempering.informed import BALANCING, mover, sampling
 from tempering.informed.mover import InformedMover, Point
 from tempering.informed.sampling import RUNG_MOVES, Jumper, step_parallel, step_simulated
 
@@ -199,5 +199,5 @@ def test_control_swaps_that_forget_the_sums_of_rates_are_seen(monkeypatch):
     def forgetful(cold, hot, lower, k):
         return (k[lower] - k[lower + 1]) * (hot.energy - cold.energy)
 
-    monkeypatch.setattr(rung_moves, "log_swap_ratio", forgetful)
+    monkeypatch.setattr(sampling, "log_swap_ratio", forgetful)
     assert error_parallel(InformedMover(Graph(*ZOO["lollipop"]), LADDER[[0, 2]], "sum")) > 1e-3

@@ -14,7 +14,7 @@ import pytest
 import tempering as tp
 from tempering.errors import CheckpointError
 from tempering.io import checkpoint as checkpoints
-from tempering.io import durable_files, locks
+from tempering.io import durable_files
 
 
 def density(x):
@@ -80,7 +80,6 @@ def windows(monkeypatch):
 
     asked = Locks.asked = []
     monkeypatch.setattr(durable_files, "os", beside(os, name="nt", open=open_file, fsync=fsync))
-    monkeypatch.setattr(locks, "os", beside(os, name="nt"))
     monkeypatch.setattr(durable_files, "WAITS", (0.0,) * 3)
     monkeypatch.setattr(Path, "replace", while_read)
     monkeypatch.setitem(sys.modules, "fcntl", None)

@@ -37,13 +37,12 @@ class Stage:
     counts: Floats | None = None  # how many draws each one counts as; None: one
     evaluated: dict[Reference, Floats] = field(default_factory=dict)  # log densities of the draws, once computed
 
-    def log_density_of(self, reference: Reference) -> Floats:
-        """Return the log density of every draw under a reference, of whichever round."""
-        if reference not in self.evaluated:
-            own = [i for i, other in enumerate(self.path.references) if other is reference]
-            known = self.terms[:, self.path.n_own_terms + own[0]] if own else reference.log_density(self.values)
-            self.evaluated[reference] = known
-        return self.evaluated[reference]
+    def knows(self, reference: Reference) -> bool:
+        """Whether the log densities of the draws under a reference have been evaluated: as a term, or since."""
+        for i, other in enumerate(self.path.references):
+            if other is reference:
+                self.evaluated[reference] = self.terms[:, self.path.n_own_terms + i]
+        return reference in self.evaluated
 
     @classmethod
     def of(cls, trace: Trace, schedule: Schedule, most: int = DRAWS_OF_A_ROUND, counts: Floats | None = None) -> Stage:
@@ -190,8 +189,17 @@ class Pool:
 
     def _terms_with(self, references: Sequence[Reference]) -> Floats:
         """Return the own terms of all draws, and their log densities under references."""
-        columns = [np.concatenate([stage.log_density_of(q) for stage in self.stages]) for q in references]
-        return np.column_stack([self.own_terms, *columns])
+        return np.column_stack([self.own_terms, *map(self._log_density_of, references)])
+
+    def _log_density_of(self, reference: Reference) -> Floats:
+        """Return the log density of all draws under a reference, of whichever round."""
+        new = [stage for stage in self.stages if not stage.knows(reference)]
+        if new:
+            found = reference.log_density(np.concatenate([stage.values for stage in new]))
+            cuts = np.cumsum([len(stage.values) for stage in new])[:-1]
+            for stage, part in zip(new, np.split(found, cuts), strict=True):
+                stage.evaluated[reference] = part
+        return np.concatenate([stage.evaluated[reference] for stage in self.stages])
 
 
 def _embedded(path: Path, n_own: int, references: list[Reference]) -> Floats:
@@ -213,20 +221,18 @@ class Known:
     log_mixture: Floats
 
     def log_weights(self, coefficients: Floats) -> Floats:
-        """Return the log weight of every draw towards the density with these coefficients."""
-        return weighted_terms(coefficients, self.terms) - self.log_mixture
+        """Return the log weight of every draw towards densities with coefficients of shape (..., term)."""
+        return weighted_terms(coefficients[..., np.newaxis, :], self.terms) - self.log_mixture
 
     def log_weights_to_mixture(self, rows: Sequence[Floats], shares: Sequence[float]) -> Floats:
         """Return the log weight of every draw towards a mixture of densities, each given by its coefficients."""
-        parts = []
-        for row, share in zip(rows, shares, strict=True):
-            log_w = self.log_weights(row)
-            parts.append(np.log(share) + log_w - logsumexp(log_w))
+        log_w = self.log_weights(np.stack(rows))
+        parts = np.log(shares)[:, np.newaxis] + log_w - logsumexp(log_w, axis=1, keepdims=True)
         return np.asarray(np.logaddexp.reduce(parts, axis=0))
 
     def log_normalisers(self, path: Path) -> Floats:
         """Return log Z of every rung of a path with the same terms, up to one constant."""
-        return np.array([logsumexp(self.log_weights(c)) for c in path.coefficients])
+        return np.asarray(logsumexp(self.log_weights(path.coefficients), axis=1))
 
     def density_of_states(self, leg: int) -> DensityOfStates:
         """Return what is tempered along a leg, as the draws know it."""
@@ -246,9 +252,8 @@ class Known:
 
     def places_on(self, path: Path, rung: NDArray[np.int64], rng: np.random.Generator) -> Places:
         """Draw one of the draws for each of some rungs of a path with the same terms, by its weight there."""
-        rows = np.empty(rung.size, dtype=np.intp)
-        for r in np.unique(rung):
-            log_w = self.log_weights(path.coefficients[r])
+        rows, wanted = np.empty(rung.size, dtype=np.intp), np.unique(rung)
+        for r, log_w in zip(wanted, self.log_weights(path.coefficients[wanted]), strict=True):
             w = np.exp(log_w - np.max(log_w))
             mine = np.flatnonzero(rung == r)
             rows[mine] = rng.choice(w.size, mine.size, p=w / w.sum())

@@ -186,7 +186,7 @@ def reshaped(schedule: Schedule, leaves: Any, known: Known) -> Schedule:
     inside = np.flatnonzero(np.isfinite(known.log_mixture))
     rows = inside[:: max(1, len(inside) // kernel_settings.DRAWS_FOR_SHAPE)]
     some = replace(known, values=known.values[rows], terms=known.terms[rows], log_mixture=known.log_mixture[rows])
-    log_weights = np.stack([some.log_weights(c) for c in schedule.path.coefficients])
+    log_weights = some.log_weights(schedule.path.coefficients)
     reached: Any = np.isfinite(log_weights).any(axis=1)
     log_weights[~reached] = log_weights[schedule.path.target] if reached[schedule.path.target] else 0.0
     return replace(schedule, settings=kernel_settings.reshaped(schedule.settings, leaves, some.values, log_weights))

@@ -98,11 +98,11 @@ class NestedParameters(BaseEstimator):  # type: ignore[misc]
 
     def refuse_moved(self, given: Mapping[str, Any]) -> None:
         """Say where settings belong that are not parameters of their own."""
-        for name in given:
+        for name, value in given.items():
             if name in self.MOVED:
                 group, entry = self.MOVED[name]
                 raise InputError(
-                    f"{name} belongs to {group}: write {group}={self.GROUPS[group].__name__}({entry}=...), or "
+                    f"{name} belongs to {group}: write {group}={self.GROUPS[group].__name__}({entry}={value!r}), or "
                     f"set_params({group}__{entry}=...)."
                 )
 

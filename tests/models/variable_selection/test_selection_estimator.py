@@ -162,15 +162,19 @@ def test_more_columns_than_rows_and_a_g_prior_with_copies():
         ({"design": {"groups": ["a"]}}, "label"),
         ({"family": "logistic"}, "0 or 1"),
         ({"family": "binomial"}, "number of trials"),
-        ({"draws": 500}, r"sampling=dict\(draws=500\)"),
-        ({"slab": "g"}, r"prior=dict\(slab='g'\)"),
-        ({"speed": 2}, "no parameter 'speed'"),
+        ({"draws": 500}, r"sampling=Sampling\(draws=500\)"),
+        ({"slab": "g"}, r"prior=SelectionPrior\(slab='g'\)"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):
     x, y = data()
     with pytest.raises(InputError, match=message):
         VariableSelection(**settings).fit(x, y)
+
+
+def test_a_setting_that_there_is_not_is_named_as_python_does():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
+        VariableSelection(speed=2)
 
 
 def test_wrong_slabs_and_questions_are_named():
@@ -253,7 +257,7 @@ def test_the_command_prints_a_table_that_fits_and_writes_files(tmp_path):
         (["--inputs", ""], "There are no columns to choose from"),
         (["--inputs", "column 0,column 0"], "--inputs names 'column 0' 2 times"),
         (["--inputs", "y,column 0"], "--inputs names 'y', which is the response"),
-        (["--seed", "-1"], "must be None, a RandomState or a whole number from 0"),
+        (["--seed", "-1"], "must be None, a generator of NumPy or a whole number from 0"),
         (["--top", "0"], "--top must be at least 1"),
         (["--family", "poisson", "--noise", "2"], "noise belongs to a gaussian response"),
         (["--trials", "3"], "trials belongs to a binomial response"),

@@ -135,7 +135,7 @@ class ManyComponents:
 
     def _quadratics(self, reference: Reference) -> Floats:
         """Return the squared distance to every component as coefficients of the monomials."""
-        inverse = reference.inverse_factors * self.spread
+        inverse = np.linalg.inv(reference.factors) * self.spread
         precision = inverse.transpose(0, 2, 1) @ inverse
         means = (reference.means - self.centre) / self.spread
         slopes = np.einsum("cij,cj->ci", precision, means)
