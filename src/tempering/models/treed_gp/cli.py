@@ -2,16 +2,65 @@
 
 import time
 import warnings
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tempering.models.option_groups import with_groups
-from tempering.models.treed_gp.options import Model, Sampling
+from tempering.models.option_groups import option, with_groups
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.estimator import TreedGP
+
+MODEL, SAMPLING = "Model", "Sampling"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is fitted."""
+
+    leaf: Annotated[str, option(MODEL, "gp_linear, gp, linear or constant.")] = "gp_linear"
+    tree: Annotated[bool, option(MODEL, "Partition the input space.")] = True
+    correlation: Annotated[str, option(MODEL, "separable, isotropic, matern12, matern32 or matern52.")] = "separable"
+
+    def estimator(self, **sampling: Any) -> "TreedGP":
+        """Return the regressor."""
+        from tempering.models.treed_gp.estimator import TreedGP
+        from tempering.models.treed_gp.settings import Prior
+
+        return TreedGP(leaf=self.leaf, prior=Prior(tree=self.tree, correlation=self.correlation), **sampling)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How long, by whom, and at which temperatures."""
+
+    draws: Annotated[int | None, option(SAMPLING, "Rounds kept of each chain; by default until chains agree.")] = None
+    tune: Annotated[int | None, option(SAMPLING, "Rounds before that; 500, or as many; 2000 above 400 rows.")] = None
+    chains: Annotated[int, option(SAMPLING, "Number of chains.")] = 2
+    hottest: Annotated[float, option(SAMPLING, "Smallest inverse temperature; 1 does not temper.")] = 0.2
+    rule: Annotated[str, option(SAMPLING, "How the temperatures are combined.")] = "mbar"
+    seed: Annotated[int | None, option(SAMPLING, "Equal seeds give equal fits.")] = None
+    workers: Annotated[int | None, option(SAMPLING, "Share the chains out to so many processes.")] = None
+    checkpoint: Annotated[Path | None, option(SAMPLING, "A folder to go on from after a kill.")] = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The regressor's settings."""
+        from tempering.models.treed_gp.settings import Tempering
+
+        tempering = Tempering(hottest=self.hottest, rule=self.rule)
+        lengths = {"draws": self.draws, "tune": self.tune, "chains": self.chains}
+        return lengths | {"tempering": tempering, "random_state": self.seed}
+
+    def executor(self) -> AbstractContextManager[Any]:
+        """Return the processes asked for, or None."""
+        from tempering.execution.workers import processes_or_none
+
+        return processes_or_none(self.workers)
+
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bayesian treed Gaussian processes.")
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print results only.")]
@@ -35,7 +84,7 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a treed Gaussian process to a CSV file; columns of text are categories."""
-    from tempering.models.treed_gp.tables import (
+    from tempering.models.csv_tables import (
         check_picture,
         check_writable,
         input_columns,
@@ -71,8 +120,8 @@ def predict(
 ) -> None:
     """Predict at the rows of a CSV file: mean, standard deviation and quantiles of a new response."""
     from tempering.errors import InputError
+    from tempering.models.csv_tables import check_writable, input_columns, read_table
     from tempering.models.treed_gp.estimator import TreedGP
-    from tempering.models.treed_gp.tables import check_writable, input_columns, read_table
 
     if out is not None:
         check_writable(out, "--out")

@@ -42,7 +42,7 @@ class ResponseOptions:
 
     def family_of(self, table: "DataFrame", file: Path) -> "Family":
         """Return the distribution, with the trials of every row."""
-        from tempering.models.treed_gp.tables import numeric_columns
+        from tempering.models.csv_tables import numeric_columns
         from tempering.models.variable_selection.settings import Family
 
         trials: Any = self.trials
@@ -151,7 +151,7 @@ class OutputOptions:
 
     def check(self) -> None:
         """Refuse, before anything is computed, files that cannot be written in the end, and a table without rows."""
-        from tempering.models.treed_gp.tables import check_picture, check_writable
+        from tempering.models.csv_tables import check_picture, check_writable
 
         if self.top < 1:
             raise InputError(f"--top must be at least 1, but got {self.top}. --quiet leaves out everything but tables.")
@@ -183,7 +183,7 @@ def select(
     """Say which columns of a CSV file explain the response, and how surely."""
     import pandas as pd
 
-    from tempering.models.treed_gp.tables import numeric_columns, read_table
+    from tempering.models.csv_tables import numeric_columns, read_table
     from tempering.models.variable_selection.estimator import VariableSelection
 
     output.check()
