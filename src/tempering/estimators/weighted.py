@@ -51,8 +51,9 @@ def weighted_variance(values: ArrayLike, weights: ArrayLike) -> Floats:
     3.0
     """
     h, w, trailing = _columns(values, weights)
-    deviation = np.sqrt(w)[:, np.newaxis] * (h - w @ h)  # far draws, whose squares overflow, weigh nothing
-    return np.asarray(np.sum(deviation**2, axis=0)).reshape(trailing)
+    deviation = h - w @ h
+    deviation *= np.sqrt(w)[:, np.newaxis]  # far draws, whose squares overflow, weigh nothing
+    return np.asarray(np.einsum("dq,dq->q", deviation, deviation)).reshape(trailing)
 
 
 def varies(mean: ArrayLike, variance: ArrayLike) -> NDArray[np.bool_]:

@@ -215,10 +215,8 @@ class TreedGPModel:
         integer = pack_integers(
             self.prior,
             self.proposals,
-            n_rows=data.n_rows,
-            n_distinct=len(data.x),
+            data,
             n_base=n_base,
-            first_split=int(np.sum(data.columns < self.prior.first_split)),
             leaf=self.leaf,
             temper_tree=self.temper == "likelihood_and_tree",
             has_classes=self.has_classes,

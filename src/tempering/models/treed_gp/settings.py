@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tempering.errors import InputError
 from tempering.estimators.rules import DEFAULT_RULE, check_rule
 from tempering.models.treed_gp import layout as at
+from tempering.models.treed_gp.training import TrainingData
 from tempering.path.ladder import Ladder
 
 LEAVES = ("constant", "linear", "gp", "gp_linear")
@@ -354,20 +355,18 @@ def _require(holds: bool, what: str, came: Any) -> None:
 def pack_integers(
     prior: Prior,
     proposals: Proposals,
+    data: TrainingData,
     *,
-    n_rows: int,
-    n_distinct: int,
     n_base: int,
-    first_split: int,
     leaf: str,
     temper_tree: bool,
     has_classes: bool,
 ) -> NDArray[np.int64]:
     """Lay out the whole-number settings for the compiled code."""
     constant_mean = leaf == "constant" or prior.mean == "constant"
-    smallest = smallest_leaf(prior, n_base)
-    largest = largest_leaf(prior, n_distinct, leaf)
-    most = max(1, min(n_rows // smallest, max(128, 3 * n_distinct // largest)))
+    n_distinct = len(data.x)
+    smallest, largest = smallest_leaf(prior, n_base), largest_leaf(prior, n_distinct, leaf)
+    most = max(1, min(data.n_rows // smallest, max(128, 3 * n_distinct // largest)))
     out = np.zeros(at.INTEGER_LENGTH, np.int64)
     out[at.N_BASE] = n_base
     out[at.N_MEAN] = 1 if constant_mean else n_base + 1
@@ -388,7 +387,7 @@ def pack_integers(
     out[at.COEFFICIENTS] = {"least_squares": at.AROUND_LEAST_SQUARES, "flat": at.FLAT}.get(
         prior.coefficients, at.AROUND_BETA0
     )
-    out[at.FIRST_SPLIT] = first_split
+    out[at.FIRST_SPLIT] = np.sum(data.columns < prior.first_split)
     out[at.TEMPER_TREE] = temper_tree
     out[at.CHANGE_REACH] = proposals.change_reach
     out[at.SWAP_REACH] = proposals.swap_reach
