@@ -91,6 +91,28 @@ BREAKS = {
         "gain -= 0.5 * np.log(schur)",
         "models/variable_selection",
     ),
+    "coordinates that shift the wrong way": Break(
+        "target/whitened.py", "(x - self.centre) @", "(x + self.centre) @", "target"
+    ),
+    "machine code that was damaged on disk": Break(
+        "compiling/executables.py",
+        "hashlib.sha256(compressed).digest() != checksum",
+        "hashlib.sha256(compressed).digest() is None",
+        "compiling",
+    ),
+    "a banana whose truth is too narrow": Break(
+        "problems/banana.py", "(2 * variance**2 + 4 *", "(variance**2 + 4 *", "problems"
+    ),
+    "a spread over runs that is too small": Break(
+        "experiments/__init__.py", "/ (len(values) - 1)", "/ len(values)", "experiments"
+    ),
+    "a density that does not integrate to one": Break(
+        "plots/values.py", "ax.stairs(height / np.diff(edges), edges", "ax.stairs(height, edges", "plots"
+    ),
+    "poor runs called sound": Break("report/page.py", "if found.is_good:", "if not found.is_good:", "report"),
+    "another kernel than was asked for": Break(
+        "cli/user_files.py", '"slice": "Slice"', '"slice": "HitAndRunSlice"', "cli"
+    ),
 }
 
 

@@ -343,7 +343,7 @@ def test_bad_input_to_sample_and_report_is_one_line(arguments, message, model_fi
         ("def f():\n    return [][0]\n", [], "line 2, in f: IndexError"),
         ("def f(x):\n    return {}['a']\n", ["--initial", "0"], "raised KeyError: 'a'"),
         ("def f(x):\n    return -x * x\n", ["--initial", "0", "-o", "/no/such/folder/run.zarr"], "no folder /no/such"),
-        ("def f(x):\n    return -x * x\n", ["--initial", "0", "-o", "HERE"], "holds something else than a run"),
+        ("def f(x):\n    return -x * x\n", ["--initial", "0", "-o", "HERE"], "holds something other than a run"),
         ("def f(x):\n    return -x * x\n", ["--initial", "0", "--report", "HERE"], "is a folder"),
     ],
 )

@@ -81,7 +81,7 @@ def check_places(run: Path, page: Path | None) -> Path:
     if run.is_file():
         raise InputError(f"{run} is a file, but a run is written as a folder. Choose another place with -o.")
     if run.is_dir() and any(run.iterdir()) and not (run / "zarr.json").is_file():
-        raise InputError(f"{run} is a folder that holds something else than a run. Choose another place with -o.")
+        raise InputError(f"{run} is a folder that holds something other than a run. Choose another place with -o.")
     page = run.with_suffix(".html") if page is None else page
     check_page(page)
     return page

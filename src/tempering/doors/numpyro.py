@@ -95,7 +95,7 @@ class NumPyroModel:
             raise
         except Exception as error:  # of the user's model
             said = f"{type(error).__name__}: {str(error)[:200]}"
-            raise TargetError(f"A model must run with its data, but it raised {said}. Mend it first.") from error
+            raise TargetError(f"A model must run with its data, but it raised {said}. Fix that error first.") from error
         self.idle = {name: site["value"] for name, site in sites.items() if is_idle_discrete(name, site)}
         latent = [name for name, site in sites.items() if is_latent(site) and name not in self.idle]
         summed = marked(sites, [name for name in latent if sites[name]["fn"].support.is_discrete])

@@ -43,7 +43,7 @@ class Trace(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where chains are: flat positions and their terms, one row a chain."""
+    """Where chains are: flat positions and their terms, one row per chain."""
 
     values: NDArray[np.float64]  # (chain, coordinate)
     terms: NDArray[np.float64]  # (chain, term)

@@ -174,7 +174,7 @@ def _settings_of(pool: Any) -> tuple[Any, ...]:
 
 
 def check_executor(executor: Any) -> None:
-    """Refuse what is no executor, and pools of forked processes."""
+    """Refuse anything but an executor, and pools of forked processes."""
     if not callable(getattr(executor, "submit", None)):
         raise SamplerError(
             f"executor must be a concurrent.futures.Executor, but got {type(executor).__name__}. Pass "

@@ -115,7 +115,7 @@ class Path:
         if len(legs) not in (1, 2) or any(leg.end.shape != target.shape for leg in legs):
             raise LadderError(
                 f"A path has one leg or two, with one coefficient for each of {target.size} terms, but got "
-                f"{len(legs)} legs with {[leg.end.size for leg in legs]}. Give one or two legs whose ends have as many."
+                f"{len(legs)} legs with {[leg.end.size for leg in legs]}. Give each leg an end with that many."
             )
         target.setflags(write=False)
         object.__setattr__(self, "target_coefficients", target)

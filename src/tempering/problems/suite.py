@@ -113,7 +113,8 @@ class Suite(Mapping[str, KnownTarget]):
         if name not in MAKERS:
             near = ", ".join(known for known in MAKERS if known.split("-")[0] == name.split("-")[0])
             raise TargetError(
-                f"There is no target {name!r} in the suite. " + (f"Near it are {near}." if near else "See list(suite).")
+                f"There is no target {name!r} in the suite. "
+                + (f"Similar names: {near}." if near else "See list(suite).")
             )
         return _made(name)
 

@@ -153,7 +153,7 @@ def _checked(runs: Sequence[TemperedDraws], along: str) -> int:
         if lengths[0] != lengths[1] or run.chains_per_ensemble != first.chains_per_ensemble:
             other = "chains" if along == "draws" else "draws"
             raise EstimatorError(
-                f"Runs joined along {along} must have as many {other} each, in ensembles of one size, but they have "
+                f"Runs joined along {along} must have the same number of {other}, in equal ensembles, but they have "
                 f"{lengths[0]} and {lengths[1]}. Join them along {other!r}, or run them alike."
             )
     return AXES[along]

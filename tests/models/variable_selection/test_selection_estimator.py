@@ -250,7 +250,7 @@ def test_the_command_prints_a_table_that_fits_and_writes_files(tmp_path):
     ("wrong", "message"),
     [
         (["--slab", "soft"], "--slab must be a positive number or g"),
-        (["--groups", "column 0+z"], "--groups names 'z', which is no column"),
+        (["--groups", "column 0+z"], "--groups names 'z', which is not a column"),
         (["--groups", "column 0+column 1,column 1+column 2"], "--groups names 'column 1' twice"),
         (["--plot", "picture.foo"], "a picture cannot be written as '.foo'"),
         (["--out", "no/where.csv"], "the folder no does not exist"),

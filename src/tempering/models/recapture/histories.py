@@ -238,8 +238,7 @@ def _validate(histories: Histories) -> None:
     for name in ("age", "number", "group", "labels"):
         if len(getattr(histories, name)) != n:
             raise InputError(
-                f"Each of the {n} histories must have its {name!r}; {len(getattr(histories, name))} came. "
-                "Pass one for each."
+                f"There must be one {name!r} for each of the {n} histories, but got {len(getattr(histories, name))}."
             )
     _validate_states(histories)
     for broken, message in _broken_rules(histories):

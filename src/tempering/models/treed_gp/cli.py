@@ -35,7 +35,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How long, by whom, and at which temperatures."""
+    """How long, where, and at which temperatures."""
 
     draws: Annotated[int | None, option(SAMPLING, "Rounds kept of each chain; by default until chains agree.")] = None
     tune: Annotated[int | None, option(SAMPLING, "Rounds before that; 500, or as many; 2000 above 400 rows.")] = None

@@ -248,7 +248,7 @@ class Tempering:
     Parameters
     ----------
     method
-        ``"simulated"``: each chain moves between the rungs; or ``"parallel"``: one chain a rung, which exchange theirs.
+        ``"simulated"``: each chain moves between the rungs; or ``"parallel"``: one chain per rung, and they swap.
         None is parallel for up to 400 distinct inputs where ``draws`` and ``ladder`` are left out too, else simulated:
         few rounds of coupled chains take as long as many of one, and are caught less often.
     ladder

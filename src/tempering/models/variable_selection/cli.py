@@ -93,7 +93,7 @@ class ColumnOptions:
             for column in map(str.strip, group.split("+")):
                 if column not in names:
                     raise InputError(
-                        f"--groups names {column!r}, which is no column: there are {', '.join(names[:20])}."
+                        f"--groups names {column!r}, which is not a column: there are {', '.join(names[:20])}."
                     )
                 if column in label:
                     raise InputError(f"--groups names {column!r} twice. A column is in one group at most.")
