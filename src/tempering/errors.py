@@ -3,6 +3,9 @@
 Each message says what must hold, what came instead, and what to do.
 """
 
+from numbers import Integral
+from typing import Any
+
 
 class TemperingError(Exception):
     """Base of all errors raised by the package on purpose."""
@@ -76,3 +79,17 @@ class FunctionError(SamplerError):
 
 class InputError(TemperingError, ValueError):
     """Bad input from a file or a command line: one line, with the place."""
+
+
+def check_count(name: str, count: Any, *, least: int = 1, error: type[TemperingError] = InputError) -> None:
+    """Refuse a number of draws, chains or rounds that is not a whole number, or too small.
+
+    Examples
+    --------
+    >>> check_count("draws", 1e3)
+    Traceback (most recent call last):
+    tempering.errors.InputError: draws must be a whole number of at least 1, but got 1000.0. Write 1_000.
+    """
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < least:
+        hint = f" Write {int(count):_}." if isinstance(count, float) and count.is_integer() and count >= least else ""
+        raise error(f"{name} must be a whole number of at least {least}, but got {count!r}.{hint}")

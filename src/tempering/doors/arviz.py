@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.errors import SamplerError, check_count
 from tempering.estimators import resample
 from tempering.estimators.rules import DEFAULT_RULE
 from tempering.requirements import imported
@@ -61,12 +62,11 @@ def to_arviz(
         Attributes: the log evidence with its error, the rule, the sampler.
     """
     from tempering.runs.draws import check_draws
-    from tempering.sampling.options import check_count
 
     xarray = imported("xarray", what="An ArviZ container", install="tempering[arviz]")
     check_draws(draws)
     if n_draws is not None:
-        check_count("n_draws", n_draws)
+        check_count("n_draws", n_draws, error=SamplerError)
     known = model if model is not None else getattr(draws, "model", None)
     dims, coords = getattr(known, "dims", {}), getattr(known, "coords", {})
     chosen = _equal_weight(draws, rule, n_draws, rng)

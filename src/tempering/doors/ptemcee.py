@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tempering.arrays import Floats
-from tempering.errors import SamplerError, TargetError
+from tempering.errors import SamplerError, TargetError, check_count
 from tempering.target import Target
 from tempering.target.batched import Batched, one_by_one
 
@@ -294,8 +294,7 @@ class Called:
 
 def counted(name: str, count: Any) -> int:
     """Return a number of walkers or dimensions."""
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-        raise TargetError(f"{name} must be a whole number of at least 1, but got {count!r}. Pass one.")
+    check_count(name, count, error=TargetError)
     return int(count)
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tempering.arrays import Floats
-from tempering.errors import SamplerError
-from tempering.sampling.options import check_count
+from tempering.errors import SamplerError, check_count
 
 LogBalancing = Callable[[Floats], Floats]
 
@@ -81,7 +80,7 @@ class Balancing:
     def __post_init__(self) -> None:
         log_balancing(self.name)
         if self.tries is not None:
-            check_count("tries", self.tries)
+            check_count("tries", self.tries, error=SamplerError)
 
 
 def tempered_form(name: str, power: float) -> LogBalancing:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tempering.arrays import Floats
-from tempering.errors import SamplerError
+from tempering.errors import SamplerError, check_count
 from tempering.informed.balancing import Balancing
 from tempering.informed.mover import InformedMover, Mover, Point
 from tempering.informed.neighbourhood import Neighbourhood
@@ -16,7 +16,7 @@ from tempering.informed.run import InformedRun
 from tempering.path.ladder import Ladder
 from tempering.randomness import accept, seed_of, stream
 from tempering.rungs.simulated import move_lifted, move_to_neighbour
-from tempering.sampling.options import Method, Tuning, check_count, refuse_moved
+from tempering.sampling.options import Method, Tuning, refuse_moved
 
 # Steps of the pseudo-prior's learning end near 1 / visits: Wang-Landau in its 1/t form (Belardinelli & Pereyra 2007)
 FIRST_STEP = 1.0
@@ -98,7 +98,7 @@ def sample_informed(
     """
     refuse_moved(moved, "sample_informed", MOVED)
     for name, value in (("draws", draws), ("chains", chains)):
-        check_count(name, value)
+        check_count(name, value, error=SamplerError)
     how = _method(method)
     by = balancing if isinstance(balancing, Balancing) else Balancing(balancing)
     mover: Mover = model if hasattr(model, "arrive") else _informed(model, ladder, by)  # type: ignore[assignment]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import TargetError
+from tempering.errors import TargetError, check_count
 from tempering.kernels.kernel import Density, Function, Functions, Move, Particle, ScalarMove, Settings, Vector
 from tempering.kernels.scalar import move_to_proposal, tempered
 from tempering.kernels.settings import is_dense
@@ -50,11 +50,7 @@ class Hamiltonian:
     covariance: str = "auto"
 
     def __post_init__(self) -> None:
-        given: Any = self.n_steps
-        if not isinstance(given, int | np.integer) or given < 1:
-            raise TargetError(
-                f"n_steps must be a whole number of at least 1, but got {self.n_steps!r}. Four are a good start."
-            )
+        check_count("n_steps", self.n_steps, error=TargetError)
 
     def starting_scale(self, dimension: int) -> float:
         """Return the step size tuning starts from, in units of the shape, or of the density's width if that is less."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tempering.arrays import Floats
 from tempering.compiling.blas_threads import on_one_blas_thread
-from tempering.errors import EstimatorError, InputError, SamplerError
+from tempering.errors import EstimatorError, InputError, SamplerError, check_count
 from tempering.estimators import (
     Combination,
     Estimate,
@@ -306,15 +306,14 @@ class TemperedDraws:
         """Return the run gone on with for ``draws`` more of every chain: the longer run it would have been, to the bit.
 
         For runs that were made in this process, in memory or in a checkpoint, on an executor too as long as it is open.
-        In another process a checkpoint is gone on with by a call with more draws.
+        In another process call sample again with the same checkpoint and more draws.
         """
         if self.go_on is None:
             raise SamplerError(
                 "A run can be continued by more() in the process that made it, but this one was read from a file, "
                 "joined or made elsewhere. Give sample a checkpoint, and call it again with more draws."
             )
-        if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 1:
-            raise SamplerError(f"draws must be a whole number of at least 1, but got {draws!r}. Write run.more(1_000).")
+        check_count("draws", draws, error=SamplerError)
         return self.go_on(self.n_draws + int(draws))
 
     def quantile(self, probability: float | Floats, name: str = "x", rule: str = DEFAULT_RULE) -> Any:

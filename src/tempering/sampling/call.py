@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tempering.errors import SamplerError
+from tempering.errors import SamplerError, check_count
 from tempering.execution.digest import contents, digest
 from tempering.execution.plan import Plan
 from tempering.execution.recipe import EXAMPLE_STREAM
@@ -17,7 +17,7 @@ from tempering.path import Ladder
 from tempering.randomness import stream
 from tempering.recorders.quantities import Summands, check_value, failed
 from tempering.sampling.effort import Effort
-from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning, check_count
+from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning
 from tempering.sampling.until import Until
 
 
@@ -41,7 +41,7 @@ class Call:
     def __post_init__(self) -> None:
         for name in ("draws", "chains"):
             if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
+                check_count(name, getattr(self, name), error=SamplerError)
         _check_kind("tuning", self.tuning, Tuning, "tp.Tuning(iterations=2_000)")
         _check_kind("execution", self.execution, Execution, "tp.Execution(engine='scalar')")
         if self.until is not None:

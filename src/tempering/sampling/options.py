@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import SamplerError
+from tempering.errors import SamplerError, check_count
 from tempering.execution.workers import check_executor
 from tempering.io.checkpoint import Checkpoint, as_checkpoint
 from tempering.learning.ladder_choice import check_objective
@@ -94,7 +94,7 @@ class Tuning:
 
     def __post_init__(self) -> None:
         if self.iterations is not None:
-            check_count("iterations", self.iterations, least=0)
+            check_count("iterations", self.iterations, least=0, error=SamplerError)
         if self.hottest is not None and not 0.0 <= self.hottest < 1.0:
             raise SamplerError(f"hottest must lie in [0, 1), but got {self.hottest!r}. It is 1 / temperature.")
         if self.objective is not None:
@@ -194,7 +194,7 @@ class Sums:
     def __post_init__(self) -> None:
         object.__setattr__(self, "quantities", check_functions(self.quantities))
         if self.every is not None:
-            check_count("every", self.every)
+            check_count("every", self.every, error=SamplerError)
             if self.every % 2 == 0:
                 raise SamplerError(
                     f"every must be odd, since exchanges of even and odd pairs take turns, but got {self.every}. Write "
@@ -220,15 +220,7 @@ class Draws:
     every: int = 1
 
     def __post_init__(self) -> None:
-        check_count("every", self.every)
-
-
-def check_count(name: str, count: Any, *, least: int = 1) -> None:
-    """Refuse a number of draws, chains or iterations that is not a whole number, or too small."""
-    is_whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-    if not (is_whole and count >= least):
-        hint = f" Write {int(count):_}." if isinstance(count, float) and count.is_integer() and count >= least else ""
-        raise SamplerError(f"{name} must be a whole number of at least {least}, but got {count!r}.{hint}")
+        check_count("every", self.every, error=SamplerError)
 
 
 MOVED = {  # earlier arguments of `sample`, and how they are written now

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tempering.arrays import Floats
+from tempering.errors import check_count
 from tempering.models.scikit_learn import generator_of
 from tempering.models.treed_gp import surfaces
 from tempering.models.treed_gp.sensitivity import Sensitivity, analyse, input_quantiles, summary
-from tempering.models.treed_gp.settings import check_column, check_count
+from tempering.models.treed_gp.settings import check_column
 
 if TYPE_CHECKING:
     from tempering.models.treed_gp.model import TreedGPModel

@@ -14,7 +14,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tempering.arrays import Floats
-from tempering.errors import InputError
+from tempering.errors import InputError, check_count
 from tempering.estimators import Estimate
 from tempering.io.checkpoint import Checkpoint
 from tempering.models.scikit_learn import NestedParameters, group_of, naming_groups, seed_from
@@ -27,7 +27,7 @@ from tempering.models.treed_gp.map_tree import draw_given_tree
 from tempering.models.treed_gp.model import TreedGPModel
 from tempering.models.treed_gp.posterior import Posterior
 from tempering.models.treed_gp.predictor import Predictor
-from tempering.models.treed_gp.settings import Keeping, Prior, Proposals, Tempering, check_count
+from tempering.models.treed_gp.settings import Keeping, Prior, Proposals, Tempering
 from tempering.models.treed_gp.training import check_finite, check_rows
 from tempering.models.treed_gp.trees import Leaf, describe_tree
 from tempering.randomness import stream
@@ -110,7 +110,7 @@ class TreedEstimator(NestedParameters):
         if self.tune is not None:
             tune = self.tune
         for name, value, least in (("draws", first, 1), ("tune", tune, 0), ("chains", self.chains, 1)):
-            check_count(name, value, least)
+            check_count(name, value, least=least)
         return Plan(
             tempering=replace(tempering, method=method),
             first=first,

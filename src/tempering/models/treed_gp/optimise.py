@@ -13,10 +13,9 @@ from scipy.stats import qmc
 from sklearn.base import clone
 
 from tempering.arrays import Floats
-from tempering.errors import InputError
+from tempering.errors import InputError, check_count
 from tempering.models.scikit_learn import generator_of
 from tempering.models.treed_gp.estimator import TreedGP
-from tempering.models.treed_gp.settings import check_count
 
 N_CANDIDATES = 400  # spread over the box; half as many again lie around the best point
 SHORT: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempering.errors import InputError
+from tempering.errors import InputError, check_count
 from tempering.estimators.rules import DEFAULT_RULE, check_rule
 from tempering.models.treed_gp import layout as at
 from tempering.models.treed_gp.training import TrainingData
@@ -318,12 +318,6 @@ class Keeping:
         for field in fields(self):
             if field.name != "thin" or self.thin is not None:
                 check_count(field.name, getattr(self, field.name))
-
-
-def check_count(name: str, value: Any, least: int = 1) -> None:
-    """Refuse what is no whole number, or too small."""
-    if not (isinstance(value, int | np.integer) and value >= least):
-        raise InputError(f"{name} must be a positive whole number, but got {value!r}. Pass for example 1000.")
 
 
 def check_column(column: Any, n_columns: int) -> None:

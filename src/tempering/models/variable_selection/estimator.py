@@ -14,7 +14,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tempering.arrays import Floats
-from tempering.errors import InputError
+from tempering.errors import InputError, check_count
 from tempering.estimators import Estimate
 from tempering.informed.run import Verdict
 from tempering.models.scikit_learn import NestedParameters, group_of, naming_groups, seed_from
@@ -29,7 +29,6 @@ from tempering.models.variable_selection.settings import (
     Family,
     Sampling,
     SelectionPrior,
-    check_whole,
     is_positive,
 )
 from tempering.models.variable_selection.terms import Terms
@@ -170,7 +169,7 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
         self.prior_ = group_of(SelectionPrior, self.prior, "prior")
         self.design_ = group_of(Design, self.design, "design")
         self.sampling_ = group_of(Sampling, self.sampling, "sampling")
-        check_whole("n_jobs", self.n_jobs, 1, 1)
+        check_count("n_jobs", self.n_jobs)
         if not (is_positive(self.threshold) and self.threshold <= 1):
             raise InputError(
                 f"threshold must be a probability above 0, but got {self.threshold!r}. 0.5 is the default."
@@ -335,7 +334,7 @@ class VariableSelection(RegressorMixin, NestedParameters):  # type: ignore[misc]
     def best_models(self, n: int = 10) -> list[FoundModel]:
         """Return the most probable models with their probabilities."""
         check_is_fitted(self)
-        check_whole("n", n, 1, 10)
+        check_count("n", n)
         return self.posterior_.best_models(n)
 
     def diagnose(self) -> Verdict:

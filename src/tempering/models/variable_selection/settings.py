@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tempering.errors import InputError
+from tempering.errors import InputError, check_count
 from tempering.models.variable_selection.arrays import HEREDITY
 from tempering.path.ladder import Ladder
 
@@ -16,14 +16,6 @@ from tempering.path.ladder import Ladder
 def is_positive(value: object) -> bool:
     """Say whether a value is one positive and finite number."""
     return isinstance(value, int | float | np.number) and bool(0 < value < np.inf)
-
-
-def check_whole(name: str, value: object, least: int, example: int) -> None:
-    """Refuse what is not a whole number of at least ``least``."""
-    if not (isinstance(value, int | np.integer) and value >= least):
-        raise InputError(
-            f"{name} must be a whole number of at least {least}, but got {value!r}. Pass for example {example}."
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +73,7 @@ class SelectionPrior:
     max_size: int = 200
 
     def __post_init__(self) -> None:
-        check_whole("max_size", self.max_size, 1, 200)
+        check_count("max_size", self.max_size)
         size = self.size
         is_pair = isinstance(size, Sequence) and len(size) == 2 and all(map(is_positive, size))
         if not (size is None or is_positive(size) or is_pair):
@@ -153,10 +145,10 @@ class Sampling:
     tries: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least, example in (("draws", 1, 5000), ("tune", 0, 1000), ("chains", 1, 4)):
-            check_whole(name, getattr(self, name), least, example)
+        for name, least in (("draws", 1), ("tune", 0), ("chains", 1)):
+            check_count(name, getattr(self, name), least=least)
         if self.tries is not None:
-            check_whole("tries", self.tries, 1, 50)
+            check_count("tries", self.tries)
         if self.draws < 100:
             raise InputError(
                 f"Standard errors need 100 draws, but got {self.draws}. Raise draws; thousands take seconds."
