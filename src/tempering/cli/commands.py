@@ -137,7 +137,7 @@ def reproduce(
 @app.command()
 def combine(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A CSV file with a header and one draw a row, in time order.")],
+    file: Annotated[Path, typer.Argument(help="A CSV file with a header and one draw per row, in time order.")],
     energy: Annotated[str, typer.Option(help="Column of the energy: log pi, or log likelihood.")],
     inverse_temperature: Annotated[str, typer.Option(help="Column of the inverse temperature k.")],
     values: Annotated[str, typer.Option(help="Columns to estimate the means of, separated by commas.")],

@@ -116,7 +116,7 @@ def prior_of_model(model: Any, n: int = 500) -> dict[str, NDArray[Any]]:
 def _equal_weight(
     draws: TemperedDraws, rule: str, n_draws: int | None, rng: np.random.Generator | int | None
 ) -> NDArray[np.intp]:
-    """Choose draws by their weights: indices into the flattened (chain, draw), one row an ensemble, in time order."""
+    """Choose draws by their weights: indices into the flattened (chain, draw), one row per ensemble, in time order."""
     size, n = draws.chains_per_ensemble, draws.n_chains // draws.chains_per_ensemble
     flat = np.arange(draws.rung.size).reshape(n, size, draws.n_draws)
     in_time = flat.transpose(0, 2, 1).ravel()  # replicas of one ensemble side by side at each time

@@ -106,7 +106,7 @@ def combine_csv(path: str | Path, *, energy: str, inverse_temperature: str, valu
     Parameters
     ----------
     path : path
-        A CSV file with a header and one draw a row, in time order.
+        A CSV file with a header and one draw per row, in time order.
     energy, inverse_temperature : str
         Columns of the energy (log pi, or the log likelihood where only that is tempered) and of k in [0, 1].
     values : sequence of str, or str
@@ -152,7 +152,7 @@ def read_numbers(path: Path, names: Sequence[str]) -> dict[str, Floats]:
                 "Give the names of the header."
             )
     if len(frame) == 0:
-        raise InputError(f"{path} must hold at least one draw, but it has a header only. Write one draw a row.")
+        raise InputError(f"{path} must hold at least one draw, but it has a header only. Write one draw per row.")
     return {name: _numbers(frame[name], name, path) for name in names}
 
 
@@ -166,7 +166,7 @@ def _read_text(path: Path) -> "pd.DataFrame":
     except OSError as error:
         raise InputError(f"{path} must be a readable file, but: {error.strerror}. Check the path.") from error
     except pd.errors.EmptyDataError:
-        raise InputError(f"{path} must have a header and draws, but it is empty. Write one draw a row.") from None
+        raise InputError(f"{path} must have a header and draws, but it is empty. Write one draw per row.") from None
     except (ValueError, pd.errors.ParserWarning) as error:  # bad encodings too are ValueErrors
         raise InputError(
             f"{path} must be a CSV file in UTF-8 with as many fields in each row as in its header, but: "

@@ -249,7 +249,7 @@ def from_csv(
     chain: str | None = None,
     is_powered: bool = True,
 ) -> TemperedDraws:
-    """Read a CSV file with a header and one draw a row, in time order.
+    """Read a CSV file with a header and one draw per row, in time order.
 
     Parameters
     ----------

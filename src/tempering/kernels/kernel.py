@@ -12,7 +12,7 @@ from tempering.path.stacked import References
 
 Vector = NDArray[np.float64]
 Particle = tuple[Vector, Vector, Vector, Vector]  # of the scalar engine: position, proposal, and the terms of both
-Settings = tuple[Vector, Vector, Vector]  # scale, factor and centre, one row a rung
+Settings = tuple[Vector, Vector, Vector]  # scale, factor and centre, one row per rung
 Joined = tuple[float, int, Any, Any]  # log probability of the first of two kernels, its leaves, the settings of both
 Function = Callable[..., Any]  # a user's
 Functions = tuple[Function, Function, Any, References]  # energy, base, how to draw from the base or nothing, mixtures

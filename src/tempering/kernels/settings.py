@@ -1,4 +1,4 @@
-"""Settings of a kernel, one row a rung: a step scale, a shape, a centre, and how often to draw afresh.
+"""Settings of a kernel, one row per rung: a step scale, a shape, a centre, and how often to draw afresh.
 
 Every kernel reads the same ones, so that one piece of tuning serves them all.
 """

@@ -76,7 +76,7 @@ def plot_visits(draws: "Run", ax: "Axes | None" = None) -> "Axes":
 
 
 def plot_shares(draws: "Run", rules: Sequence[str] = (DEFAULT_RULE,), ax: "Axes | None" = None) -> "Axes":
-    """Draw what each rung contributes to the combined estimate, one line a rule."""
+    """Draw what each rung contributes to the combined estimate, one line per rule."""
     ax = new_axes(ax, draws)
     for rule in rules:
         shares = draws.shares(rule)

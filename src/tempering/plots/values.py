@@ -29,13 +29,13 @@ def plot_density(
     n_bins: int = 120,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the weighted density of a number, one line a rule, against the truth where it is known.
+    """Draw the weighted density of a number, one line per rule, against the truth where it is known.
 
     Parameters
     ----------
     draws : TemperedDraws
     name : str
-        Which value, one number a draw; a coordinate of an array is ``x[0]``.
+        Which value, one number per draw; a coordinate of an array is ``x[0]``.
     rules : sequence of str
         Combination rules to draw.
     truth : callable, optional

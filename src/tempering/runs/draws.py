@@ -317,7 +317,7 @@ class TemperedDraws:
         return self.go_on(self.n_draws + int(draws))
 
     def quantile(self, probability: float | Floats, name: str = "x", rule: str = DEFAULT_RULE) -> Any:
-        """Return weighted quantiles of a named value, one column a coordinate."""
+        """Return weighted quantiles of a named value, one column per coordinate."""
         return weighted_quantile(self._named(name), self.weights(rule), probability)
 
     def _named(self, name: str) -> NDArray[Any]:
@@ -326,7 +326,7 @@ class TemperedDraws:
         return self.values[name]
 
     def hdi(self, probability: float = 0.9, name: str = "x", rule: str = DEFAULT_RULE) -> Floats:
-        """Return the shortest interval that holds a probability, (2, ...), one column a coordinate."""
+        """Return the shortest interval that holds a probability, (2, ...), one column per coordinate."""
         return weighted_hdi(self._named(name), self.weights(rule), probability)
 
     def summary(self, rule: str = DEFAULT_RULE, *, hdi: float = 0.9) -> pd.DataFrame:

@@ -158,7 +158,7 @@ class TemperedSums:
         return Estimate(result.estimate, result.standard_error)
 
     def quantile(self, probability: float | Floats, name: str, rule: str = DEFAULT_RULE) -> Any:
-        """Return quantiles of a quantity from its sketch, one column a component.
+        """Return quantiles of a quantity from its sketch, one column per component.
 
         Right to the width of a bin: about 1 % of the quantity's spread, and of the distance from its centre beyond.
         """
@@ -304,7 +304,7 @@ class TwoLegSums(TemperedSums):
         )
 
     def quantile(self, probability: float | Floats, name: str, rule: str = DEFAULT_RULE) -> Any:
-        """Return quantiles of a quantity from its sketch, one column a component."""
+        """Return quantiles of a quantity from its sketch, one column per component."""
         _check_only(rule)
         return self.sums.quantile(name, probability)
 

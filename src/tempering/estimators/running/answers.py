@@ -182,7 +182,7 @@ def quantile_of(
     rule: str = rules.DEFAULT_RULE,
     mbar: RunningMbar | None = None,
 ) -> Any:
-    """Return quantiles of a quantity, one column a component; see `running_quantiles` for their error."""
+    """Return quantiles of a quantity, one column per component; see `running_quantiles` for their error."""
     columns, shape = sums.quantities.columns(name), sums.quantities.shapes[name]
     counts = sums.totals.joint[..., 0]
     if rules.check_rule(rule) == "mbar":

@@ -253,7 +253,7 @@ class MixedSums:
         return Estimate(float(-self.log_normalisers[rung]), float(error))
 
     def quantile(self, name: str, probability: float | Floats) -> Floats:
-        """Return quantiles of a quantity from its sketch, one column a component."""
+        """Return quantiles of a quantity from its sketch, one column per component."""
         columns, shape = self.quantities.columns(name), self.quantities.shapes[name]
         found = quantile_of_counts(np.einsum("r,qrv->qv", self.per_draw, self.sketch[columns]), probability)
         centre, scale = self.quantities.centre[columns], self.quantities.scale[columns]

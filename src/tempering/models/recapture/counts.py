@@ -187,7 +187,7 @@ class Counts:
     def _check(self) -> None:
         if self.shape[0] % len(self.groups):
             raise InputError(
-                f"{len(self.groups)} groups must have as many age classes each, but there are {self.shape[0]} rows. "
+                f"{len(self.groups)} groups must have equally many age classes, but there are {self.shape[0]} rows. "
                 "Give the classes of each group in turn."
             )
         if not 1 <= self.n_age_classes <= MAX_AGE_CLASSES:
@@ -222,7 +222,7 @@ def _counts(name: str, values: Any, shape: tuple[int, int]) -> Matrix:
     if raw.shape != shape:
         raise InputError(
             f"The matrix of {name!r} must have the shape {shape} of 'seen', but has {raw.shape}. "
-            "Pass all matrices with one row an age class."
+            "Pass all matrices with one row per age class."
         )
     matrix = np.array(raw, np.int64)
     if not np.array_equal(matrix, raw) or (matrix < 0).any():

@@ -226,7 +226,7 @@ def _validate(histories: Histories) -> None:
     codes, n = histories.codes, len(histories.codes)
     if codes.shape[1] < 2:
         raise InputError(
-            f"A history must have at least two occasions, but has {codes.shape[1]}. Give one column an occasion."
+            f"A history must have at least two occasions, but has {codes.shape[1]}. Give one column per occasion."
         )
     if histories.years.shape != (codes.shape[1],):
         raise InputError(

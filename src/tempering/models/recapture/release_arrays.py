@@ -81,7 +81,7 @@ class ReleaseArrays:
         if self.recaptured.shape != shape or self.recovered.shape != shape:
             raise InputError(
                 f"The arrays must be {shape}, but are {self.recaptured.shape} and {self.recovered.shape}. "
-                "Give both one row a release and one column an interval."
+                "Give both one row per release and one column per interval."
             )
         if self.age.shape != shape[:1] or self.never.shape != shape[:1]:
             raise InputError(
