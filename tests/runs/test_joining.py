@@ -92,7 +92,7 @@ def test_runs_that_cannot_be_joined_are_refused():
         tp.join([])
     with pytest.raises(EstimatorError, match="along must be"):
         tp.join([run], along="time")
-    with pytest.raises(EstimatorError, match="as many chains"):
+    with pytest.raises(EstimatorError, match="the same number of chains"):
         tp.join([run, exact_run(tp.Ladder([1, 0.5]), 10, "few", n_chains=2)])
     with pytest.raises(SamplerError, match="keep='rounds'"):
         tp.sample(tp.Target(SKEWED.log_density), initial=np.zeros(2), keep="rounds", method="sequential")
