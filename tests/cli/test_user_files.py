@@ -132,7 +132,9 @@ def test_kernels_and_references_are_read_by_name_or_from_a_file(folder):
     )
     mine = f"{folder}/kernels_of_mine.py"
     assert parse_kernel(None) is None
-    assert parse_kernel("hit-and-run") == tp.kernels.HitAndRunSlice()
+    kinds = ("RandomWalk", "Slice", "HitAndRunSlice", "Independence", "Hamiltonian")
+    names = ("random_walk", "slice", "hit-and-run", "independence", "hamiltonian")
+    assert [parse_kernel(name) for name in names] == [getattr(tp.kernels, kind)() for kind in kinds]
     assert repr(parse_kernel("nuts")) == "BlackJAX(nuts)"
     assert parse_kernel(f"{mine}:SLICE") == tp.kernels.Slice(2.0)
     assert parse_kernel(f"{mine}:walk") == tp.kernels.RandomWalk(0.5)

@@ -13,7 +13,8 @@ import pytest
 import tempering as tp
 from exact_runs import exact_run_on_two_legs
 from tempering.errors import InputError
-from tempering.report.page import render, write_report
+from tempering.report.page import render, verdict_of, write_report
+from tempering.runs.diagnosis import Diagnosis
 
 VOID = {"meta", "link", "br", "img", "path", "use", "image", "rect"}
 
@@ -70,6 +71,13 @@ def read(page):
     reader.feed(page)
     assert reader.open == []
     return reader
+
+
+def test_a_sound_run_is_called_sound_and_a_poor_one_poor():
+    good = Diagnosis(True, (), 99, 1.0, 99.0, {}, {}, np.ones((1, 1)), 0.0, True)
+    poor = replace(good, is_good=False, sentences=("Few round trips: draw more.",))
+    assert "The run looks sound" in verdict_of(good)
+    assert all(text in verdict_of(poor) for text in ("The run needs attention", "<li>Few round trips: draw more.</li>"))
 
 
 @pytest.mark.slow

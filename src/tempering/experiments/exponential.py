@@ -69,20 +69,7 @@ def run(
 ) -> Report:
     """Repeat the paper's experiment and set its figures beside ours.
 
-    Parameters
-    ----------
-    n_draws : int, optional
-        Draws of the tempered run and of the untempered one; the paper has 500 000.
-    rng : int
-        Seed.
-    executor : Executor, optional
-        Who runs the chains; the figures are the same whoever does.
-    checkpoint : path or Checkpoint, optional
-        A folder where both fits are kept while they go on.
-    progress : bool
-        Show a bar when the output is a terminal.
-    folder : path, optional
-        Where the picture goes; the current folder by default.
+    Parameters are those of `tempering.experiments.motorcycle.run`; the paper has 500 000 draws.
     """
     draws = PAPER_DRAWS if n_draws is None else n_draws
     x, y, x_test, truth = load()

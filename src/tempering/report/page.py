@@ -76,7 +76,7 @@ def render(
     template = Path(__file__).with_name("report.html").read_text(encoding="utf-8")
     parts = {
         "title": html.escape(title),
-        "verdict": _verdict(draws.diagnose() if verdict is None else verdict),
+        "verdict": verdict_of(draws.diagnose() if verdict is None else verdict),
         "facts": _facts(draws),
         "model": _model(model),
         "estimates": _table(draws.summary()),
@@ -88,7 +88,8 @@ def render(
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found.group(1)], template)
 
 
-def _verdict(found: Diagnosis) -> str:
+def verdict_of(found: Diagnosis) -> str:
+    """Return the section that says whether the run looks sound, and what to change if not."""
     if found.is_good:
         return '<section class="verdict good"><h2>The run looks sound</h2></section>'
     items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in found.sentences)
