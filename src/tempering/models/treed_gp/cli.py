@@ -44,7 +44,7 @@ class Sampling:
     rule: Annotated[str, option(SAMPLING, "How the temperatures are combined.")] = "mbar"
     seed: Annotated[int | None, option(SAMPLING, "Equal seeds give equal fits.")] = None
     workers: Annotated[int | None, option(SAMPLING, "Share the chains out to so many processes.")] = None
-    checkpoint: Annotated[Path | None, option(SAMPLING, "A folder to go on from after a kill.")] = None
+    checkpoint: Annotated[Path | None, option(SAMPLING, "A folder to resume from after a kill.")] = None
 
     @property
     def settings(self) -> dict[str, Any]:
