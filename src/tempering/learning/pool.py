@@ -37,12 +37,13 @@ class Stage:
     counts: Floats | None = None  # how many draws each one counts as; None: one
     evaluated: dict[Reference, Floats] = field(default_factory=dict)  # log densities of the draws, once computed
 
-    def knows(self, reference: Reference) -> bool:
-        """Whether the log densities of the draws under a reference have been evaluated: as a term, or since."""
-        for i, other in enumerate(self.path.references):
-            if other is reference:
-                self.evaluated[reference] = self.terms[:, self.path.n_own_terms + i]
-        return reference in self.evaluated
+    def log_density_of(self, reference: Reference) -> Floats:
+        """Return the log density of every draw under a reference, of whichever round."""
+        if reference not in self.evaluated:
+            own = [i for i, other in enumerate(self.path.references) if other is reference]
+            known = self.terms[:, self.path.n_own_terms + own[0]] if own else reference.log_density(self.values)
+            self.evaluated[reference] = known
+        return self.evaluated[reference]
 
     @classmethod
     def of(cls, trace: Trace, schedule: Schedule, most: int = DRAWS_OF_A_ROUND, counts: Floats | None = None) -> Stage:
@@ -189,17 +190,8 @@ class Pool:
 
     def _terms_with(self, references: Sequence[Reference]) -> Floats:
         """Return the own terms of all draws, and their log densities under references."""
-        return np.column_stack([self.own_terms, *map(self._log_density_of, references)])
-
-    def _log_density_of(self, reference: Reference) -> Floats:
-        """Return the log density of all draws under a reference, of whichever round."""
-        new = [stage for stage in self.stages if not stage.knows(reference)]
-        if new:
-            found = reference.log_density(np.concatenate([stage.values for stage in new]))
-            cuts = np.cumsum([len(stage.values) for stage in new])[:-1]
-            for stage, part in zip(new, np.split(found, cuts), strict=True):
-                stage.evaluated[reference] = part
-        return np.concatenate([stage.evaluated[reference] for stage in self.stages])
+        columns = [np.concatenate([stage.log_density_of(q) for stage in self.stages]) for q in references]
+        return np.column_stack([self.own_terms, *columns])
 
 
 def _embedded(path: Path, n_own: int, references: list[Reference]) -> Floats:
@@ -232,7 +224,7 @@ class Known:
 
     def log_normalisers(self, path: Path) -> Floats:
         """Return log Z of every rung of a path with the same terms, up to one constant."""
-        return np.asarray(logsumexp(self.log_weights(path.coefficients), axis=1))
+        return np.array([logsumexp(self.log_weights(c)) for c in path.coefficients])  # all at once would take much room
 
     def density_of_states(self, leg: int) -> DensityOfStates:
         """Return what is tempered along a leg, as the draws know it."""
@@ -252,8 +244,9 @@ class Known:
 
     def places_on(self, path: Path, rung: NDArray[np.int64], rng: np.random.Generator) -> Places:
         """Draw one of the draws for each of some rungs of a path with the same terms, by its weight there."""
-        rows, wanted = np.empty(rung.size, dtype=np.intp), np.unique(rung)
-        for r, log_w in zip(wanted, self.log_weights(path.coefficients[wanted]), strict=True):
+        rows = np.empty(rung.size, dtype=np.intp)
+        for r in np.unique(rung):
+            log_w = self.log_weights(path.coefficients[r])
             w = np.exp(log_w - np.max(log_w))
             mine = np.flatnonzero(rung == r)
             rows[mine] = rng.choice(w.size, mine.size, p=w / w.sum())
