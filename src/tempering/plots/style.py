@@ -33,14 +33,14 @@ def colour_of(rule: str) -> str:
     return COLOURS.get(rule, INK)
 
 
-def new_axes(ax: "Axes | None", run: Any = None) -> "Axes":
+def new_axes(ax: "Axes | None", run: Any = None, *, size: tuple[float, float] | None = None) -> "Axes":
     """Return the axes given, or new ones, without the frame's upper and right lines; refuse what is not a run."""
     if run is not None and not hasattr(run, "rungs"):
         raise InputError(f"A picture is one of a run, but got {type(run).__name__}. Pass what sample returned.")
     if ax is None:
         import matplotlib.pyplot as plt
 
-        ax = plt.subplots(layout="constrained")[1]
+        ax = plt.subplots(figsize=size, layout="constrained")[1]
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

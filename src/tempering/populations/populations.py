@@ -15,7 +15,7 @@ import numpy as np
 
 from tempering.arrays import Floats
 from tempering.compiling.programs import jitted
-from tempering.engines.densities import functions_of
+from tempering.engines.densities import flat_vector, functions_of
 from tempering.engines.streams import child
 from tempering.kernels import vector
 from tempering.target import Target
@@ -96,8 +96,7 @@ def build_mover(path: Target, kernel: Any, layout: Layout) -> BatchMover:
     density = partial(functions.density, ())
 
     def draw_one(key: jax.Array) -> vector.Particle:
-        parts = [jnp.ravel(leaf).astype(float) for leaf in jax.tree.leaves(sample_base(key))]
-        return vector.at(density, jnp.concatenate(parts))
+        return vector.at(density, flat_vector(sample_base(key)))
 
     move_all = jax.vmap(vector.build_move(kernel, density), in_axes=(0, 0, None, None))
 

@@ -223,13 +223,7 @@ def _figure(title: str, note: str, draw: Callable[[Any], Any]) -> str:
 
 def _svg(title: str, draw: Callable[[Any], Any]) -> str:
     """Draw on axes of their own and return the SVG."""
-
-    def on_figure(figure: Any) -> None:
-        ax = figure.add_subplot()
-        ax.patch.set_alpha(0.0)
-        draw(ax)
-
-    return _svg_of(title, (5.2, 3.7), on_figure)
+    return _svg_of(title, (5.2, 3.7), lambda figure: draw(figure.add_subplot()))
 
 
 def _svg_of(title: str, size: tuple[float, float], draw: Callable[[Any], Any]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tempering.plots import BLUE, INK
+from tempering.plots.style import new_axes, whole_numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,19 +15,10 @@ if TYPE_CHECKING:
     from tempering.models.variable_selection.estimator import VariableSelection
 
 
-def _new(ax: Axes | None, height: float) -> Axes:
-    if ax is None:
-        from matplotlib.figure import Figure
-
-        ax = Figure(figsize=(7, height), layout="constrained").subplots()
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
-
-
 def plot_inclusion(model: VariableSelection, *, n: int = 25, ax: Axes | None = None) -> Axes:
     """Draw the inclusion probabilities of the n most probable columns, with 95 % intervals of the Monte Carlo error."""
     table = model.summary(n)[::-1]
-    ax = _new(ax, 0.8 + 0.22 * len(table))
+    ax = new_axes(ax, size=(7, 0.8 + 0.22 * len(table)))
     place = np.arange(len(table))
     chosen = table["inclusion"].to_numpy() >= model.threshold
     error = 1.96 * table["error"].to_numpy()
@@ -41,12 +33,10 @@ def plot_inclusion(model: VariableSelection, *, n: int = 25, ax: Axes | None = N
 
 def plot_size(model: VariableSelection, *, ax: Axes | None = None) -> Axes:
     """Draw the posterior probabilities of the number of columns in the model."""
-    ax = _new(ax, 3.2)
+    ax = new_axes(ax, size=(7, 3.2))
     probability = model.posterior_.size_probabilities
     shown = np.flatnonzero(probability > 1e-4)
     ax.bar(shown, probability[shown], color=BLUE, width=0.8)
     ax.set(xlabel="columns in the model", ylabel="probability")
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_numbers(ax.xaxis)
     return ax
