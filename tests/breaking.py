@@ -54,8 +54,14 @@ BREAKS = {
     "half of a Jacobian": Break(
         "prior/bijections.py", "+ log_sigmoid(free) + log_sigmoid(-free)", "+ log_sigmoid(free)", "prior"
     ),
-    "half a journey counted": Break(
-        "recorders/index_sums.py", "(from_cold.size - 1) // 2", "from_cold.size // 2", "recorders"
+    "every exchange accepted": Break(
+        "recorders/index_sums.py",
+        "np.bincount(lower[accepted], minlength=m)",
+        "np.bincount(lower, minlength=m)",
+        "recorders",
+    ),
+    "a journey counted at its far end": Break(
+        "estimators/regeneration.py", "np.sum(is_cold & was_hot)", "np.sum(is_cold | was_hot)", "estimators"
     ),
     "tours that lose their first draw": Break("runs/tours.py", "(completed >= 1)", "(completed >= 2)", "runs"),
     "a checksum that is not looked at": Break(
@@ -68,7 +74,16 @@ BREAKS = {
         "informed/balancing.py", "-np.logaddexp(0.0, -log_ratio)", "-np.logaddexp(0.0, log_ratio)", "informed"
     ),
     "a comb that starts at nought": Break(
-        "populations/populations.py", "rng.random()", "0.0 * rng.random()", "populations"
+        "estimators/resampling.py",
+        "(np.arange(n) + rng.random())",
+        "(np.arange(n) + 0.0 * rng.random())",
+        "populations",
+    ),
+    "an evidence of all replicates together": Break(
+        "populations/sequential.py",
+        "logsumexp(self.log_evidences) - np.log(n)",
+        "logsumexp(self.log_evidences)",
+        "populations",
     ),
     "temperatures in the wrong order": Break(
         "doors/ptemcee.py", "return self._betas.copy()", "return self._betas[::-1].copy()", "doors"
