@@ -125,6 +125,9 @@ BREAKS = {
         "plots/values.py", "ax.stairs(height / np.diff(edges), edges", "ax.stairs(height, edges", "plots"
     ),
     "poor runs called sound": Break("report/page.py", "if found.is_good:", "if not found.is_good:", "report"),
+    "chains saved, and draws as well": Break(
+        "sampling/effort.py", "max(1.0, too_dear * fewer / chains)", "max(1.0, too_dear)", "sampling"
+    ),
     "another kernel than was asked for": Break(
         "cli/user_files.py", '"slice": "Slice"', '"slice": "HitAndRunSlice"', "cli"
     ),
