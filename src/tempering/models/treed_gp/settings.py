@@ -257,7 +257,9 @@ class Tempering:
         round. "tuned" chooses rungs and their number while tuning; [1] does not temper.
     hottest
         The smallest inverse temperature where ``ladder`` is None or "tuned". Trees of the data we know melt above 0.2;
-        down to 0.1 chains come round a sixth to three quarters as often, and predict no better.
+        down to 0.1 chains come round a sixth to three quarters as often, and predict no better. Down to 0.4, 5 rungs,
+        coupled chains take 0.7 of the time and come round eight times as often, but not to where trees melt: RMSE is 1
+        to 2 % larger.
     target
         What is raised to the power k: ``"likelihood"``, or ``"likelihood_and_tree"``, the prior of the tree too.
     rule
