@@ -37,6 +37,7 @@ TITLES = {
     "treed_gp_accuracy": "Predictions of treed Gaussian processes",
     "memory": "Memory of runs in sums",
     "start_up": "Time to the first answer",
+    "one_hump": "One mode, beside NUTS",
     "variable_selection": "Variable selection",
     "informed_price": "Informed jumps between structures",
 }

@@ -86,6 +86,8 @@ def test_a_refit_compiles_nothing_nor_do_other_ladders_and_another_kernel_does(m
     for n_components in (9, 40):  # a group more, and many
         assert n_compilations(lambda: run(engine_of(), path_with(n_components))) == 0  # noqa: B023
     assert n_compilations(lambda: run(engine_of(), path_with(5, (1.0, 0.6, 0.2, 0.0), (1.0, 0.5, 0.0)))) == 0
+    many = tuple(np.linspace(1.0, 0.0, 45))
+    assert n_compilations(lambda: run(engine_of(), path_with(5, many))) == 0
     assert n_compilations(lambda: run(engine_of(tp.kernels.HitAndRunSlice()), path_with(3))) > 0
 
 

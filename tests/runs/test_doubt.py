@@ -124,7 +124,8 @@ def test_a_heavy_tail_of_the_target_over_the_mixture_may_hold_as_much_again_deep
 @pytest.mark.parametrize(("n_round_trips", "n_said"), [(FEW_TOURS - 1, 1), (FEW_TOURS, 0)])
 def test_a_slow_exchange_is_spoken_of_where_chains_come_round_seldom(n_round_trips, n_said):
     run = SimpleNamespace(
-        path=PATH, info=SimpleNamespace(method="simulated"), visits=np.full(4, 100), n_round_trips=n_round_trips,
+        path=PATH, info=SimpleNamespace(method="simulated", is_log_concave=False), visits=np.full(4, 100),
+        n_round_trips=n_round_trips,
         rungs=lambda: pd.DataFrame({"exchange_acceptance": [0.5, 0.01, 0.5, np.nan], "move_acceptance": [0.5] * 4}),
     )  # fmt: skip
     assert len(_about_rungs(run)) == n_said

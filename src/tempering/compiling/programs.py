@@ -1,10 +1,11 @@
 """Compile JAX functions quickly, and keep what was compiled for the next process.
 
 On a processor the compiler's first level gives code as fast as its third: measured on the blocks of the vector
-engine, 25 to 40 % less time to compile, no difference to run. Level 0 is three times slower to run, and XLA's older
-emitters, which take 40 % less to compile, are twice as slow on a regression of 1e4 rows. Both together compile three
-times as fast: the choice for what runs a few times only. On an H200 the first level takes a fifth less to compile, and
-code is as fast.
+engine, 25 to 40 % less time to compile, no difference to run. Level 0 is three times slower to run. XLA's older
+emitters take 40 % less to compile, a second of the loop of Hamiltonian moves; what they make runs as fast or a third
+slower (up to 16 dimensions), half as slow again in a hundred, and is twice as slow on a regression of 1e4 rows: the
+choice for loops that are light. Both together compile three times as fast: the choice for what runs a few times only. On an
+H200 the first level takes a fifth less to compile, and code is as fast.
 
 `tempering.compiling.keeping` looks for the executable on disk before a function is called for the first time with
 arguments of new shapes. Whatever fails there, the function is compiled as JAX compiles any other.
@@ -25,11 +26,12 @@ def jitted(
     *,
     level: int | None = 1,
     is_brief: bool = False,
+    is_light: bool = False,
 ) -> Callable[..., Any]:
     """Compile a function when it is first called, by when a user has said what JAX is to run on.
 
     ``level`` is the compiler's; None is its own default. What ``is_brief``, called a few times in a run,
-    is compiled in the least time.
+    is compiled in the least time; what ``is_light``, a loop that takes no longer to run than to compile, in less.
     """
     import jax
 
@@ -38,7 +40,7 @@ def jitted(
 
     @cache
     def compiled(backend: str) -> Any:
-        options = _options(level, is_brief) if backend in ("cpu", "gpu") else None
+        options = _options(level, is_brief=is_brief, is_light=is_light) if backend in ("cpu", "gpu") else None
         return jax.jit(function, static_argnums=static_argnums, compiler_options=options)
 
     @wraps(function)
@@ -52,9 +54,9 @@ def jitted(
     return call
 
 
-def _options(level: int | None, is_brief: bool) -> dict[str, Any] | None:
-    if is_brief:
-        chosen = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+def _options(level: int | None, *, is_brief: bool, is_light: bool) -> dict[str, Any] | None:
+    if is_brief or is_light:
+        chosen = {"xla_backend_optimization_level": 0 if is_brief else 1, "xla_cpu_use_fusion_emitters": False}
         return chosen if _are_known(*chosen.items()) else {k: v for k, v in chosen.items() if _are_known((k, v))}
     return None if level is None else {"xla_backend_optimization_level": level}
 

@@ -43,7 +43,7 @@ SIGNALS = (
     "KeyboardInterrupt",
     f"SystemExit: {TERMINATED}",
 )  # where JAX was calling back
-PADDED_TO = 32  # ladders are padded to multiples of it, so that tuning their length compiles nothing anew
+PADDED_TO = 64  # ladders are padded to multiples of it, so that tuning their length compiles nothing anew
 MOST_ROWS = 256  # iterations of a block: calling it takes as long as a few of cheap chains
 MOST_BYTES = {"cpu": 1 << 22, "device": 1 << 26}  # of its outputs: a cache, or what a call of an accelerator is worth
 
@@ -57,6 +57,7 @@ class Pieces:
     terms: Callable[[Any], Any]
     record: Callable[[Any], Any]
     positions: Callable[[Any], Any]  # recorded values -> by name
+    is_light: bool = False  # to run: a loop of them is compiled in less time
 
 
 Unit = lockstep.Chain | lockstep.Ensemble  # with a leading axis
@@ -93,7 +94,7 @@ class VectorEngine:
         self._sharding = None if devices is None else sharding_of(devices, n_chains)
         self.run_by = ""  # the run whose chains these are, as which iterations are kept that take long
         self.step = build_step(pieces, method, rung_moves)
-        self._block = _build_block(self.step)
+        self._block = _build_block(self.step, pieces.is_light)
 
     def start(self, path: Path) -> States:
         """Evaluate the starting points; every chain starts on the target's rung, every ensemble on its own."""
@@ -293,7 +294,7 @@ def _rows_of(unit: Unit) -> int:
 
 
 @lru_cache(maxsize=64)
-def _build_block(step: Callable[..., Any]) -> Any:
+def _build_block(step: Callable[..., Any], is_light: bool) -> Any:
     """Compile once per step: a second run of the same target starts at once."""
 
     def block(
@@ -314,10 +315,12 @@ def _build_block(step: Callable[..., Any]) -> Any:
         room = jax.tree.map(lambda a: jnp.zeros((rows, *a.shape), a.dtype), jax.eval_shape(once, units, start)[1])
         return jax.lax.fori_loop(0, n, body, (units, room))
 
-    return jitted(block, static_argnums=6)
+    return jitted(block, static_argnums=6, is_light=is_light)
 
 
-def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[Any]) -> Pieces:
+def target_pieces(
+    target: Target, kernel: Any, layout: Layout, starts: Sequence[Any], *, is_light: bool = False
+) -> Pieces:
     """Make the pieces for a log density and a kernel."""
     functions = functions_of(target, kernel, layout)
 
@@ -332,7 +335,7 @@ def target_pieces(target: Target, kernel: Any, layout: Layout, starts: Sequence[
             check_start(layout.unflatten(points[bad[0]]), is_number=not invalid[bad[0]].any())
         return vector.Particle(*jax.device_put((points, terms, invalid.any(axis=1).astype(np.int32))))
 
-    return _KeptPieces(start, functions.move, _particle_terms, _particle_position, layout.named)
+    return _KeptPieces(start, functions.move, _particle_terms, _particle_position, layout.named, is_light)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ class Plan:
     context: Any  # by whom it is carried out: `tempering.execution.context.Context`
     n_chains: int = 0  # that are tuned
     dearness: float = 0.0  # the share of an iteration's time that calls of the log density take
+    is_log_concave: bool = False  # proven: there is one mode
 
     @property
     def leaves(self) -> tuple[Any, ...]:

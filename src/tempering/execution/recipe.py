@@ -16,12 +16,16 @@ from typing import Any
 from tempering.engines.trace import Engine, Schedule, Trace
 from tempering.execution.pickling import pack, unpack
 from tempering.execution.plan import Plan
+from tempering.kernels.kernel import calls_of
 from tempering.path import Path
 from tempering.randomness import stream
 from tempering.target import Target
 from tempering.target.layout import Layout
 
 EXAMPLE_STREAM = 3
+# Share of an iteration's time that calls of a light density take, and its dimensions: a default run then takes some
+# three seconds, of which older emitters of XLA add up to a fifth, where they save one.
+LIGHT, LIGHT_UP_TO = 0.2, 16
 KEPT_ENGINES = 8  # a worker's: those of a few runs, with all that was compiled for them
 
 
@@ -40,13 +44,14 @@ class Recipe:
     n_rungs: int
     has_references: bool = False
     run: str = ""  # as whose the answers of long calls are kept
+    is_light: bool = False  # a loop that takes no longer to run than to compile
 
     @classmethod
     def of(cls, plan: Plan, path: Path) -> Recipe:
         """Return the recipe of a plan's engine along a path."""
         return cls(
             plan.target, plan.kernel, plan.example, plan.starts, plan.engine, plan.method, plan.rung_moves, plan.seed,
-            len(path), bool(path.references), plan.context.run,
+            len(path), bool(path.references), plan.context.run, _is_light(plan),
         )  # fmt: skip
 
     def build(self, n_chains: int) -> Engine:
@@ -60,7 +65,7 @@ class Recipe:
                 pieces = vector.model_pieces(self.target)
             else:
                 target = kept_target(self.target, layout, self.run)
-                pieces = vector.target_pieces(target, self.kernel, layout, self.starts)
+                pieces = vector.target_pieces(target, self.kernel, layout, self.starts, is_light=self.is_light)
             found = vector.VectorEngine(pieces, *common)
             found.run_by = self.run
             return found
@@ -76,6 +81,13 @@ class Recipe:
     def packed(self) -> Packed:
         """Return the recipe as it travels; the starting points stay at home."""
         return Packed.of(replace(self, starts=()))
+
+
+def _is_light(plan: Plan) -> bool:
+    """Whether the moves of a plan follow gradients, which takes long to compile, of a density that is cheap."""
+    if plan.layout is None or plan.layout.size > LIGHT_UP_TO or plan.dearness > LIGHT:
+        return False
+    return calls_of(plan.kernel) > 1.0
 
 
 def kept_target(target: Target, layout: Layout, run: str) -> Target:

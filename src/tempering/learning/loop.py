@@ -92,11 +92,14 @@ class Learner:
     price: Price
     keeps: bool = False  # the draws of the rounds
     modes: tuple[Mode, ...] = ()  # that are known before
+    to_draw: Callable[[Trace, Schedule], float] | None = None  # iterations, as far as a round and its schedule tell
+    has_one_summit: bool = False  # for sure: no other is looked for, and nobody need come round to find one
 
     def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while it pays.
 
-        It does while chains are stuck, and while modes are still being found.
+        It does while modes are still being found, and while chains are stuck and a round is better than the last. No
+        round is longer than what is to be drawn: it could not save what it takes.
         """
         pilot, schedule, belief = self._pilot(start, settings, self.price.block(n_iterations))
         calls = total = self.price.calls(pilot.n_iterations, schedule.local_every)
@@ -105,13 +108,14 @@ class Learner:
         rounds: list[Round] = []
         kept: list[tuple[Trace, Schedule]] = []
         while True:
-            states, trace = self.engine.run(self._spread(now), now.schedule, length)
-            rounds.append(describe(trace, now.schedule))
+            ran = now.schedule
+            states, trace = self.engine.run(self._spread(now), ran, length)
+            rounds.append(describe(trace, ran))
             self.report(length, line_of(rounds[-1], len(rounds) - 1))
             spent += length
             if self.keeps:
-                kept.append((trace, now.schedule))
-            calls = self.price.calls(length, now.schedule.local_every)
+                kept.append((trace, ran))
+            calls = self.price.calls(length, ran.local_every)
             total += (1.0 + STAYING) * calls
             states, stay = self._stay(replace(now, states=states), STAYING * calls)
             pool = now.pool.with_round(Stage.of(trace, now.schedule), stay)
@@ -119,8 +123,11 @@ class Learner:
             now = self._learn(pool, now.belief, self._rescaled(now.schedule, trace), states, calls, scouts)
             length *= 2
             finds = len(now.belief.modes) > n_modes and spent < 2 * n_iterations
-            is_done = spent + length > n_iterations and not (finds or self._is_stuck(rounds[-1], spent, n_iterations))
-            if is_done and len(rounds) >= LEAST_ROUNDS:
+            if finds or len(rounds) < LEAST_ROUNDS:
+                continue
+            if spent + length > n_iterations and not self._is_stuck(rounds, spent, n_iterations):
+                break
+            if self.to_draw is not None and self.to_draw(trace, ran) < length:
                 break
         states, _ = self.engine.run(self._at_both_ends(now), now.schedule, SETTLING)
         searched = now.belief.n_searched
@@ -137,9 +144,12 @@ class Learner:
             in_equilibrium=partial(self._in_equilibrium, now),
         )
 
-    def _is_stuck(self, last: Round, spent: int, n_iterations: int) -> bool:
-        """Whether chains came round too seldom, and there is something left of as much time again."""
-        return last.n_round_trips < self.price.enough_trips(n_iterations) and spent < 2 * n_iterations
+    def _is_stuck(self, rounds: Sequence[Round], spent: int, n_iterations: int) -> bool:
+        """Whether chains came round too seldom, more tuning helps, and something is left of as much time again."""
+        if self.has_one_summit:
+            return False
+        is_rare = rounds[-1].n_round_trips < self.price.enough_trips(n_iterations)
+        return is_rare and spent < 2 * n_iterations and rounds[-1].is_better_than(rounds[-2])
 
     def _striking(self, trace: Trace, path: Path) -> Scouts:
         """Return the draws of a round that are highest above its mixture."""
@@ -281,6 +291,8 @@ class Learner:
         hardly any in one direction.
         """
         modes = belief.modes
+        if modes and self.has_one_summit:
+            return modes
         if not self.frame.has_prior:
             far = replace(belief.safe_end, degrees_of_freedom=np.array([SEARCH_FREEDOM]))
             places = far.sample_many(self.rng, surface.affordable(FAR_DRAWS, LOOKING))
@@ -293,6 +305,8 @@ class Learner:
         try:
             if not modes:
                 modes = find_modes(surface, [places[np.argmax(heights)]])
+            if self.has_one_summit:
+                return modes
             return scouted(surface, modes, None, (places, heights), self.rng) if modes else ()
         except TooManyCalls:  # a surface too rough to climb
             return modes

@@ -51,8 +51,13 @@ class Verdict:
     n_round_trips: int
 
     def __str__(self) -> str:
-        head = "The run looks sound." if self.is_good else "The run needs attention:"
+        head = f"The run looks sound{self._since}." if self.is_good else "The run needs attention:"
         return "\n".join([head, *(f"- {sentence}" for sentence in self.sentences)])
+
+    @property
+    def _since(self) -> str:
+        """Why there is no need to look further, where that is known."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,9 @@ class Diagnosis(Verdict):
     overlap : ndarray, shape (rung, rung)
     second_eigenvalue : float
     evidence_agrees : bool
+    is_log_concave : bool
+        Whether the target is proven to be so: then there is one mode, and none is missed by chains that never came
+        round.
     """
 
     barrier: float
@@ -79,6 +87,11 @@ class Diagnosis(Verdict):
     overlap: Floats
     second_eigenvalue: float
     evidence_agrees: bool
+    is_log_concave: bool = False
+
+    @property
+    def _since(self) -> str:
+        return ": the log density is concave, so that there is one mode" if self.is_log_concave else ""
 
     @property
     def asks_for_draws(self) -> bool:
@@ -108,7 +121,7 @@ def diagnosis_of(draws: TemperedDraws) -> Diagnosis:
     ]
     return Diagnosis(
         not sentences, tuple(sentences), draws.n_round_trips, barrier, float(index_ess), ess, r_hat,
-        fit.overlap, fit.second_eigenvalue, not disagreement,
+        fit.overlap, fit.second_eigenvalue, not disagreement, has_one_mode(draws),
     )  # fmt: skip
 
 
@@ -155,6 +168,11 @@ def _travels(draws: TemperedDraws | TemperedSums) -> bool:
     return draws.info is not None and draws.info.method in ("simulated", "parallel")
 
 
+def has_one_mode(draws: TemperedDraws | TemperedSums) -> bool:
+    """Whether it is proven that there is one mode; few round trips then say nothing about the run."""
+    return draws.info is not None and draws.info.is_log_concave and draws.path.has_two_legs
+
+
 def _about_rungs(draws: TemperedDraws | TemperedSums) -> list[str]:
     path, m = draws.path, len(draws.path)
     if m == 1 or not _travels(draws):
@@ -164,6 +182,8 @@ def _about_rungs(draws: TemperedDraws | TemperedSums) -> list[str]:
     exchange = table["exchange_acceptance"].to_numpy()[:-1]
     what = "draw more" if path.has_two_legs else "add rungs there; if the ladder was tuned, tune for longer"
     low = np.flatnonzero(exchange < LOW_EXCHANGE)
+    if has_one_mode(draws):
+        low = low[low < path.target]  # nothing lies at the end of the safe leg that chains must have seen
     if low.size and not (path.has_two_legs and draws.n_round_trips >= FEW_TOURS):  # slow, and crossed often enough
         i = int(low[np.argmin(exchange[low])])
         said.append(
@@ -197,7 +217,7 @@ def _about_rungs(draws: TemperedDraws | TemperedSums) -> list[str]:
 
 
 def _about_journeys(draws: TemperedDraws | TemperedSums, barrier: float) -> list[str]:
-    if len(draws.path) == 1 or draws.n_round_trips >= FEW_ROUND_TRIPS or not _travels(draws):
+    if len(draws.path) == 1 or draws.n_round_trips >= FEW_ROUND_TRIPS or not _travels(draws) or has_one_mode(draws):
         return []
     if draws.path.has_two_legs:
         return [
@@ -230,6 +250,8 @@ def _about_legs(draws: TemperedDraws, quantities: list[tuple[str, Floats]]) -> l
     if not path.has_two_legs or path.target == 0 or draws.chains_per_ensemble > 1:
         return []
     safe, quick = (_weights_of_leg(draws, leg) for leg in (0, 1))
+    if safe is None and quick is not None and has_one_mode(draws):
+        return []
     if safe is None or quick is None:
         return ["one of the two legs has no draw that counts: draw more."]
     worst, worst_z = "", 0.0

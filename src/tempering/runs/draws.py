@@ -61,6 +61,7 @@ class RunInfo:
     redraws: bool = False  # at the ends of the path the state is drawn afresh: runs split into tours
     n_invalid: int = 0  # evaluations that gave NaN or +inf, and were taken as outside the support
     share_of_search: float = 0.0  # of the evaluations of the tuning: those that went into looking for modes
+    is_log_concave: bool = False  # the target, proven: there is one mode
 
 
 @dataclass(frozen=True, eq=False)

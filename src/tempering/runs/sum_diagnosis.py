@@ -13,7 +13,7 @@ from tempering.arrays import Floats
 from tempering.estimators.running.batches import relative, standard_error_of_batches, total
 from tempering.estimators.running.bins import COLD
 from tempering.learning.density_of_states import DensityOfStates
-from tempering.runs.diagnosis import Diagnosis, sentences_about, spread_between
+from tempering.runs.diagnosis import Diagnosis, has_one_mode, sentences_about, spread_between
 from tempering.runs.evidence import disagreement_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def diagnosis_of_sums(run: TemperedSums) -> Diagnosis:
     sentences = sentences_about(run, barrier, ess, r_hat, disagreement)
     return Diagnosis(
         not sentences, tuple(sentences), run.n_round_trips, barrier, _index_ess(run), ess, r_hat,
-        run.mbar.overlap, run.mbar.second_eigenvalue, not disagreement,
+        run.mbar.overlap, run.mbar.second_eigenvalue, not disagreement, has_one_mode(run),
     )  # fmt: skip
 
 

@@ -85,6 +85,7 @@ class Call:
         return Wanted(
             draws, until, usual.chains if self.chains is None else self.chains, replace(self.tuning, iterations=tune),
             self.path, every, quantities, not self.keeps_sums and self.keep == "rounds", self.execution,
+            self.tuning.iterations is None,
         )  # fmt: skip
 
 
@@ -101,6 +102,7 @@ class Wanted:
     quantities: dict[str, Callable[..., Any]] | None  # that are summed; None: draws are kept
     keeps_rounds: bool  # the draws of the tuning rounds, too
     execution: Execution
+    leaves_tuning_open: bool = True  # it is ours to say how long it is
 
     @property
     def tune(self) -> int:

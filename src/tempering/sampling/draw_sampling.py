@@ -9,9 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from tempering.engines.trace import Engine, Trace
+from tempering.engines.trace import Trace
 from tempering.execution.blocks import WholeEngine
 from tempering.execution.context import Context, carrying_out
 from tempering.execution.journal import JournalEngine, Past
@@ -20,13 +18,11 @@ from tempering.execution.plan import Plan
 from tempering.execution.recording import record
 from tempering.learning.rounds import Tuned
 from tempering.runs.draws import TemperedDraws
-from tempering.runs.positions import Positions
-from tempering.runs.store import draws_in_chunk
 from tempering.runs.stored import changed, first_draws, load_checkpoint
 from tempering.sampling import progress as progress_bars
 from tempering.sampling.call import Wanted
+from tempering.sampling.packaging import package
 from tempering.sampling.progress import Report
-from tempering.sampling.tuning import info_of
 from tempering.sampling.until import Until, UntilDraws
 
 Reopened = Callable[[int], AbstractContextManager[tuple[Context, int]]]
@@ -101,49 +97,3 @@ def _on_devices(engine: Any, tuned: Tuned, devices: Sequence[Any], context: Cont
     wide, states = whole.widened(states, n, devices)
     spread = JournalEngine(WholeEngine(wide, n, n), None, context.interruption, "")
     return spread, replace(tuned, states=states)
-
-
-def package(plan: Plan, engine: Engine, tuned: Tuned, trace: Trace) -> TemperedDraws:
-    """Return a trace as the draws of a run."""
-    info = info_of(plan, engine, tuned, trace.rung.shape[1])
-    return TemperedDraws(
-        values=_named_values(plan, engine, trace),
-        rung=trace.rung,
-        terms=trace.terms,
-        path=tuned.schedule.path,
-        log_pseudo_prior=tuned.schedule.log_pseudo_prior,
-        proposed=trace.proposed,
-        acceptance=trace.acceptance,
-        chains_per_ensemble=engine.chains_per_ensemble,
-        layout=plan.layout,
-        positions=_positions(plan, trace),
-        settings=tuned.schedule.settings,
-        info=info,
-        model=getattr(plan.target, "model", None),
-    )
-
-
-def _positions(plan: Plan, trace: Trace) -> Positions | None:
-    """Return the flat vectors that chains moved in, where the values shown are functions of them."""
-    if getattr(plan.target, "constrain", None) is None:
-        return None
-    return Positions(trace.values, getattr(plan.target, "coordinates", None))
-
-
-def package_rounds(plan: Plan, engine: Engine, tuned: Tuned) -> tuple[TemperedDraws, ...]:
-    """Return the draws of the tuning rounds, each with the ladder it was made with."""
-    return tuple(
-        package(plan, engine, replace(tuned, schedule=schedule, rounds=(), n_iterations=0), trace)
-        for trace, schedule in tuned.kept
-    )
-
-
-def _named_values(plan: Plan, engine: Engine, trace: Trace) -> Any:
-    """Return the values by name, constrained piece by piece: as they would be in a store, to the bit."""
-    constrain = getattr(plan.target, "constrain", None)
-    if constrain is None:
-        return engine.positions(trace)
-    length = draws_in_chunk(trace.rung.shape[0], trace.values.shape[-1])
-    starts = range(0, max(1, trace.values.shape[1]), length)
-    pieces = [constrain(plan.layout.unflatten(trace.values[:, i : i + length])) for i in starts]  # type: ignore[union-attr]
-    return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}

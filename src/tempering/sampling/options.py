@@ -71,7 +71,8 @@ class Tuning:
     iterations : int, optional
         About how many iterations of each chain are spent, by default 5000 (2500 of 32 chains on two legs), and
         fewer where the density is dear; 0 runs with the paper's ladder and untuned moves. Tuning of a ladder ends
-        sooner once there is nothing left to learn, and takes longer if few were given: its pilot needs some 2000.
+        sooner once there is nothing left to learn, and takes longer if few were given: its pilot needs some 2000. On
+        two legs no round is longer than what is to be drawn, unless a number is given.
     objective : {"hybrid", "barrier", "ess"}, optional
         What to optimise when the ladder is tuned (`tempering.learning.ladder_choice`); "hybrid" by default.
     pseudo_prior : str or sequence of float, optional

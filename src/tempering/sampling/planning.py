@@ -24,6 +24,7 @@ from tempering.sampling.effort import usual_effort
 from tempering.sampling.starts import draw_from_base, inside_or_prior, side_by_side, with_reference
 from tempering.target import Target
 from tempering.target.checks import check_target
+from tempering.target.concavity import is_log_concave
 from tempering.target.gradients import gradient_of
 from tempering.target.layout import Layout
 from tempering.target.starting import starting_points
@@ -46,7 +47,10 @@ def make_plan(target: Any, call: Call, context: Context) -> tuple[Plan, Wanted]:
         starts = side_by_side(starts, n_chains)
     if path == "two_legs" and wanted.tune == 0:  # nothing may be learnt
         path = _own_path(plan.target)
-    plan = replace(plan, n_chains=n_chains, starts=starts, path=path, dearness=usual.dearness)
+    is_concave = path == "two_legs" and plan.engine == "vector" and is_log_concave(plan.target, plan.layout)
+    plan = replace(
+        plan, n_chains=n_chains, starts=starts, path=path, dearness=usual.dearness, is_log_concave=is_concave
+    )
     check_together(plan, wanted)
     return plan, wanted
 

@@ -16,8 +16,9 @@ from tempering.runs.sums import TemperedSums
 from tempering.runs.tours import FEW_ROUND_TRIPS
 from tempering.sampling import progress as progress_bars
 from tempering.sampling.call import Call
-from tempering.sampling.draw_sampling import chains_of, draw, package_rounds, reopened
+from tempering.sampling.draw_sampling import chains_of, draw, reopened
 from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning, refuse_moved
+from tempering.sampling.packaging import package_rounds
 from tempering.sampling.planning import make_plan
 from tempering.sampling.sum_sampling import sample_sums
 from tempering.sampling.tuning import overlooked_modes, tune

@@ -28,8 +28,8 @@ from tempering.recorders.quantities import Summands
 from tempering.recorders.sum_runs import PILOT, SumPlan, first_part, length_of_stretch, units_seen
 from tempering.runs.sums import TemperedSums
 from tempering.sampling.call import Wanted
+from tempering.sampling.packaging import info_of
 from tempering.sampling.progress import Report
-from tempering.sampling.tuning import info_of
 
 
 def sample_sums(plan: Plan, wanted: Wanted, engine: Any, tuned: Tuned, report: Report) -> TemperedSums:

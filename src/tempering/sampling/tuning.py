@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,10 @@ from tempering.learning.rounds import Tuned, Tuner
 from tempering.learning.two_legs import Frame
 from tempering.path import Ladder, Path
 from tempering.randomness import stream
-from tempering.runs.draws import RunInfo, TemperedDraws
+from tempering.runs.draws import TemperedDraws
 from tempering.runs.positions import positions_of
 from tempering.sampling.call import Wanted
+from tempering.sampling.packaging import package
 from tempering.sampling.planning import first_log_pseudo_prior
 from tempering.sampling.progress import Report
 from tempering.target.target import cold_density
@@ -60,6 +61,8 @@ def _tune_two_legs(plan: Plan, wanted: Wanted, report: Report, modes: tuple[Mode
         engine, plan.leaves, frame, cold_density(target, plan.layout), wanted.tuning.learnt["objective"],
         stream(plan.seed, LEARNING_STREAM), report, keeps=wanted.keeps_rounds or plan.method == "parallel",
         price=Price(calls_of(plan.kernel), plan.dearness), modes=modes,
+        to_draw=partial(_to_draw, plan, wanted, engine) if wanted.leaves_tuning_open else None,
+        has_one_summit=plan.is_log_concave,
     )  # fmt: skip
     tuned = learner.run(start, first_settings(plan, Ladder([1.0])), wanted.tune)
     if plan.method == "parallel":
@@ -67,10 +70,19 @@ def _tune_two_legs(plan: Plan, wanted: Wanted, report: Report, modes: tuple[Mode
     return engine, tuned
 
 
+def _to_draw(plan: Plan, wanted: Wanted, engine: Engine, trace: Trace, schedule: Schedule) -> float:
+    """Return how many iterations are to be drawn; until a number of effective draws, by what a round's were worth."""
+    most = wanted.draws * wanted.every
+    if wanted.until is None or wanted.until.effective_draws is None:
+        return most
+    run = package(plan, engine, Tuned(None, schedule, (), 0), trace)
+    return min(most, run.n_draws * wanted.until.effective_draws / max(run.effective_draws(), 1e-300))
+
+
 def overlooked_modes(plan: Plan, tuned: Tuned, run: TemperedDraws) -> tuple[Mode, ...]:
     """Return all modes that are known if draws of the run have led to one that its mixture lacks; else none."""
     positions = positions_of(run)
-    if not run.path.has_two_legs or plan.layout is None or positions is None:
+    if plan.is_log_concave or not run.path.has_two_legs or plan.layout is None or positions is None:
         return ()
     terms = run.terms.reshape(run.rung.size, -1)
     scouts = striking(positions.values.reshape(run.rung.size, -1), run.path.log_target(terms), terms[:, -1])
@@ -172,24 +184,3 @@ def build_engine(plan: Plan, path: Path) -> JournalEngine:
     """Build the engine of a plan along a path."""
     run_by: Context = plan.context
     return run_by.engine(Recipe.of(plan, path), plan.n_chains)
-
-
-def info_of(plan: Plan, engine: Engine, tuned: Tuned, n_draws: int) -> RunInfo:
-    """Return how a run came about."""
-    return RunInfo(
-        method=plan.method,
-        engine=engine.name,
-        kernel=repr(plan.kernel) if plan.kernel is not None else type(plan.target).__name__,
-        rung_moves=plan.rung_moves,
-        seed=plan.seed,
-        seconds=time.perf_counter() - plan.context.started,
-        rounds=tuned.rounds,
-        n_iterations=tuned.n_iterations + n_draws,
-        n_invalid=tuned.n_invalid,
-        share_of_search=tuned.share_of_search,
-        redraws=plan.method == "simulated" and (bool(tuned.schedule.path.ends) or _model_redraws(plan, tuned)),
-    )
-
-
-def _model_redraws(plan: Plan, tuned: Tuned) -> bool:
-    return plan.layout is None and plan.has_base and tuned.schedule.ladder.hottest == 0.0

@@ -13,8 +13,8 @@ from tempering.errors import SamplerError
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
 
-FIRST_LOOK = 512  # iterations; each look is made after a quarter more of them, since looking takes time too
-GROWTH = 1.25
+FIRST_LOOK = 128  # iterations; each look is made after half as many more of them, since looking takes time too
+GROWTH = 1.5
 
 
 def _is_above_0(goal: Any) -> bool:
@@ -38,7 +38,7 @@ class Until:
     enough : callable, optional
         A function of the draws so far, as `sample` would return them, that says whether they are enough.
     least : int
-        Iterations before the draws are looked at for the first time; then they are after a quarter more each time.
+        Iterations before the draws are looked at for the first time; then they are after half as many more each time.
 
     Examples
     --------
@@ -72,8 +72,8 @@ class Until:
 
         Examples
         --------
-        >>> [Until(seconds=1).next_look(n) for n in (0, 512, 700)]
-        [512, 640, 800]
+        >>> [Until(seconds=1).next_look(n) for n in (0, 128, 170)]
+        [128, 192, 192]
         """
         look = self.least
         while look <= n_done:
