@@ -32,6 +32,7 @@ def sample_prior(key):
 CONCAVE = {
     "normal": normal,
     "a bowl by a product": lambda b: -jnp.sum(b * b) - jnp.square(b[1]) - jnp.sum(b**4),
+    "a bowl by a product of vectors": lambda b: -0.5 * (b @ b) - (lambda e: e @ e)(X @ b),
     "logistic": lambda b: jnp.sum(jax.nn.log_sigmoid(SIGNS * (X @ b))) + normal(b),
     "logistic by hand": lambda b: -jnp.sum(jnp.log1p(jnp.exp(-SIGNS * (X @ b)))),
     "logistic by two logarithms": lambda b: jnp.sum(jnp.log(jax.nn.sigmoid(X @ b))),
@@ -63,6 +64,12 @@ OTHERS = {
     "a logarithm of a bowl": lambda b: -jnp.log(1.0 + jnp.sum(b**2)),
     "an exponential of a hill": lambda b: jnp.exp(-jnp.sum(b**2)),
     "a sum of hills": lambda b: jnp.log(jax.nn.sigmoid(b[0]) + jax.nn.sigmoid(-3.0 * b[0])) - jnp.sum(b**2) / 100,
+    "a product with hills": lambda b: jnp.log(np.ones(3) @ jax.nn.sigmoid(np.array([3.0, -3.0, 1.0]) * b[0])),
+    "a product of hills": lambda b: jnp.log(jax.nn.sigmoid(b) @ jax.nn.sigmoid(-2 * b)),
+    "a product of matrices": lambda b: -jnp.sum((b[:, None] * X[:3]) @ (b[:, None] * X[:3])),
+    "whole numbers": lambda b: -jnp.sum(b.astype(int).astype(float) ** 2),
+    "steps": lambda b: -jnp.sum(jnp.floor(b) ** 2),
+    "a condition as a number": lambda b: -jnp.sum((b > 1.0).astype(float)),
     "a loop": lambda b: jax.lax.fori_loop(0, 3, lambda i, x: x - b[i] ** 2, 0.0),
     "a square of a wave": lambda b: -((jnp.sum(b**2) - 3.0) ** 2),
 }

@@ -49,10 +49,10 @@ def is_log_concave(target: Target, layout: Layout) -> bool:
     parts = [function for function in (target.energy, target.base) if function is not None]
     with jax.enable_x64(True):
         try:
-            traced = [jax.make_jaxpr(layout.on_flat(part))(np.zeros(layout.size)) for part in parts]
-        except Exception:  # JAX cannot trace it
+            bends = [bend_of(jax.make_jaxpr(layout.on_flat(part))(np.zeros(layout.size))) for part in parts]
+        except Exception:  # JAX cannot trace it, or traces it in a way that is not known here: nothing is proven
             return False
-    return all(bend_of(part) in (CONCAVE, AFFINE, CONSTANT) for part in traced)
+    return all(bend in (CONCAVE, AFFINE, CONSTANT) for bend in bends)
 
 
 def bend_of(traced: Any) -> str:
@@ -88,26 +88,24 @@ def _of_operation(equation: Any, given: list[Shape]) -> list[Shape]:
     inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
     if name == "custom_jvp_call" and _source(inner).startswith("logaddexp at "):
         return [_rising_convex(*given)]
-    if name in (
-        "jit",
-        "pjit",
-        "closed_call",
-        "core_call",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "remat2",
-        "checkpoint",
-    ):
+    if name in CALLS and inner is not None:
         consts = [_of_value(value) for value in getattr(inner, "consts", ())]
         return _followed(getattr(inner, "jaxpr", inner), consts, given)
     if name == "integer_pow":
         return [_power(given[0], equation.params["y"])]
+    if name == "convert_element_type" and not np.issubdtype(equation.params["new_dtype"], np.floating):
+        return [Shape(CONSTANT) if given[0].bend == CONSTANT else NOTHING]  # rounding bends
+    if name in ("mul", "dot_general") and equation.invars[0] is equation.invars[1] and _is_by_place(equation):
+        return [_power(given[0], 2)]
     if name in RULES:
-        if name == "mul" and equation.invars[0] is equation.invars[1]:
-            return [_power(given[0], 2)]
         return [RULES[name](*given)]
     is_constant = all(shape.bend == CONSTANT for shape in given)
     return [Shape(CONSTANT) if is_constant else NOTHING] * n
+
+
+def _is_by_place(equation: Any) -> bool:
+    """Whether each number is multiplied by that in the same place: of products of matrices, those of two vectors."""
+    return bool(equation.primitive.name == "mul" or equation.invars[0].aval.ndim == 1)
 
 
 def _source(inner: Any) -> str:
@@ -150,6 +148,12 @@ def _product(one: Shape, other: Shape) -> Shape:
         return replace(other, sign=sign) if one.sign > 0 else _negated(other)
     is_same = one.bend == other.bend and one.bend in (LOG_CONVEX, LOG_CONCAVE)
     return Shape(one.bend, 1) if is_same else Shape(UNKNOWN, sign)
+
+
+def _product_of_matrices(one: Shape, other: Shape) -> Shape:
+    """Return what is known of sums of products: of numbers whose logarithms are concave these need not be."""
+    found = _product(one, other)
+    return Shape(UNKNOWN, found.sign) if found.bend == LOG_CONCAVE else found
 
 
 def _quotient(one: Shape, other: Shape) -> Shape:
@@ -216,7 +220,8 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("add", "add_any", "reduce_sum", "cumsum"), _sum),
     "sub": lambda one, other: _sum(one, _negated(other)),
     "neg": _negated,
-    **dict.fromkeys(("mul", "dot_general"), _product),
+    "mul": _product,
+    "dot_general": _product_of_matrices,
     "div": _quotient,
     "exp": _exponential,
     "exp2": _exponential,
