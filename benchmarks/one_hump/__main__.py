@@ -16,7 +16,7 @@ import numpy as np
 
 import benchmarks.one_hump
 from benchmarks.one_hump.models import HALVES, MAKERS, half_of, posterior
-from benchmarks.one_hump.worker import NUTS
+from benchmarks.one_hump.worker import NUTS, WANTED
 from benchmarks.peers import environments
 
 SAMPLERS = ("tempering", *NUTS)
@@ -51,7 +51,9 @@ def row_of(name: str, seed: int, found: dict[str, dict[str, Any]]) -> dict[str, 
         gap = np.array(own["mean"]) - others[best]["mean"]
         z = gap / np.hypot(own["error"], others[best]["error"])
         row |= {"NUTS": others[best]["seconds"], "its chains": int(best.removeprefix("nuts_"))}
-        row |= {"ratio": own["seconds"] / others[best]["seconds"], "largest z": float(np.max(np.abs(z)))}
+        is_reached = own["effective_draws"] >= WANTED
+        row |= {"ratio": own["seconds"] / others[best]["seconds"] if is_reached else None}
+        row |= {"largest z": float(np.max(np.abs(z)))}
         row |= {"its effective draws": others[best]["effective_draws"]}
     row |= {f"default call: {key}": own[f"default_{key}"] for key in ("seconds", "effective_draws", "sound")}
     return row

@@ -4,8 +4,8 @@ On a processor the compiler's first level gives code as fast as its third: measu
 engine, 25 to 40 % less time to compile, no difference to run. Level 0 is three times slower to run. XLA's older
 emitters take 40 % less to compile, a second of the loop of Hamiltonian moves; what they make runs as fast or a third
 slower (up to 16 dimensions), half as slow again in a hundred, and is twice as slow on a regression of 1e4 rows: the
-choice for loops that are light. Both together compile three times as fast: the choice for what runs a few times only. On an
-H200 the first level takes a fifth less to compile, and code is as fast.
+choice for loops that are light. Both together compile three times as fast: the choice for what runs a few times only.
+On an H200 the first level takes a fifth less to compile, and code is as fast.
 
 `tempering.compiling.keeping` looks for the executable on disk before a function is called for the first time with
 arguments of new shapes. Whatever fails there, the function is compiled as JAX compiles any other.

@@ -93,7 +93,7 @@ class Learner:
     keeps: bool = False  # the draws of the rounds
     modes: tuple[Mode, ...] = ()  # that are known before
     to_draw: Callable[[Trace, Schedule], float] | None = None  # iterations, as far as a round and its schedule tell
-    has_one_summit: bool = False  # for sure: no other is looked for, and nobody need come round to find one
+    has_one_summit: bool = False  # for sure: no other is looked for
 
     def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while it pays.
@@ -146,8 +146,6 @@ class Learner:
 
     def _is_stuck(self, rounds: Sequence[Round], spent: int, n_iterations: int) -> bool:
         """Whether chains came round too seldom, more tuning helps, and something is left of as much time again."""
-        if self.has_one_summit:
-            return False
         is_rare = rounds[-1].n_round_trips < self.price.enough_trips(n_iterations)
         return is_rare and spent < 2 * n_iterations and rounds[-1].is_better_than(rounds[-2])
 
