@@ -66,6 +66,10 @@ OTHERS = {
     "a sum of hills": lambda b: jnp.log(jax.nn.sigmoid(b[0]) + jax.nn.sigmoid(-3.0 * b[0])) - jnp.sum(b**2) / 100,
     "a product with hills": lambda b: jnp.log(np.ones(3) @ jax.nn.sigmoid(np.array([3.0, -3.0, 1.0]) * b[0])),
     "a product of hills": lambda b: jnp.log(jax.nn.sigmoid(b) @ jax.nn.sigmoid(-2 * b)),
+    "a square of hills": lambda b: jnp.log((lambda e: e @ e)(jax.nn.sigmoid(np.array([3.0, -3.0, 0.0]) * b[0]))),
+    "all products of two": lambda b: (
+        -jnp.sum(jnp.tensordot(b, b, axes=0) * np.array([[0.0, 1, 1], [1, 0, 1], [1, 1, 0]]))
+    ),
     "a product of matrices": lambda b: -jnp.sum((b[:, None] * X[:3]) @ (b[:, None] * X[:3])),
     "whole numbers": lambda b: -jnp.sum(b.astype(int).astype(float) ** 2),
     "steps": lambda b: -jnp.sum(jnp.floor(b) ** 2),

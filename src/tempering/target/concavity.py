@@ -96,7 +96,8 @@ def _of_operation(equation: Any, given: list[Shape]) -> list[Shape]:
     if name == "convert_element_type" and not np.issubdtype(equation.params["new_dtype"], np.floating):
         return [Shape(CONSTANT) if given[0].bend == CONSTANT else NOTHING]  # rounding bends
     if name in ("mul", "dot_general") and equation.invars[0] is equation.invars[1] and _is_by_place(equation):
-        return [_power(given[0], 2)]
+        square = _power(given[0], 2)
+        return [square if name == "mul" else _sum(square)]
     if name in RULES:
         return [RULES[name](*given)]
     is_constant = all(shape.bend == CONSTANT for shape in given)
@@ -104,8 +105,9 @@ def _of_operation(equation: Any, given: list[Shape]) -> list[Shape]:
 
 
 def _is_by_place(equation: Any) -> bool:
-    """Whether each number is multiplied by that in the same place: of products of matrices, those of two vectors."""
-    return bool(equation.primitive.name == "mul" or equation.invars[0].aval.ndim == 1)
+    """Whether each number is multiplied by that in the same place: of products of arrays, two vectors' to one number."""
+    of_vectors = equation.invars[0].aval.ndim == 1 and equation.outvars[0].aval.ndim == 0
+    return bool(equation.primitive.name == "mul" or of_vectors)
 
 
 def _source(inner: Any) -> str:
