@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.kernels.vector import Draw, Leap
-from tempering.path import subspace
+from tempering.path import factored, subspace
+from tempering.path.factored import AnyReference, Factored
 from tempering.path.reference import Reference
 
 # Components that are evaluated together, up to so many dimensions: padding costs the more the larger they are. One
@@ -67,6 +68,23 @@ class ReferenceArrays(NamedTuple):
         return int((self.origin if self.across is None else self.across.centre).shape[0])
 
 
+class FactoredArrays(NamedTuple):
+    """What `Factored` computes with."""
+
+    bends: factored.Bends
+    follow: Any  # (d, d)
+    log_heights: Any  # (d, component): minus infinity where there is only room
+    cumulative: Any  # weights summed; the last is infinite
+    means: Any
+    deviations: Any
+    centre: Any  # (d,)
+    summits: Any
+    n_summits: Any
+
+
+Arrays = ReferenceArrays | FactoredArrays
+
+
 def group_for(dimension: int) -> int:
     """Return how many components are evaluated together.
 
@@ -92,8 +110,10 @@ def room_for(n_components: int, dimension: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArrays:
+def arrays_of(reference: AnyReference, *, is_fitted: bool = False) -> Arrays:
     """Return the arrays of a reference; one component alone has room for more only if fits of more are to come."""
+    if isinstance(reference, Factored):
+        return _factored(reference)
     across, means, factors, inverse = _with_room(reference)
     n, d = means.shape
     group = 1 if n == 1 and not is_fitted else group_for(d)
@@ -125,7 +145,22 @@ def arrays_of(reference: Reference, *, is_fitted: bool = False) -> ReferenceArra
     )
 
 
-def _summits_of(reference: Reference) -> dict[str, Any]:
+def _factored(reference: Factored) -> FactoredArrays:
+    cumulative = np.cumsum(reference.weights, axis=1)
+    cumulative[:, -1] = np.inf
+    return FactoredArrays(
+        reference.bends,
+        reference.follow,
+        reference.log_heights,
+        cumulative,
+        reference.means,
+        reference.deviations,
+        reference.mixture.means[-1],
+        **_summits_of(reference),
+    )
+
+
+def _summits_of(reference: AnyReference) -> dict[str, Any]:
     """Return the summits with room for as many as a search may find."""
     found = reference.summits[:ROOM]
     return {
@@ -155,9 +190,17 @@ def _with_room(reference: Reference) -> tuple[Across | None, Any, Any, Any]:
     return across, widened(means), widened(factors), widened(inverse)
 
 
-def log_density(arrays: ReferenceArrays, x: jax.Array) -> Any:
+def log_density(arrays: Arrays, x: jax.Array) -> Any:
     """Return log q of one flat vector."""
+    if isinstance(arrays, FactoredArrays):
+        return _log_product(arrays, x)
     return _log_density(arrays, x if arrays.across is None else subspace.reduced(*arrays.across, x))
+
+
+def _log_product(arrays: FactoredArrays, x: jax.Array) -> Any:
+    z, log_volume = factored.straightened(arrays.bends, arrays.follow, x)
+    log_parts = arrays.log_heights - 0.5 * ((z[:, None] - arrays.means) / arrays.deviations) ** 2
+    return jnp.sum(jax.nn.logsumexp(log_parts, axis=-1)) + log_volume
 
 
 @jax.custom_jvp
@@ -205,11 +248,28 @@ def _group(arrays: ReferenceArrays, i: int | jax.Array, x: jax.Array) -> tuple[A
     return arrays.log_scales[i] - 0.5 * power * jnp.log(base), z, power / base
 
 
-def draws_of(references: Sequence[ReferenceArrays], first: int) -> list[Draw]:
+def draws_of(references: Sequence[Arrays], first: int) -> list[Draw]:
     """Return the exact draws of references, terms from the first on: by one program, if all are in all coordinates."""
-    if all(arrays.across is None for arrays in references):
-        return [draw_of(references, first)] if references else []
-    return [draw_of([arrays], first + i) for i, arrays in enumerate(references)]
+    mixtures = [arrays for arrays in references if isinstance(arrays, ReferenceArrays)]
+    if len(mixtures) == len(references) and all(arrays.across is None for arrays in mixtures):
+        return [draw_of(mixtures, first)] if mixtures else []
+    return [
+        _draw_of_product(arrays, first + i) if isinstance(arrays, FactoredArrays) else draw_of([arrays], first + i)
+        for i, arrays in enumerate(references)
+    ]
+
+
+def _draw_of_product(arrays: FactoredArrays, first: int) -> Draw:
+    """Return the exact draw of a product: a uniform number of each coordinate chooses its component."""
+    d, most = arrays.means.shape
+
+    def position(_: jax.Array, source: jax.Array, normals: jax.Array, uniforms: jax.Array) -> Any:
+        chosen = jnp.sum(uniforms[:d, None] >= arrays.cumulative, axis=-1)
+        is_own = chosen[:, None] == jnp.arange(most)
+        mean, deviation = (jnp.sum(jnp.where(is_own, part, 0.0), axis=-1) for part in (arrays.means, arrays.deviations))
+        return factored.bent(arrays.bends, arrays.follow, mean + deviation * normals[:d])
+
+    return Draw(position, first, d, d, leap_of(arrays), centre=arrays.centre)
 
 
 def draw_of(references: Sequence[ReferenceArrays], first: int) -> Draw:
@@ -241,7 +301,7 @@ def _component(arrays: ReferenceArrays, uniform: jax.Array) -> tuple[Any, Any, A
     return arrays.means[chosen], arrays.factors[chosen], jnp.ravel(arrays.freedom)[chosen]
 
 
-def leap_of(arrays: ReferenceArrays) -> Leap:
+def leap_of(arrays: Arrays) -> Leap:
     """Return leaps between two summits, each as likely as its opposite.
 
     All coordinates go the way from one to the other; or, as often, about a half of those in which the two differ,

@@ -49,6 +49,7 @@ from tempering.learning.two_legs import (
     safe_end_around,
 )
 from tempering.path import Ladder, Path
+from tempering.path.factored import AnyReference
 from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
@@ -61,7 +62,7 @@ NEVER = 1 << 30  # iterations between two local moves, where there are to be non
 class Belief:
     """What is known of the target: the mixture of all that was found, and the summits that were climbed to."""
 
-    quick_end: Reference
+    quick_end: AnyReference
     safe_end: Reference
     modes: tuple[Mode, ...] = ()
     n_searched: int = 0  # evaluations that the search for them has taken
@@ -94,6 +95,7 @@ class Learner:
     modes: tuple[Mode, ...] = ()  # that are known before
     to_draw: Callable[[Trace, Schedule], float] | None = None  # iterations, as far as a round and its schedule tell
     has_one_summit: bool = False  # for sure: no other is looked for
+    may_be_product: bool = False  # the quick end
 
     def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while it pays.
@@ -278,7 +280,13 @@ class Learner:
             [path.target_coefficients, warm, cold], [1.0 - WARM_SHARE - COLD_SHARE, WARM_SHARE, COLD_SHARE]
         )
         quick = learnt_reference(
-            known.values[order], log_w[order], belief.quick_end, modes, float(log_normaliser), self.rng
+            known.values[order],
+            log_w[order],
+            belief.quick_end.mixture,
+            modes,
+            float(log_normaliser),
+            self.rng,
+            may_be_product=self.may_be_product,
         )
         return Belief(quick, safe_end_around(quick), modes, belief.n_searched + surface.n_calls)
 

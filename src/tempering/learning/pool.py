@@ -22,7 +22,7 @@ from tempering.estimators.mbar_result import Mbar
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.learning.limits import DRAWS_OF_A_ROUND, ROUNDS_REMEMBERED
 from tempering.path import Path, weighted_terms
-from tempering.path.reference import Reference
+from tempering.path.factored import AnyReference
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,9 @@ class Stage:
     terms: Floats  # (draw, term), of this round's path
     rung: NDArray[np.int64]
     counts: Floats | None = None  # how many draws each one counts as; None: one
-    evaluated: dict[Reference, Floats] = field(default_factory=dict)  # log densities of the draws, once computed
+    evaluated: dict[AnyReference, Floats] = field(default_factory=dict)  # log densities of the draws, once computed
 
-    def log_density_of(self, reference: Reference) -> Floats:
+    def log_density_of(self, reference: AnyReference) -> Floats:
         """Return the log density of every draw under a reference, of whichever round."""
         if reference not in self.evaluated:
             own = [i for i, other in enumerate(self.path.references) if other is reference]
@@ -188,13 +188,13 @@ class Pool:
         """Say what the draws know of a path, whichever references it has."""
         return Known(path, self.values, self._terms_with(path.references), self.log_mixture)
 
-    def _terms_with(self, references: Sequence[Reference]) -> Floats:
+    def _terms_with(self, references: Sequence[AnyReference]) -> Floats:
         """Return the own terms of all draws, and their log densities under references."""
         columns = [np.concatenate([stage.log_density_of(q) for stage in self.stages]) for q in references]
         return np.column_stack([self.own_terms, *columns])
 
 
-def _embedded(path: Path, n_own: int, references: list[Reference]) -> Floats:
+def _embedded(path: Path, n_own: int, references: list[AnyReference]) -> Floats:
     """Return the coefficients of a path's rungs for the own terms and all references of all rounds."""
     rows = np.zeros((len(path.coefficients), n_own + len(references)))
     rows[:, :n_own] = path.coefficients[:, :n_own]

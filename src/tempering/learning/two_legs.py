@@ -30,6 +30,7 @@ from tempering.learning.pool import Known
 from tempering.learning.reference.refit import factors_of
 from tempering.learning.reference.spanned import one_around
 from tempering.path import NO_SOURCE, Ladder, Leg, Path
+from tempering.path.factored import AnyReference, Factored
 from tempering.path.reference import Reference
 
 SAFE, QUICK = 0, 1
@@ -48,7 +49,7 @@ class Frame:
         safe = "log prior" if self.has_prior else "log safe end"
         return ("log likelihood" if self.has_prior else "log density"), safe, "log quick end"
 
-    def path(self, safe: Ladder, quick: Ladder, references: tuple[Reference, ...]) -> Path:
+    def path(self, safe: Ladder, quick: Ladder, references: tuple[AnyReference, ...]) -> Path:
         """Return the path with these ladders; references are the mixtures among the terms, the quick end's last."""
         source = 1 if self.can_draw or not self.has_prior else NO_SOURCE
         return Path(
@@ -66,16 +67,21 @@ class Frame:
         dummy = one_around(start, np.ones(len(start)), 1)
         return self.path(Ladder([1.0]), Ladder([1.0]), self.references(dummy, dummy))
 
-    def references(self, safe_end: Reference, quick_end: Reference) -> tuple[Reference, ...]:
+    def references(self, safe_end: Reference, quick_end: AnyReference) -> tuple[AnyReference, ...]:
         """Return the references of a path."""
         return (quick_end,) if self.has_prior else (safe_end, quick_end)
 
 
-def safe_end_around(quick: Reference) -> Reference:
+def safe_end_around(quick: AnyReference) -> Reference:
     """Return the safe end of a bare density around what the mixture of all that is known describes.
 
     It is a Student distribution that reaches far beyond that.
     """
+    if isinstance(quick, Factored):
+        middle, inside, whole = quick.widths()
+        return one_around(
+            middle, np.sqrt(SAFE_REACH_OF_A_MODE**2 * inside + SAFE_REACH_OF_ALL**2 * whole), SAFE_FREEDOM
+        )
     weights = quick.weights[:-1] / quick.weights[:-1].sum()
     means, factors = quick.means[:-1], quick.factors[:-1]
     centre = means.mean(axis=0)  # every component counts the same: which of them are heavy may not be known yet

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tempering.arrays import Floats
 from tempering.errors import LadderError
+from tempering.path.factored import AnyReference
 from tempering.path.ladder import Ladder
-from tempering.path.reference import Reference
 
 NO_SOURCE = -1  # of a rung where nothing can be drawn afresh
 
@@ -102,14 +102,14 @@ class Path:
     target_coefficients: Floats
     legs: tuple[Leg, ...]
     terms: tuple[str, ...] = ()
-    references: tuple[Reference, ...] = ()
+    references: tuple[AnyReference, ...] = ()
 
     def __init__(
         self,
         target_coefficients: ArrayLike,
         legs: Sequence[Leg],
         terms: Sequence[str] = (),
-        references: Sequence[Reference] = (),
+        references: Sequence[AnyReference] = (),
     ) -> None:
         target = np.array(target_coefficients, dtype=np.float64)
         if len(legs) not in (1, 2) or any(leg.end.shape != target.shape for leg in legs):

@@ -202,6 +202,11 @@ class Reference:
         """Return vectors of a component made of standard ones."""
         return mean + z @ factor.T if self.subspace is None else self.subspace.placed(mean, factor, z)
 
+    @property
+    def mixture(self) -> Reference:
+        """Itself: what a reference of any form has, to be refitted."""
+        return self
+
     @cached_property
     def dense(self) -> Reference:
         """The same mixture in all coordinates, with as many entries as that takes."""

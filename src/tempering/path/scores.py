@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.path.factored import AnyReference, Factored, straightened
 from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
@@ -14,7 +15,7 @@ Floats = NDArray[np.float64]
 ENTRIES_AT_ONCE = 1 << 16  # of whitened vectors
 
 
-def scores(reference: Reference, x: Floats, most: int) -> NDArray[np.float32]:
+def scores(reference: AnyReference, x: Floats, most: int) -> NDArray[np.float32]:
     r"""Return the slope of log q by the weights and the means of its components, at most so many columns.
 
     A density integrates to one whatever its parameters are, so that the mean of each slope is zero:
@@ -40,6 +41,8 @@ def scores(reference: Reference, x: Floats, most: int) -> NDArray[np.float32]:
     >>> found.shape, bool(np.all(np.abs(found.mean(axis=0)) < 0.01))
     ((100000, 3), True)
     """
+    if isinstance(reference, Factored):
+        return _of_product(reference, x, most)
     n, d = reference.n_components, reference.dimension
     has_means = reference.subspace is None and n - 1 + d <= most
     is_shifted_whole = has_means and n - 1 + n * d > most
@@ -54,6 +57,24 @@ def scores(reference: Reference, x: Floats, most: int) -> NDArray[np.float32]:
         if has_means:
             slopes = _slopes(reference, x[part], share, is_in_x=is_shifted_whole)
             out[part, first:] = slopes.sum(axis=1) if is_shifted_whole else slopes.reshape(len(share), -1)
+    return out
+
+
+def _of_product(reference: Factored, x: Floats, most: int) -> NDArray[np.float32]:
+    """Return slopes by the share of each coordinate's upper components, and by where its mixture is."""
+    means, weights = reference.means, reference.weights
+    is_upper = (weights > 0) & (means > np.sum(weights * means, axis=1, keepdims=True))
+    halved = np.flatnonzero(is_upper.any(axis=1))[:most]
+    moved = np.arange(reference.dimension)[: most - halved.size]
+    out = np.empty((len(x), halved.size + moved.size), np.float32)
+    for part in _parts(len(x), means.size):
+        z = straightened(reference.bends, reference.follow, x[part])[0]
+        log_parts = reference.log_parts(z)
+        share = np.exp(log_parts - log_parts.max(axis=-1, keepdims=True))
+        share /= share.sum(axis=-1, keepdims=True)
+        upper = np.sum((share - weights) * is_upper, axis=-1)
+        pull = np.sum(share * (z[..., np.newaxis] - means) / reference.deviations**2, axis=-1)
+        out[part] = np.hstack([upper[:, halved], pull[:, moved]])
     return out
 
 

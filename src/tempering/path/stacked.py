@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempering.compiling.functions import compiled
+from tempering.errors import TargetError
 
 if TYPE_CHECKING:
+    from tempering.path.factored import AnyReference
     from tempering.path.reference import Reference
 
 Vector = NDArray[np.float64]
@@ -53,16 +55,18 @@ def mixture_draw(rng: np.random.Generator, references: References, which: int, o
             out[i] += factors[c, i, j] * z
 
 
-def stacked_references(references: Sequence[Reference], dimension: int) -> References:
+def stacked_references(references: Sequence[AnyReference], dimension: int) -> References:
     """Stack the components of several mixtures, and say where each mixture begins."""
-    references = [reference.dense for reference in references]
-    counts = [reference.n_components for reference in references]
+    if any(reference.mixture is not reference for reference in references):
+        raise TargetError("The scalar engine draws from mixtures of whole vectors alone. Use the vector engine.")
+    mixtures = [reference.mixture.dense for reference in references]
+    counts = [mixture.n_components for mixture in mixtures]
 
     def stacked(name: str, shape: tuple[int, ...]) -> Any:
-        parts = [np.asarray(getattr(reference, name), dtype=float) for reference in references]
+        parts = [np.asarray(getattr(mixture, name), dtype=float) for mixture in mixtures]
         return np.concatenate(parts) if parts else np.empty((0, *shape))
 
-    cumulative = [np.cumsum(reference.weights) for reference in references]
+    cumulative = [np.cumsum(mixture.weights) for mixture in mixtures]
     return (
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         stacked("log_heights", ()),

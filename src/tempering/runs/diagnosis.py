@@ -319,7 +319,7 @@ def component_indicators(draws: TemperedDraws) -> Floats | None:
     path = draws.path
     if not path.references:
         return None
-    mixture = path.references[-1]
+    mixture = path.references[-1].mixture
     if mixture.n_components < 3:  # one, and the broad one
         return None
     positions = positions_of(draws)

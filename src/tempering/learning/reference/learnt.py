@@ -14,12 +14,17 @@ from tempering.learning.reference.covariances import best_rank, with_rank
 from tempering.learning.reference.fitted import MISSED
 from tempering.learning.reference.from_draws import SIZES, Split, best_of_clusters
 from tempering.learning.reference.modes import Mode
+from tempering.learning.reference.product import best_product
 from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, factors_of, refit_reference
 from tempering.learning.reference.search import WORTH, assembled
 from tempering.learning.reference.spanned import DENSE_UP_TO, in_a_subspace
+from tempering.path.factored import AnyReference
 from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
+
+BETTER = 0.5  # nats that a product must be worth: the first one is another program to compile
+LEAST_OF_A_PRODUCT = 3  # dimensions: in fewer a mixture has components enough for any shape
 
 
 def learnt_reference(
@@ -29,8 +34,10 @@ def learnt_reference(
     modes: Sequence[Mode],
     log_normaliser: float,
     rng: np.random.Generator,
-) -> Reference:
-    """Return the mixture under which draws that were not fitted to are most likely.
+    *,
+    may_be_product: bool = False,
+) -> AnyReference:
+    """Return the mixture, or the product, under which draws that were not fitted to are most likely.
 
     Parameters
     ----------
@@ -45,6 +52,8 @@ def learnt_reference(
     log_normaliser : float
         Log of the integral of the density that the modes' heights are of.
     rng : Generator
+    may_be_product : bool
+        Whether a product is tried, too.
     """
 
     def complete(reference: Reference) -> Reference:
@@ -53,10 +62,20 @@ def learnt_reference(
     d = values.shape[1]
     if d > DENSE_UP_TO:
         fitted = complete(in_a_subspace(values, log_weights, modes, rng) or old)
-    else:
-        split = Split.thinned(values, log_weights, max(DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE * d), rng)
-        fitted = _likeliest(split, complete(old), modes, complete, rng)
-    return replace(fitted, summits=np.array([mode.position for mode in modes]))
+        return replace(fitted, summits=_summits(modes))
+    split = Split.thinned(values, log_weights, max(DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE * d), rng)
+    mixture = replace(_likeliest(split, complete(old), modes, complete, rng), summits=_summits(modes))
+    if not may_be_product or d < LEAST_OF_A_PRODUCT or len(split.values) < 2 * d + 2:
+        return mixture
+    try:
+        product = best_product(split, mixture, split.log_likelihood(mixture) + BETTER)
+    except np.linalg.LinAlgError:  # draws that hardly differ
+        return mixture
+    return mixture if product is None or _missed(product, modes, log_normaliser).size else product
+
+
+def _summits(modes: Sequence[Mode]) -> Floats:
+    return np.array([mode.position for mode in modes])
 
 
 def _likeliest(
@@ -83,14 +102,10 @@ def _likeliest(
 
 def with_missed(reference: Reference, modes: Sequence[Mode], log_normaliser: float) -> Reference:
     """Add components for the modes whose summits a reference misses, with their Laplace masses."""
-    if not modes:
-        return reference
-    summits = np.array([mode.position for mode in modes])
-    log_ratio = np.array([mode.log_height for mode in modes]) - reference.log_density(summits) - log_normaliser
-    log_masses = np.array([mode.log_mass for mode in modes]) - log_normaliser
-    missing = np.flatnonzero((log_ratio > np.log(MISSED)) & (log_masses > -WORTH))
+    missing = _missed(reference, modes, log_normaliser)
     if missing.size == 0:
         return reference
+    log_masses = np.array([mode.log_mass for mode in modes]) - log_normaliser
     order = missing[np.argsort(-log_masses[missing])][: SIZES[-1]]
     masses = np.clip(np.exp(np.minimum(log_masses[order], 0.0)), LEAST_WEIGHT, 1.0)
     room = max(SIZES[-1] - order.size, 0)
@@ -104,6 +119,16 @@ def with_missed(reference: Reference, modes: Sequence[Mode], log_normaliser: flo
         reference.n_across,
     )
     return replace(more, subspace=reference.subspace)
+
+
+def _missed(reference: AnyReference, modes: Sequence[Mode], log_normaliser: float) -> NDArray[np.intp]:
+    """Return which modes with mass have a summit that a reference misses."""
+    if not modes:
+        return np.empty(0, dtype=np.intp)
+    summits = np.array([mode.position for mode in modes])
+    log_ratio = np.array([mode.log_height for mode in modes]) - reference.log_density(summits) - log_normaliser
+    log_masses = np.array([mode.log_mass for mode in modes]) - log_normaliser
+    return np.flatnonzero((log_ratio > np.log(MISSED)) & (log_masses > -WORTH))
 
 
 def _components(modes: Sequence[Mode], reference: Reference) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ from tempering.learning.limits import LACKING, N_STRIKING, WORTH_LOOKING
 from tempering.learning.reference.modes import Mode
 from tempering.learning.reference.search import scouted
 from tempering.learning.reference.surface import Surface, TooManyCalls
-from tempering.path.reference import Reference
+from tempering.path.factored import AnyReference
 
 Scouts = tuple[Floats, Floats]  # flat positions, and the log density of the target there
 
@@ -28,7 +28,7 @@ def striking(positions: Floats, log_target: Floats, log_mixture: Floats) -> Scou
 def overlooked(
     surface: Surface,
     modes: tuple[Mode, ...],
-    mixture: Reference,
+    mixture: AnyReference,
     log_z: float,
     scouts: Scouts,
     rng: np.random.Generator,
