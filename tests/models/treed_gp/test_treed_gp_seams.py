@@ -72,7 +72,7 @@ def test_joined_leaves_meet_at_the_cut():
         np.testing.assert_array_less(together[1], apart[1] + 1e-15)
 
 
-def dense_surface(state, new, one):
+def dense_surface(state, new, one, correlation):
     """Return mean and covariance at new points, of one normal for responses, surfaces and differences of a tree."""
     snapshot, boxes = twin.Snapshot(state), one.boxes
     m = int(state.integer[layout.N_MEAN])
@@ -85,12 +85,12 @@ def dense_surface(state, new, one):
     mean, covariance, noise = np.zeros(n + q + 2 * r), np.zeros((n + q + 2 * r,) * 2), np.zeros(n)
     for leaf, node in enumerate(boxes.nodes):
         mine = np.flatnonzero(leaf_of == leaf)
-        sigma2, nugget, tau2 = state.leaf[node, [layout.SIGMA2, layout.NUGGET, layout.TAU2]]
+        sigma2, nugget, tau2, exponent = state.leaf[node, [layout.SIGMA2, layout.NUGGET, layout.TAU2, layout.EXPONENT]]
         ranges, active, _ = snapshot.parameters(node)
         f = twin.regressors(places[mine], m) * snapshot.used(node)
         surface = tau2 * f @ prior_w @ f.T
         if active.any():
-            surface = surface + twin.correlation_matrix(places[mine], ranges, active, "separable")
+            surface = surface + twin.correlation_matrix(places[mine], ranges, active, correlation, exponent)
         mean[mine] = f @ beta0
         covariance[np.ix_(mine, mine)] = sigma2 * surface
         noise[inputs == leaf] = sigma2 * nugget
@@ -115,9 +115,13 @@ def dense_surface(state, new, one):
     return after[0][wanted], after[1][wanted, wanted], evidence
 
 
-@pytest.mark.parametrize("leaf", ["gp", "gp_linear"])
-def test_joined_leaves_agree_with_one_dense_normal(leaf):
-    model = fitted(f"dense {leaf}", peak, n=50, n_columns=2, noise=0.02, leaf=leaf, split_probability=0.95, min_leaf=8)
+@pytest.mark.parametrize(
+    ("leaf", "correlation"),
+    [("gp", "separable"), *[("gp_linear", name) for name in ("separable", "isotropic", "matern52", "power")]],
+)
+def test_joined_leaves_agree_with_one_dense_normal(leaf, correlation):
+    trees = {"split_probability": 0.95, "min_leaf": 8, "correlation": correlation}
+    model = fitted(f"dense {leaf}", peak, n=50, n_columns=2, noise=0.02, leaf=leaf, **trees)
     built, state = model.model_, model.model_.allocate()
     new = seeded_rng("new points").random((15, 2))
     seen = 0
@@ -126,7 +130,7 @@ def test_joined_leaves_agree_with_one_dense_normal(leaf):
         if one is None or seen == 5:
             continue
         seen += 1
-        mean, covariance, evidence = dense_surface(state, new, one)
+        mean, covariance, evidence = dense_surface(state, new, one, correlation)
         together = predict_joined(built, row[None], new)[0]
         np.testing.assert_allclose(together[0], mean, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(together[1], np.diag(covariance), rtol=1e-3, atol=1e-7)
