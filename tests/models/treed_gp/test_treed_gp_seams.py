@@ -170,6 +170,15 @@ def test_boxes_hold_the_inputs_of_their_leaves():
         np.testing.assert_array_equal(np.sort(mine), np.flatnonzero(home == leaf))
 
 
+def test_seams_lie_in_both_leaves():
+    model = fitted("sides", peak, n=80, n_columns=2, split_probability=0.95, split_decay=0.5, min_leaf=6)
+    found = [one for one in found_in(model) if one is not None]
+    assert found
+    for one in found:
+        for side in one.pairs.T:
+            assert np.all((one.boxes.low[side] <= one.points) & (one.points <= one.boxes.high[side]))
+
+
 def test_a_pickle_leaves_out_what_can_be_found_again():
     model = fitted("calm", calm)
     before = model.predict([[0.3]])

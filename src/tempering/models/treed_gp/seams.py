@@ -143,12 +143,11 @@ def _touching(state: State, boxes: Boxes) -> Iterator[tuple[tuple[int, int], Flo
         for first, second in np.argwhere(np.equal.outer(boxes.high[:, column], boxes.low[:, column])):
             low = np.maximum(boxes.low[first], boxes.low[second])[others]
             high = np.minimum(boxes.high[first], boxes.high[second])[others]
-            if np.isfinite(boxes.high[first, column]) and np.all(low < high):
-                inputs = np.concatenate([_inputs(state, boxes.nodes[leaf]) for leaf in (first, second)])
-                between = (inputs[:, others] >= low) & (inputs[:, others] <= high)
-                points = _spread(inputs[between.all(axis=1)], column, boxes.high[first, column])
-                if len(points):
-                    yield (first, second), points
+            inputs = np.concatenate([_inputs(state, boxes.nodes[leaf]) for leaf in (first, second)])
+            between = (inputs[:, others] >= low) & (inputs[:, others] <= high)  # none where they lie apart
+            points = _spread(inputs[between.all(axis=1)], column, boxes.high[first, column])
+            if len(points):
+                yield (first, second), points
 
 
 def _inputs(state: State, node: int) -> Floats:
