@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture import tables
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.layout import PARALLEL, State
-from tempering.models.recapture.tables import covariate, first_of, is_held, kind_of, label, last_of, level
 
 CLOSEST = 1e-12  # to 0 and 1: values nearer are refused
 
@@ -34,11 +34,11 @@ def is_inside(v: float) -> Any:
 def put(state: State, q: int, mask: int, time: int, block: int, v: float) -> None:
     """Write a value into the cells of a block of a set; additive effects move it on the logit scale."""
     i = state.ints
-    is_parallel = kind_of(i, time) == PARALLEL
-    for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
-        if label(i, time, t) == block:
+    is_parallel = tables.kind_of(i, time) == PARALLEL
+    for t in range(tables.first_of(i, time, block), tables.last_of(i, time, block) + 1):
+        if tables.label(i, time, t) == block:
             for c in range(i[at.N_COLUMNS]):
-                if mask >> c & 1 and not is_held(i, q, t, c):
+                if mask >> c & 1 and not tables.is_held(i, q, t, c):
                     distance = state.hyper[q, c, 0] if is_parallel else 0.0
                     state.values[q, t, c] = moved(v, distance)
 
@@ -52,7 +52,7 @@ def moved(v: float, distance: float) -> Any:
 @inner
 def is_reference(state: State, mask: int, time: int, c: int) -> Any:
     """Whether a column has the level of its set's first one, from which distances are measured."""
-    return level(state.ints, time, c) == level(state.ints, time, first_column(mask))
+    return tables.level(state.ints, time, c) == tables.level(state.ints, time, first_column(mask))
 
 
 @inner
@@ -68,7 +68,7 @@ def level_mask(state: State, mask: int, time: int, column: int) -> Any:
     """Return the columns of a set that have a column's level, as bits."""
     found = 0
     for c in range(state.ints[at.N_COLUMNS]):
-        if mask >> c & 1 and level(state.ints, time, c) == level(state.ints, time, column):
+        if mask >> c & 1 and tables.level(state.ints, time, c) == tables.level(state.ints, time, column):
             found |= 1 << c
     return found
 
@@ -87,7 +87,7 @@ def are_inside(state: State, q: int, mask: int) -> Any:
     """Whether all values of a set are allowed."""
     for t in range(state.ints[at.N_INTERVALS]):
         for c in range(state.ints[at.N_COLUMNS]):
-            if mask >> c & 1 and not is_held(state.ints, q, t, c) and not is_inside(state.values[q, t, c]):
+            if mask >> c & 1 and not tables.is_held(state.ints, q, t, c) and not is_inside(state.values[q, t, c]):
                 return False
     return True
 
@@ -96,8 +96,8 @@ def are_inside(state: State, q: int, mask: int) -> Any:
 def value_of(state: State, q: int, mask: int, time: int, block: int) -> Any:
     """Return the value of a block of a set."""
     i, c = state.ints, first_column(mask)
-    for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
-        if label(i, time, t) == block and not is_held(i, q, t, c):
+    for t in range(tables.first_of(i, time, block), tables.last_of(i, time, block) + 1):
+        if tables.label(i, time, t) == block and not tables.is_held(i, q, t, c):
             return state.values[q, t, c]
     return 0.5
 
@@ -108,10 +108,10 @@ def put_trend(state: State, q: int, mask: int, time: int) -> Any:
     i, first = state.ints, first_column(mask)
     allowed = True
     for t in range(i[at.N_INTERVALS]):
-        v = from_logit(state.hyper[q, first, 0] + state.hyper[q, first, 1] * covariate(i, state.floats, time, t))
+        v = from_logit(state.hyper[q, first, 0] + state.hyper[q, first, 1] * tables.covariate(i, state.floats, time, t))
         allowed = allowed and is_inside(v)
         for c in range(i[at.N_COLUMNS]):
-            if mask >> c & 1 and not is_held(i, q, t, c):
+            if mask >> c & 1 and not tables.is_held(i, q, t, c):
                 state.values[q, t, c] = v
     return allowed
 

@@ -11,22 +11,13 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture import tables
 from tempering.models.recapture.cells import from_logit, logit, put, put_hyper, put_trend
 from tempering.models.recapture.compiled import allocating, compiled, inner
 from tempering.models.recapture.given import companion
 from tempering.models.recapture.kernel import hold
 from tempering.models.recapture.layout import PARALLEL, TREND, Floats, State
 from tempering.models.recapture.likelihood import refresh
-from tempering.models.recapture.tables import (
-    base_of,
-    first_of,
-    is_held,
-    is_present,
-    kind_of,
-    label,
-    last_of,
-    n_blocks,
-)
 
 SPREAD_IN_TIME = 0.7  # logit; how far the smoothed fit lets a year stray from its class
 SPREAD_OF_CLASSES = 2.0  # logit; a weak prior on the class means, wider than any plausible value
@@ -67,7 +58,7 @@ def smoothed_fit(state: State) -> None:
         for q in range(at.N_PARAMETERS):
             for c in range(n_columns):
                 for t in range(n_intervals):
-                    if not is_held(i, q, t, c):
+                    if not tables.is_held(i, q, t, c):
                         effects[q, t, c] = _climbed(state, means, effects, q, c, t)
                 means[q, c] = _climbed(state, means, effects, q, c, -1)
 
@@ -80,7 +71,7 @@ def _penalised(state: State, means: Any, effects: Any, q: int, c: int, t: int, x
         state.values[q, t, c] = from_logit(means[q, c] + x)
         return refresh(state) - 0.5 * (x / SPREAD_IN_TIME) ** 2
     for u in range(i[at.N_INTERVALS]):
-        if not is_held(i, q, u, c):
+        if not tables.is_held(i, q, u, c):
             state.values[q, u, c] = from_logit(x + effects[q, u, c])
     return refresh(state) - 0.5 * (x / SPREAD_OF_CLASSES) ** 2
 
@@ -112,15 +103,15 @@ def fit_all(state: State, masks: Any, pseudo: Any, marginal: Any, trend: Any) ->
         for row in range(len(masks)):
             law = 0
             for time in range(i[at.N_TIMES]):
-                if kind_of(i, time) == TREND:
+                if tables.kind_of(i, time) == TREND:
                     _fit_trend(state, q, masks[row], time, trend[q, row, time])
                     _put_values(state, q, centre)
-                for block in range(n_blocks(i, time)):
-                    if kind_of(i, time) == PARALLEL:  # what its base has: it serves as a width of steps
-                        same = i[i[at.OFFSETS] + base_of(i, time)] + block
+                for block in range(tables.n_blocks(i, time)):
+                    if tables.kind_of(i, time) == PARALLEL:  # what its base has: it serves as a width of steps
+                        same = i[i[at.OFFSETS] + tables.base_of(i, time)] + block
                         pseudo[q, row, law, 0] = pseudo[q, row, same, 0]
                         pseudo[q, row, law, 1] = pseudo[q, row, same, 1]
-                    elif kind_of(i, time) != TREND:
+                    elif tables.kind_of(i, time) != TREND:
                         _fit_block(state, q, masks[row], time, block, pseudo[q, row, law])
                         _put_values(state, q, centre)
                         marginal[q, row, law, 0] = pseudo[q, row, law, 0]
@@ -156,7 +147,11 @@ def _fit_block(state: State, q: int, mask: int, time: int, block: int, out: Any)
     n, x = 0, 0.0
     for t in range(i[at.N_INTERVALS]):
         for c in range(i[at.N_COLUMNS]):
-            if i[i[at.LABELS] + time * i[at.N_INTERVALS] + t] == block and mask >> c & 1 and not is_held(i, q, t, c):
+            if (
+                i[i[at.LABELS] + time * i[at.N_INTERVALS] + t] == block
+                and mask >> c & 1
+                and not tables.is_held(i, q, t, c)
+            ):
                 x += logit(state.values[q, t, c])
                 n += 1
     if n == 0:
@@ -187,7 +182,7 @@ def _write_counts(x: float, curvature: float, out: Any) -> None:
 def _move_other(state: State, other: int, mask: int, t: int, shift: float) -> None:
     """Move the companion's values of an interval on the logit scale."""
     for c in range(state.ints[at.N_COLUMNS]):
-        if mask >> c & 1 and not is_held(state.ints, other, t, c):
+        if mask >> c & 1 and not tables.is_held(state.ints, other, t, c):
             state.values[other, t, c] = from_logit(logit(state.values[other, t, c]) + shift)
 
 
@@ -196,7 +191,7 @@ def _with_other(state: State, q: int, other: int, mask: int, time: int, block: i
     """Return log L + log v (1 - v) of one logit in a block and of the companion's values of an interval."""
     total = _along(state, q, mask, time, block, x)
     for c in range(state.ints[at.N_COLUMNS]):
-        if mask >> c & 1 and not is_held(state.ints, other, t, c):
+        if mask >> c & 1 and not tables.is_held(state.ints, other, t, c):
             total += np.log(state.values[other, t, c]) + np.log1p(-state.values[other, t, c])
     return total
 
@@ -212,8 +207,8 @@ def _fit_with(state: State, q: int, other: int, mask: int, time: int, block: int
     x, curvature = np.log((out[0] + 1) / (out[1] + 1)), 0.0
     for _ in range(NEWTON_STEPS):
         lost, largest = 0.0, 0.0
-        for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
-            if label(i, time, t) == block and is_present(i, other):
+        for t in range(tables.first_of(i, time, block), tables.last_of(i, time, block) + 1):
+            if tables.label(i, time, t) == block and tables.is_present(i, other):
                 here = _with_other(state, q, other, mask, time, block, x, t)
                 right = _with_other(state, q, other, mask, time, block, x + h, t)
                 _move_other(state, other, mask, t, h)
@@ -253,7 +248,7 @@ def _fit_trend(state: State, q: int, mask: int, time: int, out: Any) -> None:
     n, a, b, h = 0, 0.0, 0.0, 10 * DIFFERENCE
     for t in range(i[at.N_INTERVALS]):
         for c in range(i[at.N_COLUMNS]):
-            if mask >> c & 1 and not is_held(i, q, t, c):
+            if mask >> c & 1 and not tables.is_held(i, q, t, c):
                 a += logit(state.values[q, t, c])
                 n += 1
     if n == 0:

@@ -9,28 +9,12 @@ costs as much as a likelihood, and pays where two parameters are drawn anew toge
 from typing import Any
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture import tables
 from tempering.models.recapture.cells import first_column, from_logit, logit, put
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.layout import BLOCKS, LAMBDA, PHI, RANDOM, State
 from tempering.models.recapture.layout import P as P_
 from tempering.models.recapture.likelihood import NEW_CHI, VANISHED, XI, survival
-from tempering.models.recapture.tables import (
-    block_exists,
-    count,
-    first_of,
-    following,
-    is_held,
-    is_present,
-    kind_of,
-    label,
-    last_of,
-    law_of,
-    length,
-    mask_of,
-    n_blocks,
-    pseudo_count,
-    youngest,
-)
 
 LARGEST_SHIFT = 1.0  # logit; as in the fits
 GRADIENT = XI  # the rows of chi that hold d log L / d chi, where nobody leaves
@@ -41,7 +25,7 @@ def companion(state: State, q: int) -> Any:
     """Return the parameter whose values hang together with those of q most: survival, or recovery for survival."""
     if q != PHI:
         return PHI
-    return LAMBDA if is_present(state.ints, LAMBDA) else P_
+    return LAMBDA if tables.is_present(state.ints, LAMBDA) else P_
 
 
 @inner
@@ -50,17 +34,17 @@ def sets_touching(state: State, q: int, mask: int) -> Any:
     found = 0
     for c in range(state.ints[at.N_COLUMNS]):
         if mask >> c & 1:
-            found |= mask_of(state.ints, state.structure[q, 0], c)
+            found |= tables.mask_of(state.ints, state.structure[q, 0], c)
     return found
 
 
 @inner
 def recall(state: State, q: int, mask: int, time: int, which: int) -> None:
     """Take the laws of a set as fitted: PSEUDO, or MARGINAL while its companion is free, whatever that is."""
-    i, first, law = state.ints, first_column(mask), law_of(state.ints, q, mask, time, 0)
-    for block in range(n_blocks(i, time)):
+    i, first, law = state.ints, first_column(mask), tables.law_of(state.ints, q, mask, time, 0)
+    for block in range(tables.n_blocks(i, time)):
         for side in range(2):
-            state.laws[first, block, side] = pseudo_count(i, state.floats, which, law + block, side)
+            state.laws[first, block, side] = tables.pseudo_count(i, state.floats, which, law + block, side)
 
 
 @inner
@@ -69,29 +53,29 @@ def look(state: State, q: int, columns: int) -> None:
     i = state.ints
     moves = i[at.N_STRATA] == 0 and not (i[at.HAS_FIDELITY] or i[at.HAS_ENTRY] or i[at.N_STATES])
     for c in range(i[at.N_COLUMNS]):
-        if columns >> c & 1 and youngest(i, state.structure[q, 0], c) == c:
-            mask, time = mask_of(i, state.structure[q, 0], c), state.structure[q, 1 + c]
+        if columns >> c & 1 and tables.youngest(i, state.structure[q, 0], c) == c:
+            mask, time = tables.mask_of(i, state.structure[q, 0], c), state.structure[q, 1 + c]
             recall(state, q, mask, time, at.PSEUDO)
             if moves and _has_laws(i, time):
-                for block in range(n_blocks(i, time)):
-                    if block_exists(i, q, mask, time, block):
+                for block in range(tables.n_blocks(i, time)):
+                    if tables.block_exists(i, q, mask, time, block):
                         one, two = state.laws[c, block, 0], state.laws[c, block, 1]
                         put(state, q, mask, time, block, (one + 1) / (one + two + 2))
     if not moves:
         return
     differentiate(state)
     for c in range(i[at.N_COLUMNS]):
-        if columns >> c & 1 and youngest(i, state.structure[q, 0], c) == c:
-            mask, time = mask_of(i, state.structure[q, 0], c), state.structure[q, 1 + c]
+        if columns >> c & 1 and tables.youngest(i, state.structure[q, 0], c) == c:
+            mask, time = tables.mask_of(i, state.structure[q, 0], c), state.structure[q, 1 + c]
             if _has_laws(i, time):
-                for block in range(n_blocks(i, time)):
-                    if block_exists(i, q, mask, time, block):
+                for block in range(tables.n_blocks(i, time)):
+                    if tables.block_exists(i, q, mask, time, block):
                         _shift(state, q, mask, time, block, c)
 
 
 @inner
 def _has_laws(i: Any, time: int) -> Any:
-    return kind_of(i, time) == BLOCKS or kind_of(i, time) == RANDOM
+    return tables.kind_of(i, time) == BLOCKS or tables.kind_of(i, time) == RANDOM
 
 
 @inner
@@ -113,27 +97,30 @@ def differentiate(state: State) -> None:
     n_intervals, n_columns = i[at.N_INTERVALS], i[at.N_COLUMNS]
     for t in range(n_intervals - 1, -1, -1):
         for c in range(n_columns):
-            phi, later = survival(state, t, c), 1.0 if t == n_intervals - 1 else chi[NEW_CHI, t + 1, following(i, c)]
+            phi, later = (
+                survival(state, t, c),
+                1.0 if t == n_intervals - 1 else chi[NEW_CHI, t + 1, tables.following(i, c)],
+            )
             gone = (1 - phi) * (1 - state.values[LAMBDA, t, c])
             chi[NEW_CHI, t, c] = gone + phi * (1 - state.values[P_, t, c]) * later
             chi[GRADIENT, t, c] = 0.0
     for t in range(n_intervals):
         for c in range(n_columns):
-            slope = chi[GRADIENT, t, c] + count(i, f, VANISHED, t, c) / chi[NEW_CHI, t, c]
+            slope = chi[GRADIENT, t, c] + tables.count(i, f, VANISHED, t, c) / chi[NEW_CHI, t, c]
             chi[GRADIENT, t, c] = slope
             if t + 1 < n_intervals:
                 passed = survival(state, t, c) * (1 - state.values[P_, t, c])
-                chi[GRADIENT, t + 1, following(i, c)] += slope * passed
+                chi[GRADIENT, t + 1, tables.following(i, c)] += slope * passed
 
 
 @inner
 def slope_of_block(state: State, q: int, mask: int, time: int, block: int) -> Any:
     """Return the derivative of the log likelihood by the logit of a block, after `differentiate`."""
     i, total = state.ints, 0.0
-    for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
-        if label(i, time, t) == block:
+    for t in range(tables.first_of(i, time, block), tables.last_of(i, time, block) + 1):
+        if tables.label(i, time, t) == block:
             for c in range(i[at.N_COLUMNS]):
-                if mask >> c & 1 and not is_held(i, q, t, c):
+                if mask >> c & 1 and not tables.is_held(i, q, t, c):
                     total += slope_of_cell(state, q, t, c)
     return total
 
@@ -142,11 +129,11 @@ def slope_of_block(state: State, q: int, mask: int, time: int, block: int) -> An
 def slope_of_cell(state: State, q: int, t: int, c: int) -> Any:
     """Return the derivative of the log likelihood by the logit of a cell: its own events, and chi."""
     i, f, chi = state.ints, state.floats, state.chi
-    ones, zeros = count(i, f, q, t, c), count(i, f, at.N_PARAMETERS + q, t, c)
+    ones, zeros = tables.count(i, f, q, t, c), tables.count(i, f, at.N_PARAMETERS + q, t, c)
     v, phi = state.values[q, t, c], survival(state, t, c)
-    later = 1.0 if t == i[at.N_INTERVALS] - 1 else chi[NEW_CHI, t + 1, following(i, c)]
+    later = 1.0 if t == i[at.N_INTERVALS] - 1 else chi[NEW_CHI, t + 1, tables.following(i, c)]
     if q == PHI:
-        step = (1 - v) * (length(i, f, t) if i[at.HAS_LENGTHS] else 1.0)
+        step = (1 - v) * (tables.length(i, f, t) if i[at.HAS_LENGTHS] else 1.0)
         by_chi = phi * step * ((1 - state.values[P_, t, c]) * later - (1 - state.values[LAMBDA, t, c]))
         return ones * step - zeros * step * phi / (1 - phi) + chi[GRADIENT, t, c] * by_chi
     by_chi = -v * (1 - v) * (phi * later if q == P_ else 1 - phi)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture import tables
 from tempering.models.recapture.cells import first_column, is_inside, put, value_of
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.given import companion, look, recall, sets_touching
@@ -27,26 +28,6 @@ from tempering.models.recapture.laws import (
 )
 from tempering.models.recapture.layout import BLOCKS, State
 from tempering.models.recapture.likelihood import keep_gain, total_gain
-from tempering.models.recapture.tables import (
-    block_exists,
-    constant,
-    flips,
-    is_present,
-    kind_of,
-    mask_of,
-    may_have,
-    merge_to,
-    n_blocks,
-    n_groups,
-    n_options,
-    n_splits,
-    option,
-    pair,
-    per_set,
-    split_off,
-    split_to,
-    youngest,
-)
 
 LARGEST_SIGMA = 0.5
 SAVED, SAVED_COMPANION = at.N_PARAMETERS, at.N_PARAMETERS + 1  # rows that keep what may have to be put back
@@ -57,9 +38,9 @@ def jump(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to change the structure of a parameter; return whether it was changed."""
     save(state, q)
     i, f, other = state.ints, state.floats, companion(state, q)
-    u, share = rng.random(), 0.5 if flips(i, q) else 0.0
-    fitted = u < share or rng.random() < constant(i, f, at.FITTED_SPLITS)
-    both = fitted and is_present(i, other) and rng.random() < constant(i, f, at.WITH_COMPANION)
+    u, share = rng.random(), 0.5 if tables.flips(i, q) else 0.0
+    fitted = u < share or rng.random() < tables.constant(i, f, at.FITTED_SPLITS)
+    both = fitted and tables.is_present(i, other) and rng.random() < tables.constant(i, f, at.WITH_COMPANION)
     if both:
         carry(state, other, SAVED_COMPANION)
     if u < share:
@@ -78,7 +59,7 @@ def jump(rng: Any, state: State, q: int, k: float) -> Any:
 def draw_afresh(rng: Any, state: State, q: int, k: float) -> Any:
     """Try to draw all the values of one set afresh from their laws: the quickest way through hot rungs."""
     save(state, q)
-    mask = mask_of(state.ints, state.structure[q, 0], random_set(rng, state, q))
+    mask = tables.mask_of(state.ints, state.structure[q, 0], random_set(rng, state, q))
     log_ratio = take_out(state, q, mask, 0, k, False) + put_in(rng, state, q, mask, 0, k, False)
     return decide(rng, state, q, k, log_ratio)
 
@@ -138,7 +119,7 @@ def draw_given(rng: Any, state: State, q: int, columns: int, k: float) -> Any:
     total = 0.0
     for c in range(state.ints[at.N_COLUMNS]):
         if is_first(state, q, columns, c):
-            mask = mask_of(state.ints, state.structure[q, 0], c)
+            mask = tables.mask_of(state.ints, state.structure[q, 0], c)
             total += propose_set(rng, state, q, mask, state.structure[q, 1 + c], k)
     return total
 
@@ -151,7 +132,7 @@ def log_density_given(state: State, q: int, columns: int, k: float) -> Any:
     total = 0.0
     for c in range(state.ints[at.N_COLUMNS]):
         if is_first(state, q, columns, c):
-            mask = mask_of(state.ints, state.structure[q, 0], c)
+            mask = tables.mask_of(state.ints, state.structure[q, 0], c)
             total += log_density_of_set(state, q, mask, state.structure[q, 1 + c], k)
     return total
 
@@ -175,7 +156,7 @@ def count_in_all(state: State, q: int, columns: int, sign: float, k: float) -> A
     total = 0.0
     for c in range(state.ints[at.N_COLUMNS]):
         if is_first(state, q, columns, c):
-            mask = mask_of(state.ints, state.structure[q, 0], c)
+            mask = tables.mask_of(state.ints, state.structure[q, 0], c)
             total += count_in(state, q, mask, state.structure[q, 1 + c], sign, k)
     return total
 
@@ -183,7 +164,7 @@ def count_in_all(state: State, q: int, columns: int, sign: float, k: float) -> A
 @inner
 def is_first(state: State, q: int, columns: int, c: int) -> Any:
     """Whether a column is one of these, and the first of its set."""
-    return columns >> c & 1 and youngest(state.ints, state.structure[q, 0], c) == c
+    return columns >> c & 1 and tables.youngest(state.ints, state.structure[q, 0], c) == c
 
 
 @inner
@@ -204,10 +185,10 @@ def decide(rng: Any, state: State, q: int, k: float, log_ratio: float) -> Any:
 def random_set(rng: Any, state: State, q: int) -> Any:
     """Return the first column of one of the sets, chosen evenly."""
     i, partition = state.ints, state.structure[q, 0]
-    rank = int(rng.random() * n_groups(i, partition))
+    rank = int(rng.random() * tables.n_groups(i, partition))
     c = 0
     while True:
-        if youngest(i, partition, c) == c:
+        if tables.youngest(i, partition, c) == c:
             if rank == 0:
                 return c
             rank -= 1
@@ -254,14 +235,14 @@ def flip(rng: Any, state: State, q: int, k: float, both: bool) -> Any:
     i = state.ints
     partition = state.structure[q, 0]
     c = random_set(rng, state, q)
-    mask, old = mask_of(i, partition, c), state.structure[q, 1 + c]
-    n = n_options(i, q, mask)
+    mask, old = tables.mask_of(i, partition, c), state.structure[q, 1 + c]
+    n = tables.n_options(i, q, mask)
     if n == 1:
         return -np.inf
     which = int(rng.random() * (n - 1))
-    new = option(i, q, mask, which)
+    new = tables.option(i, q, mask, which)
     if new >= old:
-        new = option(i, q, mask, which + 1)
+        new = tables.option(i, q, mask, which + 1)
     log_ratio = take_out(state, q, mask, 0, k, both)
     set_time(state, q, mask, new)
     return log_ratio + put_in(rng, state, q, mask, 0, k, both)
@@ -281,9 +262,9 @@ def n_merges(state: State, q: int, partition: int) -> Any:
 def can_merge(state: State, q: int, partition: int, which: int) -> Any:
     """Whether the sets of a pair may merge: their time structures must be the same."""
     i = state.ints
-    if merge_to(i, q, partition, which) < 0:
+    if tables.merge_to(i, q, partition, which) < 0:
         return False
-    return state.structure[q, 1 + pair(i, which, 0)] == state.structure[q, 1 + pair(i, which, 1)]
+    return state.structure[q, 1 + tables.pair(i, which, 0)] == state.structure[q, 1 + tables.pair(i, which, 1)]
 
 
 @inner
@@ -291,18 +272,18 @@ def split(rng: Any, state: State, q: int, k: float, fitted: bool, both: bool) ->
     """Make two sets of one."""
     i, f = state.ints, state.floats
     partition = state.structure[q, 0]
-    n = n_splits(i, q, partition)
+    n = tables.n_splits(i, q, partition)
     if n == 0:
         return -np.inf
     which = int(rng.random() * n)
-    leaving, target = split_off(i, q, partition, which), split_to(i, q, partition, which)
-    whole, time = mask_of(i, partition, first_column(leaving)), state.structure[q, 1 + first_column(leaving)]
+    leaving, target = tables.split_off(i, q, partition, which), tables.split_to(i, q, partition, which)
+    whole, time = tables.mask_of(i, partition, first_column(leaving)), state.structure[q, 1 + first_column(leaving)]
     staying = whole & ~leaving
-    if not (may_have(i, q, staying, time) and may_have(i, q, leaving, time)):
+    if not (tables.may_have(i, q, staying, time) and tables.may_have(i, q, leaving, time)):
         return -np.inf
     log_ratio = np.log(n) - np.log(n_merges(state, q, target))
-    log_ratio += per_set(i, f, q, staying) + per_set(i, f, q, leaving) - per_set(i, f, q, whole)
-    if fitted or kind_of(i, time) != BLOCKS:
+    log_ratio += tables.per_set(i, f, q, staying) + tables.per_set(i, f, q, leaving) - tables.per_set(i, f, q, whole)
+    if fitted or tables.kind_of(i, time) != BLOCKS:
         log_ratio += take_out(state, q, whole, 0, k, both)
         state.structure[q, 0] = target
         return log_ratio + put_in(rng, state, q, staying, leaving, k, both)
@@ -327,12 +308,17 @@ def merge(rng: Any, state: State, q: int, k: float, fitted: bool, both: bool) ->
         which += 1
         if can_merge(state, q, partition, which):
             rank -= 1
-    first, second = mask_of(i, partition, pair(i, which, 0)), mask_of(i, partition, pair(i, which, 1))
-    time = state.structure[q, 1 + pair(i, which, 0)]
-    target = merge_to(i, q, partition, which)
-    log_ratio = np.log(n) - np.log(n_splits(i, q, target))
-    log_ratio += per_set(i, f, q, first | second) - per_set(i, f, q, first) - per_set(i, f, q, second)
-    if fitted or kind_of(i, time) != BLOCKS:
+    first, second = (
+        tables.mask_of(i, partition, tables.pair(i, which, 0)),
+        tables.mask_of(i, partition, tables.pair(i, which, 1)),
+    )
+    time = state.structure[q, 1 + tables.pair(i, which, 0)]
+    target = tables.merge_to(i, q, partition, which)
+    log_ratio = np.log(n) - np.log(tables.n_splits(i, q, target))
+    log_ratio += (
+        tables.per_set(i, f, q, first | second) - tables.per_set(i, f, q, first) - tables.per_set(i, f, q, second)
+    )
+    if fitted or tables.kind_of(i, time) != BLOCKS:
         log_ratio += take_out(state, q, first, second, k, both)
         state.structure[q, 0] = target
         return log_ratio + put_in(rng, state, q, first | second, 0, k, both)
@@ -346,17 +332,19 @@ def merge(rng: Any, state: State, q: int, k: float, fitted: bool, both: bool) ->
 def sigma_of(state: State, k: float) -> Any:
     """Return the deviation of the Gaussian auxiliaries at a temperature."""
     power = power_of(state, k)
-    step = constant(state.ints, state.floats, at.STEP)
+    step = tables.constant(state.ints, state.floats, at.STEP)
     return min(step / np.sqrt(power), LARGEST_SIGMA) if power > 0.0 else LARGEST_SIGMA
 
 
 @inner
 def spread_values(rng: Any, state: State, q: int, staying: int, leaving: int, time: int, k: float) -> Any:
     """Give two sets v + u and v - u, u Gaussian; return log Jacobian over density, minus infinity where refused."""
-    sigma, log_jacobian = sigma_of(state, k), constant(state.ints, state.floats, at.LOG_JACOBIAN)
+    sigma, log_jacobian = sigma_of(state, k), tables.constant(state.ints, state.floats, at.LOG_JACOBIAN)
     log_ratio = 0.0
-    for block in range(n_blocks(state.ints, time)):
-        if block_exists(state.ints, q, staying, time, block) and block_exists(state.ints, q, leaving, time, block):
+    for block in range(tables.n_blocks(state.ints, time)):
+        if tables.block_exists(state.ints, q, staying, time, block) and tables.block_exists(
+            state.ints, q, leaving, time, block
+        ):
             v, u = value_of(state, q, staying, time, block), sigma * rng.standard_normal()
             if not (is_inside(v + u) and is_inside(v - u)):
                 return -np.inf
@@ -369,12 +357,12 @@ def spread_values(rng: Any, state: State, q: int, staying: int, leaving: int, ti
 @inner
 def gather_values(state: State, q: int, first: int, second: int, time: int, k: float) -> Any:
     """Give one set the mean of two; return the log of the density over the Jacobian of the way back."""
-    sigma, log_jacobian = sigma_of(state, k), constant(state.ints, state.floats, at.LOG_JACOBIAN)
+    sigma, log_jacobian = sigma_of(state, k), tables.constant(state.ints, state.floats, at.LOG_JACOBIAN)
     log_ratio = 0.0
-    for block in range(n_blocks(state.ints, time)):
+    for block in range(tables.n_blocks(state.ints, time)):
         one, two = value_of(state, q, first, time, block), value_of(state, q, second, time, block)
-        in_first = block_exists(state.ints, q, first, time, block)
-        in_second = block_exists(state.ints, q, second, time, block)
+        in_first = tables.block_exists(state.ints, q, first, time, block)
+        in_second = tables.block_exists(state.ints, q, second, time, block)
         v = one if in_first else two
         if in_first and in_second:
             v = (one + two) / 2

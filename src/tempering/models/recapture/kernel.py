@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture import tables
 from tempering.models.recapture.cells import (
     CLOSEST,
     from_logit,
@@ -23,23 +24,6 @@ from tempering.models.recapture.layout import FIDELITY, PARALLEL, RANDOM, TREND,
 from tempering.models.recapture.likelihood import refresh
 from tempering.models.recapture.slopes import draw_slopes, move_slopes
 from tempering.models.recapture.sweep import sweep
-from tempering.models.recapture.tables import (
-    base_law,
-    constant,
-    cumulative_prior,
-    fixed_time,
-    is_held,
-    is_present,
-    jumps,
-    kind_of,
-    law_of,
-    mask_of,
-    n_blocks,
-    n_options,
-    option,
-    shape,
-    youngest,
-)
 
 
 @inner
@@ -52,10 +36,10 @@ def move(rng: Any, state: State, k: float) -> None:
     if state.ints[at.N_INDIVIDUAL] > 0:
         move_slopes(rng, state, k)
     for q in range(at.N_PARAMETERS):
-        if jumps(state.ints, q):
+        if tables.jumps(state.ints, q):
             for _ in range(state.ints[at.N_JUMPS]):
                 jump(rng, state, q, k)
-        if is_present(state.ints, q):
+        if tables.is_present(state.ints, q):
             draw_afresh(rng, state, q, k)
 
 
@@ -76,11 +60,11 @@ def advance(rng: Any, state: State, k: float, n: int) -> None:
 def energy(state: State) -> Any:
     """Return the log of prior x likelihood over the base: where that is the prior, the log likelihood."""
     i, total = state.ints, state.energy[0]
-    if constant(i, state.floats, at.BASE_POWER) > 0.0:
+    if tables.constant(i, state.floats, at.BASE_POWER) > 0.0:
         for q in range(at.N_PARAMETERS):
             for c in range(i[at.N_COLUMNS]):
-                if is_present(i, q) and youngest(i, state.structure[q, 0], c) == c:
-                    mask = mask_of(i, state.structure[q, 0], c)
+                if tables.is_present(i, q) and tables.youngest(i, state.structure[q, 0], c) == c:
+                    mask = tables.mask_of(i, state.structure[q, 0], c)
                     total -= log_base_over_prior(state, q, mask, state.structure[q, 1 + c])
     return total
 
@@ -108,7 +92,7 @@ def n_recorded(i: Any) -> Any:
     """Return how many parameters are recorded: all up to the last that is in the study."""
     n = at.LAMBDA + 1
     for q in range(n, at.N_PARAMETERS):
-        if is_present(i, q):
+        if tables.is_present(i, q):
             n = q + 1
     return n
 
@@ -147,8 +131,8 @@ def redraw(rng: Any, state: State) -> None:
         draw_structure(rng, state, q)
         partition = state.structure[q, 0]
         for c in range(i[at.N_COLUMNS]):
-            if youngest(i, partition, c) == c:
-                draw_set(rng, state, q, mask_of(i, partition, c), state.structure[q, 1 + c])
+            if tables.youngest(i, partition, c) == c:
+                draw_set(rng, state, q, tables.mask_of(i, partition, c), state.structure[q, 1 + c])
         hold(state, q)
     draw_slopes(rng, state)
     refresh(state)
@@ -159,16 +143,16 @@ def draw_structure(rng: Any, state: State, q: int) -> None:
     """Draw a partition and the time structure of each of its sets."""
     i, f = state.ints, state.floats
     u, partition = rng.random(), 0
-    while partition < i[at.N_PARTITIONS] - 1 and cumulative_prior(i, f, q, partition) <= u:
+    while partition < i[at.N_PARTITIONS] - 1 and tables.cumulative_prior(i, f, q, partition) <= u:
         partition += 1
     state.structure[q, 0] = partition
     for c in range(i[at.N_COLUMNS]):
-        first = youngest(i, partition, c)
-        if fixed_time(i, q, c) >= 0:
-            state.structure[q, 1 + c] = fixed_time(i, q, c)
+        first = tables.youngest(i, partition, c)
+        if tables.fixed_time(i, q, c) >= 0:
+            state.structure[q, 1 + c] = tables.fixed_time(i, q, c)
         elif first == c:
-            mask = mask_of(i, partition, c)
-            state.structure[q, 1 + c] = option(i, q, mask, int(rng.random() * n_options(i, q, mask)))
+            mask = tables.mask_of(i, partition, c)
+            state.structure[q, 1 + c] = tables.option(i, q, mask, int(rng.random() * tables.n_options(i, q, mask)))
         else:
             state.structure[q, 1 + c] = state.structure[q, 1 + first]
 
@@ -177,29 +161,29 @@ def draw_structure(rng: Any, state: State, q: int) -> None:
 def draw_set(rng: Any, state: State, q: int, mask: int, time: int) -> None:
     """Draw the values of a set."""
     i, f = state.ints, state.floats
-    kind = kind_of(i, time)
+    kind = tables.kind_of(i, time)
     if kind == PARALLEL:
         put_hyper(state, q, mask, 0.0, 0.0)
         for c in range(i[at.N_COLUMNS]):
             if is_first_of_level(state, mask, time, c) and not is_reference(state, mask, time, c):
-                put_distance(state, q, mask, time, c, constant(i, f, at.SLOPE_SD) * rng.standard_normal())
+                put_distance(state, q, mask, time, c, tables.constant(i, f, at.SLOPE_SD) * rng.standard_normal())
     if kind in (TREND, RANDOM):
         mu = logit(rng.random())
         if kind == TREND:
-            put_hyper(state, q, mask, mu, constant(i, f, at.SLOPE_SD) * rng.standard_normal())
+            put_hyper(state, q, mask, mu, tables.constant(i, f, at.SLOPE_SD) * rng.standard_normal())
             put_trend(state, q, mask, time)
             return
-        sigma = abs(constant(i, f, at.SIGMA_SCALE) * rng.standard_normal())
+        sigma = abs(tables.constant(i, f, at.SIGMA_SCALE) * rng.standard_normal())
         put_hyper(state, q, mask, mu, np.log(sigma))
-        for block in range(n_blocks(i, time)):
+        for block in range(tables.n_blocks(i, time)):
             v = from_logit(mu + sigma * rng.standard_normal())
             put(state, q, mask, time, block, min(max(v, CLOSEST), 1 - CLOSEST))
         return
-    a, b = shape(i, f, q, 0), shape(i, f, q, 1)
-    for block in range(n_blocks(i, time)):
-        if has_fitted_base(state, time) and rng.random() >= constant(i, f, at.BASE_DOUBT):
-            law = law_of(i, q, mask, time, block)
-            v = from_logit(base_law(i, f, law, 0) + base_law(i, f, law, 1) * logit(rng.random()))
+    a, b = tables.shape(i, f, q, 0), tables.shape(i, f, q, 1)
+    for block in range(tables.n_blocks(i, time)):
+        if has_fitted_base(state, time) and rng.random() >= tables.constant(i, f, at.BASE_DOUBT):
+            law = tables.law_of(i, q, mask, time, block)
+            v = from_logit(tables.base_law(i, f, law, 0) + tables.base_law(i, f, law, 1) * logit(rng.random()))
         else:
             v = rng.random() if a == 1.0 and b == 1.0 else rng.beta(a, b)
         put(state, q, mask, time, block, min(max(v, CLOSEST), 1 - CLOSEST))
@@ -211,5 +195,5 @@ def hold(state: State, q: int) -> None:
     i = state.ints
     for t in range(i[at.N_INTERVALS]):
         for c in range(i[at.N_COLUMNS]):
-            if is_held(i, q, t, c):
+            if tables.is_held(i, q, t, c):
                 state.values[q, t, c] = 1.0 if q == FIDELITY else 0.0

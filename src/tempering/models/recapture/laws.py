@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture import tables
 from tempering.models.recapture.cells import (
     are_inside,
     first_column,
@@ -29,21 +30,6 @@ from tempering.models.recapture.cells import (
 from tempering.models.recapture.compiled import inner
 from tempering.models.recapture.layout import BLOCKS, PARALLEL, PHI, RANDOM, TREND, State
 from tempering.models.recapture.likelihood import log_events, survival
-from tempering.models.recapture.tables import (
-    base_law,
-    base_of,
-    block_exists,
-    block_sum,
-    constant,
-    count,
-    is_held,
-    kind_of,
-    law_of,
-    n_blocks,
-    pseudo_count,
-    shape,
-    trend_law,
-)
 
 LOG_2_PI = 1.8378770664093453
 LOG_SIGMA, SD_OF_LOG_SIGMA = (
@@ -58,7 +44,7 @@ SECOND_ORDER = np.pi**2 / 6 - 1
 @inner
 def log_slope(state: State, v: float) -> Any:
     """Return the log Jacobian of the logit, which is in the density of every value drawn on its scale."""
-    return -constant(state.ints, state.floats, at.LOGIT_POWER) * (np.log(v) + np.log1p(-v))
+    return -tables.constant(state.ints, state.floats, at.LOGIT_POWER) * (np.log(v) + np.log1p(-v))
 
 
 @inner
@@ -80,8 +66,11 @@ def evidence_of(state: State, q: int, mask: int, time: int, block: int, k: float
     i, f = state.ints, state.floats
     if k == 0.0:
         return 0.0, 0.0
-    law = law_of(i, q, mask, time, block)
-    s, n = k * (pseudo_count(i, f, at.PSEUDO, law, 0) + 0.5), k * (pseudo_count(i, f, at.PSEUDO, law, 1) + 0.5)
+    law = tables.law_of(i, q, mask, time, block)
+    s, n = (
+        k * (tables.pseudo_count(i, f, at.PSEUDO, law, 0) + 0.5),
+        k * (tables.pseudo_count(i, f, at.PSEUDO, law, 1) + 0.5),
+    )
     return np.log(s / n), s * n / (s + n)
 
 
@@ -93,7 +82,7 @@ def distance_law(state: State, q: int, mask: int, time: int, column: int, k: flo
     there, precision_there = evidence_of(state, q, first, at.CONSTANT, 0, k)
     both = precision + precision_there
     seen = precision * precision_there / both if both > 0.0 else 0.0
-    total = seen + 1.0 / constant(state.ints, state.floats, at.SLOPE_SD) ** 2
+    total = seen + 1.0 / tables.constant(state.ints, state.floats, at.SLOPE_SD) ** 2
     return seen * (here - there) / total, WIDER / np.sqrt(total)
 
 
@@ -105,8 +94,8 @@ def parallel_law(state: State, q: int, mask: int, time: int, block: int, k: floa
     for c in range(i[at.N_COLUMNS]):
         if is_first_of_level(state, mask, time, c):
             members = level_mask(state, mask, time, c)
-            if block_exists(i, q, members, base_of(i, time), block):
-                mode, precision = evidence_of(state, q, members, base_of(i, time), block, k)
+            if tables.block_exists(i, q, members, tables.base_of(i, time), block):
+                mode, precision = evidence_of(state, q, members, tables.base_of(i, time), block, k)
                 weighted += precision * (mode - state.hyper[q, c, 0])
                 total += precision
     return weighted / total, np.sqrt(LOGISTIC_PRECISION / total)
@@ -115,23 +104,25 @@ def parallel_law(state: State, q: int, mask: int, time: int, block: int, k: floa
 @inner
 def power_of(state: State, k: float) -> Any:
     """Return the power of the likelihood that a value feels at k: a fitted base has some of it already."""
-    base = constant(state.ints, state.floats, at.BASE_POWER)
+    base = tables.constant(state.ints, state.floats, at.BASE_POWER)
     return base + (1 - base) * k
 
 
 @inner
 def block_law(state: State, q: int, mask: int, time: int, block: int, which: int, power: float) -> Any:
     """Return a and b of the Beta law fitted to a block, of the PSEUDO or the MARGINAL counts."""
-    i, f, law = state.ints, state.floats, law_of(state.ints, q, mask, time, block)
-    a = shape(i, f, q, 0) + power * pseudo_count(i, f, which, law, 0)
-    return a, shape(i, f, q, 1) + power * pseudo_count(i, f, which, law, 1)
+    i, f, law = state.ints, state.floats, tables.law_of(state.ints, q, mask, time, block)
+    a = tables.shape(i, f, q, 0) + power * tables.pseudo_count(i, f, which, law, 0)
+    return a, tables.shape(i, f, q, 1) + power * tables.pseudo_count(i, f, which, law, 1)
 
 
 @inner
 def given_law(state: State, q: int, mask: int, block: int, k: float) -> Any:
     """Return a and b of the Beta law that jumps draw a block from: `given` has looked at the rest of the state."""
     i, f, c, power = state.ints, state.floats, first_column(mask), power_of(state, k)
-    return shape(i, f, q, 0) + power * state.laws[c, block, 0], shape(i, f, q, 1) + power * state.laws[c, block, 1]
+    return tables.shape(i, f, q, 0) + power * state.laws[c, block, 0], tables.shape(i, f, q, 1) + power * state.laws[
+        c, block, 1
+    ]
 
 
 @inner
@@ -150,12 +141,12 @@ def logistic_of(a: float, b: float) -> Any:
 def trend_normal(state: State, q: int, mask: int, time: int, k: float) -> Any:
     """Return the normal law that a trend's coefficients are drawn from: means, deviations, correlation."""
     i, f = state.ints, state.floats
-    aa = LOGISTIC_PRECISION + k * trend_law(i, f, q, mask, time, 2)
-    ab = k * trend_law(i, f, q, mask, time, 3)
-    bb = 1.0 / constant(i, f, at.SLOPE_SD) ** 2 + k * trend_law(i, f, q, mask, time, 4)
-    ma, mb = trend_law(i, f, q, mask, time, 0), trend_law(i, f, q, mask, time, 1)
-    ra = k * (trend_law(i, f, q, mask, time, 2) * ma + trend_law(i, f, q, mask, time, 3) * mb)
-    rb = k * (trend_law(i, f, q, mask, time, 3) * ma + trend_law(i, f, q, mask, time, 4) * mb)
+    aa = LOGISTIC_PRECISION + k * tables.trend_law(i, f, q, mask, time, 2)
+    ab = k * tables.trend_law(i, f, q, mask, time, 3)
+    bb = 1.0 / tables.constant(i, f, at.SLOPE_SD) ** 2 + k * tables.trend_law(i, f, q, mask, time, 4)
+    ma, mb = tables.trend_law(i, f, q, mask, time, 0), tables.trend_law(i, f, q, mask, time, 1)
+    ra = k * (tables.trend_law(i, f, q, mask, time, 2) * ma + tables.trend_law(i, f, q, mask, time, 3) * mb)
+    rb = k * (tables.trend_law(i, f, q, mask, time, 3) * ma + tables.trend_law(i, f, q, mask, time, 4) * mb)
     det = aa * bb - ab * ab
     sa, sb = WIDER * np.sqrt(bb / det), WIDER * np.sqrt(aa / det)
     return (bb * ra - ab * rb) / det, (aa * rb - ab * ra) / det, sa, sb, -ab / np.sqrt(aa * bb)
@@ -177,18 +168,23 @@ def direct_of_set(state: State, q: int, mask: int, time: int) -> Any:
     """Return a set's part of log L outside chi and G: its own events."""
     i, f = state.ints, state.floats
     total = 0.0
-    if kind_of(i, time) not in (TREND, PARALLEL) and not (q == PHI and i[at.HAS_LENGTHS]):
-        for block in range(n_blocks(i, time)):
-            if block_exists(i, q, mask, time, block):
-                ones, zeros = block_sum(i, f, q, mask, time, block, 0), block_sum(i, f, q, mask, time, block, 1)
+    if tables.kind_of(i, time) not in (TREND, PARALLEL) and not (q == PHI and i[at.HAS_LENGTHS]):
+        for block in range(tables.n_blocks(i, time)):
+            if tables.block_exists(i, q, mask, time, block):
+                ones, zeros = (
+                    tables.block_sum(i, f, q, mask, time, block, 0),
+                    tables.block_sum(i, f, q, mask, time, block, 1),
+                )
                 v = value_of(state, q, mask, time, block)
                 total += (ones * np.log(v) if ones > 0.0 else 0.0) + (zeros * np.log1p(-v) if zeros > 0.0 else 0.0)
         return total
     for t in range(i[at.N_INTERVALS]):
         for c in range(i[at.N_COLUMNS]):
-            if mask >> c & 1 and not is_held(i, q, t, c):
+            if mask >> c & 1 and not tables.is_held(i, q, t, c):
                 v = survival(state, t, c) if q == PHI else state.values[q, t, c]
-                total += log_events(count(i, f, q, t, c), v) + log_events(count(i, f, at.N_PARAMETERS + q, t, c), 1 - v)
+                total += log_events(tables.count(i, f, q, t, c), v) + log_events(
+                    tables.count(i, f, at.N_PARAMETERS + q, t, c), 1 - v
+                )
     return total
 
 
@@ -196,7 +192,7 @@ def direct_of_set(state: State, q: int, mask: int, time: int) -> Any:
 def propose_set(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> Any:
     """Draw the values of a set from its fitted laws; return their log density, infinite where one is refused."""
     i = state.ints
-    kind = kind_of(i, time)
+    kind = tables.kind_of(i, time)
     if kind == BLOCKS:
         return _propose_blocks(rng, state, q, mask, time, k)
     if kind == PARALLEL:
@@ -211,9 +207,9 @@ def propose_set(rng: Any, state: State, q: int, mask: int, time: int, k: float) 
     mu = location + 2 * scale * logit(rng.random())
     sigma = np.exp(LOG_SIGMA + SD_OF_LOG_SIGMA * rng.standard_normal())
     put_hyper(state, q, mask, mu, np.log(sigma))
-    for block in range(n_blocks(i, time)):
+    for block in range(tables.n_blocks(i, time)):
         v = 0.5
-        if block_exists(i, q, mask, time, block):
+        if tables.block_exists(i, q, mask, time, block):
             mean, sd = random_normal(state, mask, block, k, mu, sigma)
             v = from_logit(mean + sd * rng.standard_normal())
             if not is_inside(v):
@@ -230,9 +226,9 @@ def _propose_parallel(rng: Any, state: State, q: int, mask: int, time: int, k: f
         if is_first_of_level(state, mask, time, c) and not is_reference(state, mask, time, c):
             mean, sd = distance_law(state, q, mask, time, c, k)
             put_distance(state, q, mask, time, c, mean + sd * rng.standard_normal())
-    for block in range(n_blocks(i, time)):
+    for block in range(tables.n_blocks(i, time)):
         v = 0.5
-        if block_exists(i, q, mask, time, block):
+        if tables.block_exists(i, q, mask, time, block):
             location, scale = parallel_law(state, q, mask, time, block, k)
             v = from_logit(location + scale * logit(rng.random()))
             if not is_inside(v):
@@ -244,9 +240,9 @@ def _propose_parallel(rng: Any, state: State, q: int, mask: int, time: int, k: f
 @inner
 def _propose_blocks(rng: Any, state: State, q: int, mask: int, time: int, k: float) -> Any:
     i, total = state.ints, 0.0
-    for block in range(n_blocks(i, time)):
+    for block in range(tables.n_blocks(i, time)):
         v = 0.5
-        if block_exists(i, q, mask, time, block):
+        if tables.block_exists(i, q, mask, time, block):
             a, b = given_law(state, q, mask, block, k)
             location, scale = logistic_of(a, b)
             x = location + scale * logit(rng.random())
@@ -262,7 +258,7 @@ def _propose_blocks(rng: Any, state: State, q: int, mask: int, time: int, k: flo
 def log_density_of_set(state: State, q: int, mask: int, time: int, k: float) -> Any:
     """Return the log density of a set's values under its fitted laws."""
     i = state.ints
-    kind = kind_of(i, time)
+    kind = tables.kind_of(i, time)
     first = first_column(mask)
     if kind == TREND:
         ma, mb, sa, sb, r = trend_normal(state, q, mask, time, k)
@@ -280,8 +276,8 @@ def log_density_of_set(state: State, q: int, mask: int, time: int, k: float) -> 
         a, b = block_law(state, q, mask, at.CONSTANT, 0, at.PSEUDO, k)
         location, scale = logistic_of(a, b)
         total += log_logistic(mu, location, 2 * scale) + log_normal(log_sigma, LOG_SIGMA, SD_OF_LOG_SIGMA)
-    for block in range(n_blocks(i, time)):
-        if block_exists(i, q, mask, time, block):
+    for block in range(tables.n_blocks(i, time)):
+        if tables.block_exists(i, q, mask, time, block):
             v = value_of(state, q, mask, time, block)
             if kind == BLOCKS:
                 a, b = given_law(state, q, mask, block, k)
@@ -306,23 +302,23 @@ def log_prior_of_set(state: State, q: int, mask: int, time: int) -> Any:
     additive effects the values of the first level have their Beta law, and the distances of the others are normal.
     """
     i, f = state.ints, state.floats
-    kind = kind_of(i, time)
+    kind = tables.kind_of(i, time)
     first = first_column(mask)
     if kind == BLOCKS and i[at.IS_FLAT]:
         return 0.0
     one, two = state.hyper[q, first, 0], state.hyper[q, first, 1]
     if kind == TREND:
-        return log_logistic(one, 0.0, 1.0) + log_normal(two, 0.0, constant(i, f, at.SLOPE_SD))
+        return log_logistic(one, 0.0, 1.0) + log_normal(two, 0.0, tables.constant(i, f, at.SLOPE_SD))
     total = 0.0
     if kind == PARALLEL:
         for c in range(i[at.N_COLUMNS]):
             if is_first_of_level(state, mask, time, c) and not is_reference(state, mask, time, c):
-                total += log_normal(state.hyper[q, c, 0], 0.0, constant(i, f, at.SLOPE_SD))
+                total += log_normal(state.hyper[q, c, 0], 0.0, tables.constant(i, f, at.SLOPE_SD))
     if kind == RANDOM:
-        scale = constant(i, f, at.SIGMA_SCALE)
+        scale = tables.constant(i, f, at.SIGMA_SCALE)
         total += log_logistic(one, 0.0, 1.0) + np.log(2.0) + log_normal(np.exp(two), 0.0, scale) + two
-    for block in range(n_blocks(i, time)):
-        if block_exists(i, q, mask, time, block):
+    for block in range(tables.n_blocks(i, time)):
+        if tables.block_exists(i, q, mask, time, block):
             v = value_of(state, q, mask, time, block)
             total += log_prior_of_value(state, q, v, kind, one, two)
     return total
@@ -335,7 +331,7 @@ def log_prior_of_value(state: State, q: int, v: float, kind: int, mu: float, log
         return log_normal(logit(v), mu, np.exp(log_sigma)) - np.log(v) - np.log1p(-v)
     if state.ints[at.IS_FLAT]:
         return 0.0
-    a, b = shape(state.ints, state.floats, q, 0), shape(state.ints, state.floats, q, 1)
+    a, b = tables.shape(state.ints, state.floats, q, 0), tables.shape(state.ints, state.floats, q, 1)
     return (a - 1) * np.log(v) + (b - 1) * np.log1p(-v) - _log_beta(a, b)
 
 
@@ -347,14 +343,18 @@ def _log_beta(a: float, b: float) -> Any:
 @inner
 def has_fitted_base(state: State, time: int) -> Any:
     """Whether a set that varies so in time starts from fitted laws; trends, random and additive years do not."""
-    return kind_of(state.ints, time) == BLOCKS and constant(state.ints, state.floats, at.BASE_POWER) > 0.0
+    return tables.kind_of(state.ints, time) == BLOCKS and tables.constant(state.ints, state.floats, at.BASE_POWER) > 0.0
 
 
 @inner
 def base_density(state: State, q: int, law: int, v: float) -> Any:
     """Return the density of a value under a fitted base: a wide logistic law of its logit, or in doubt the prior."""
     i, f = state.ints, state.floats
-    location, scale, doubt = base_law(i, f, law, 0), base_law(i, f, law, 1), constant(i, f, at.BASE_DOUBT)
+    location, scale, doubt = (
+        tables.base_law(i, f, law, 0),
+        tables.base_law(i, f, law, 1),
+        tables.constant(i, f, at.BASE_DOUBT),
+    )
     odds = v / (1 - v)
     tail = np.exp(-abs(np.log(odds) - location) / scale)
     fitted = tail / ((1 + tail) * (1 + tail) * scale * v * (1 - v))
@@ -367,9 +367,9 @@ def log_base_over_prior(state: State, q: int, mask: int, time: int) -> Any:
     """Return the log of base over prior of a set's values; 0 where the base is the prior."""
     total = 0.0
     if has_fitted_base(state, time):
-        law = law_of(state.ints, q, mask, time, 0)
-        for block in range(n_blocks(state.ints, time)):
-            if block_exists(state.ints, q, mask, time, block):
+        law = tables.law_of(state.ints, q, mask, time, 0)
+        for block in range(tables.n_blocks(state.ints, time)):
+            if tables.block_exists(state.ints, q, mask, time, block):
                 total += np.log(base_density(state, q, law + block, value_of(state, q, mask, time, block)))
         total -= log_prior_of_set(state, q, mask, time)
     return total

@@ -23,20 +23,11 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture import tables
 from tempering.models.recapture.compiled import compiled, inner
 from tempering.models.recapture.entry import entry_part
 from tempering.models.recapture.layout import DESTINATION, FIDELITY, LAMBDA, MOVEMENT, PHI, State
 from tempering.models.recapture.layout import P as P_
-from tempering.models.recapture.tables import (
-    count,
-    count_in_stratum,
-    dead,
-    following,
-    individual,
-    length,
-    may_slope,
-    next_met,
-)
 
 CHI, LOG_CHI, NEW_CHI, NEW_LOG_CHI, XI = range(5)
 CLOSEST = 1e-15
@@ -48,8 +39,8 @@ FROM = 4  # of ``energy``: the first interval whose chi was worked out
 def survival(state: State, t: int, c: int) -> Any:
     """Return the probability to survive interval t."""
     phi = state.values[PHI, t, c]
-    if state.ints[at.HAS_LENGTHS] and length(state.ints, state.floats, t) != 1.0:
-        return phi ** length(state.ints, state.floats, t)
+    if state.ints[at.HAS_LENGTHS] and tables.length(state.ints, state.floats, t) != 1.0:
+        return phi ** tables.length(state.ints, state.floats, t)
     return phi
 
 
@@ -70,12 +61,12 @@ def refresh_chi(state: State, first: int, last: int) -> Any:
         after, stays = CHI if t == last else NEW_CHI, t < first
         for c in range(n_columns):
             phi = survival(state, t, c)
-            on = following(i, c)
+            on = tables.following(i, c)
             later = 1.0 if t == n_intervals - 1 else chi[after, t + 1, on]
             new = (1 - phi) * (1 - state.values[LAMBDA, t, c]) + phi * (1 - state.values[P_, t, c]) * later
             chi[NEW_CHI, t, c] = new
             stays = stays and new == chi[CHI, t, c]
-            n = count(i, f, VANISHED, t, c)
+            n = tables.count(i, f, VANISHED, t, c)
             if new == chi[CHI, t, c] or n == 0.0:
                 chi[NEW_LOG_CHI, t, c] = chi[LOG_CHI, t, c]
             else:
@@ -95,7 +86,7 @@ def _refresh_with_fidelity(state: State) -> Any:
     gain = 0.0
     for t in range(n_intervals - 1, -1, -1):
         for c in range(n_columns):
-            phi, on = survival(state, t, c), following(i, c)
+            phi, on = survival(state, t, c), tables.following(i, c)
             stays = state.values[FIDELITY, t, c]
             unseen, away = 1.0, 1.0
             if t < n_intervals - 1:
@@ -104,7 +95,7 @@ def _refresh_with_fidelity(state: State) -> Any:
             new = gone + phi * (stays * (1 - state.values[P_, t, c]) * unseen + (1 - stays) * away)
             chi[XI, t, c] = gone + phi * away
             chi[NEW_CHI, t, c] = new
-            n = count(i, f, VANISHED, t, c)
+            n = tables.count(i, f, VANISHED, t, c)
             chi[NEW_LOG_CHI, t, c] = np.log(new) if n > 0.0 else 0.0
             gain += n * (chi[NEW_LOG_CHI, t, c] - chi[LOG_CHI, t, c])
     return gain
@@ -130,13 +121,13 @@ def dead_part(state: State) -> Any:
     if not i[at.HAS_FIDELITY]:
         return total
     for n in range(i[at.N_DEAD]):
-        start, c, end, number = dead(i, n, 0), dead(i, n, 1), dead(i, n, 2), dead(i, n, 3)
+        start, c, end, number = tables.dead(i, n, 0), tables.dead(i, n, 1), tables.dead(i, n, 2), tables.dead(i, n, 3)
         here, away = 1.0, 0.0
         for t in range(start, end):
             stays = state.values[FIDELITY, t, c]
             away += here * (1 - stays)
             here *= stays * (1 - state.values[P_, t, c])
-            c = following(i, c)
+            c = tables.following(i, c)
         total += number * np.log(here + away)
     return total
 
@@ -161,8 +152,8 @@ def direct_part(state: State, q: int) -> Any:
     for t in range(i[at.N_INTERVALS]):
         for c in range(i[at.N_COLUMNS]):
             v = survival(state, t, c) if q == PHI else state.values[q, t, c]
-            total += log_events(count(i, f, q, t, c), v)
-            total += log_events(count(i, f, at.N_PARAMETERS + q, t, c), 1 - v)
+            total += log_events(tables.count(i, f, q, t, c), v)
+            total += log_events(tables.count(i, f, at.N_PARAMETERS + q, t, c), 1 - v)
     return total
 
 
@@ -171,8 +162,8 @@ def shift_of(state: State, q: int, s: int) -> Any:
     """Return how far the birds of a stratum lie from the average on the logit scale."""
     total = 0.0
     for m in range(state.ints[at.N_INDIVIDUAL]):
-        if may_slope(state.ints, q, m) and state.slopes[q, m, 0] > 0.0:
-            total += state.slopes[q, m, 1] * individual(state.ints, state.floats, s, m)
+        if tables.may_slope(state.ints, q, m) and state.slopes[q, m, 0] > 0.0:
+            total += state.slopes[q, m, 1] * tables.individual(state.ints, state.floats, s, m)
     return total
 
 
@@ -197,16 +188,16 @@ def stratified(state: State) -> Any:
             for c in range(n_columns):
                 phi = shifted(state.values[PHI, t, c], by_phi)
                 if i[at.HAS_LENGTHS]:
-                    phi = phi ** length(i, f, t)
+                    phi = phi ** tables.length(i, f, t)
                 p, found = shifted(state.values[P_, t, c], by_p), shifted(state.values[LAMBDA, t, c], by_lambda)
-                later = 1.0 if t == n_intervals - 1 else chi[NEW_CHI, t + 1, following(i, c)]
+                later = 1.0 if t == n_intervals - 1 else chi[NEW_CHI, t + 1, tables.following(i, c)]
                 chi[NEW_CHI, t, c] = (1 - phi) * (1 - found) + phi * (1 - p) * later
-                total += log_events(count_in_stratum(i, f, s, PHI, t, c), phi)
-                total += log_events(count_in_stratum(i, f, s, at.N_PARAMETERS + PHI, t, c), 1 - phi)
-                total += log_events(count_in_stratum(i, f, s, P_, t, c), p)
-                total += log_events(count_in_stratum(i, f, s, at.N_PARAMETERS + P_, t, c), 1 - p)
-                total += log_events(count_in_stratum(i, f, s, LAMBDA, t, c), found)
-                total += log_events(count_in_stratum(i, f, s, VANISHED, t, c), chi[NEW_CHI, t, c])
+                total += log_events(tables.count_in_stratum(i, f, s, PHI, t, c), phi)
+                total += log_events(tables.count_in_stratum(i, f, s, at.N_PARAMETERS + PHI, t, c), 1 - phi)
+                total += log_events(tables.count_in_stratum(i, f, s, P_, t, c), p)
+                total += log_events(tables.count_in_stratum(i, f, s, at.N_PARAMETERS + P_, t, c), 1 - p)
+                total += log_events(tables.count_in_stratum(i, f, s, LAMBDA, t, c), found)
+                total += log_events(tables.count_in_stratum(i, f, s, VANISHED, t, c), chi[NEW_CHI, t, c])
     return total
 
 
@@ -290,7 +281,7 @@ def states_part(state: State) -> Any:
         return total
     for start in range(i[at.N_INTERVALS]):
         for c in range(i[at.N_COLUMNS]):
-            if next_met(i, state.floats, start, c, i[at.N_INTERVALS] * (i[at.N_STATES] + 1) + 1) > 0.0:
+            if tables.next_met(i, state.floats, start, c, i[at.N_INTERVALS] * (i[at.N_STATES] + 1) + 1) > 0.0:
                 total += _released(state, start, c)
     return total
 
@@ -311,19 +302,19 @@ def _released(state: State, start: int, c: int) -> Any:
             column = first + r * n_ages
             phi = state.values[PHI, t, column]
             if i[at.HAS_LENGTHS]:
-                phi = phi ** length(i, f, t)
+                phi = phi ** tables.length(i, f, t)
             found += chi[XI, HERE, r] * (1 - phi) * state.values[LAMBDA, t, column]
             gone += chi[XI, HERE, r] * (1 - phi) * (1 - state.values[LAMBDA, t, column])
             for s in range(n_states):
                 chi[XI, THERE, s] += chi[XI, HERE, r] * phi * move(state, t, column, r, s)
-        n = next_met(i, f, start, c, n_intervals * n_states + t)
+        n = tables.next_met(i, f, start, c, n_intervals * n_states + t)
         total += n * np.log(found) if n > 0.0 else 0.0
         for s in range(n_states):
-            p, n = state.values[P_, t, first + s * n_ages], next_met(i, f, start, c, t * n_states + s)
+            p, n = state.values[P_, t, first + s * n_ages], tables.next_met(i, f, start, c, t * n_states + s)
             total += n * np.log(chi[XI, THERE, s] * p) if n > 0.0 else 0.0
             chi[XI, HERE, s] = chi[XI, THERE, s] * (1 - p)
-        first = following(i, first)
+        first = tables.following(i, first)
     for s in range(n_states):
         gone += chi[XI, HERE, s]
-    n = next_met(i, f, start, c, n_intervals * (n_states + 1))
+    n = tables.next_met(i, f, start, c, n_intervals * (n_states + 1))
     return total + (n * np.log(gone) if n > 0.0 else 0.0)

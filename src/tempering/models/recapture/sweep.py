@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from tempering.models.recapture import layout as at
+from tempering.models.recapture import tables
 from tempering.models.recapture.cells import (
     are_inside,
     first_column,
@@ -33,22 +34,6 @@ from tempering.models.recapture.laws import (
 )
 from tempering.models.recapture.layout import BLOCKS, PARALLEL, PHI, RANDOM, TREND, State
 from tempering.models.recapture.likelihood import direct_part, keep_gain, total_gain
-from tempering.models.recapture.tables import (
-    block_exists,
-    block_sum,
-    constant,
-    count,
-    first_of,
-    is_present,
-    kind_of,
-    label,
-    last_of,
-    law_of,
-    length,
-    mask_of,
-    n_blocks,
-    youngest,
-)
 
 WIDTH = 4.2  # half-width of the uniform step in deviations: sd 2.4, the optimum of a random walk in one dimension
 LARGEST_STEP = 0.5
@@ -63,16 +48,16 @@ def sweep(rng: Any, state: State, k: float) -> None:
     for q in range(at.N_PARAMETERS):
         partition = state.structure[q, 0]
         for c in range(i[at.N_COLUMNS]):
-            if is_present(i, q) and youngest(i, partition, c) == c:
-                mask, time = mask_of(i, partition, c), state.structure[q, 1 + c]
-                if kind_of(i, time) == TREND:
+            if tables.is_present(i, q) and tables.youngest(i, partition, c) == c:
+                mask, time = tables.mask_of(i, partition, c), state.structure[q, 1 + c]
+                if tables.kind_of(i, time) == TREND:
                     move_trend(rng, state, q, mask, time, k)
                 else:
-                    for block in range(n_blocks(i, time)):
+                    for block in range(tables.n_blocks(i, time)):
                         move_value(rng, state, q, mask, time, block, k)
-                    if kind_of(i, time) == RANDOM:
+                    if tables.kind_of(i, time) == RANDOM:
                         move_hyper(rng, state, q, mask, time)
-                    elif kind_of(i, time) == PARALLEL:
+                    elif tables.kind_of(i, time) == PARALLEL:
                         move_distances(rng, state, q, mask, time, k)
 
 
@@ -80,24 +65,26 @@ def sweep(rng: Any, state: State, k: float) -> None:
 def direct_gain(state: State, q: int, mask: int, time: int, block: int, new: float, old: float) -> Any:
     """Return the gain of a block's own events when its value changes."""
     i, f = state.ints, state.floats
-    if kind_of(i, time) == PARALLEL:
+    if tables.kind_of(i, time) == PARALLEL:
         gain = 0.0
-        for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
-            if label(i, time, t) == block:
+        for t in range(tables.first_of(i, time, block), tables.last_of(i, time, block) + 1):
+            if tables.label(i, time, t) == block:
                 for c in range(i[at.N_COLUMNS]):
                     if mask >> c & 1:
                         distance = state.hyper[q, c, 0]
                         gain += cell_gain(state, q, t, c, moved(new, distance), moved(old, distance))
         return gain
-    gain = block_sum(i, f, q, mask, time, block, 0) * (np.log(new) - np.log(old))
+    gain = tables.block_sum(i, f, q, mask, time, block, 0) * (np.log(new) - np.log(old))
     if q != PHI or not i[at.HAS_LENGTHS]:
-        return gain + block_sum(i, f, q, mask, time, block, 1) * (np.log1p(-new) - np.log1p(-old))
-    for t in range(first_of(i, time, block), last_of(i, time, block) + 1):
-        if label(i, time, t) == block:
+        return gain + tables.block_sum(i, f, q, mask, time, block, 1) * (np.log1p(-new) - np.log1p(-old))
+    for t in range(tables.first_of(i, time, block), tables.last_of(i, time, block) + 1):
+        if tables.label(i, time, t) == block:
             for c in range(i[at.N_COLUMNS]):
-                n = count(i, f, at.N_PARAMETERS + q, t, c) if mask >> c & 1 else 0.0
+                n = tables.count(i, f, at.N_PARAMETERS + q, t, c) if mask >> c & 1 else 0.0
                 if n > 0.0:
-                    gain += n * (np.log1p(-(new ** length(i, f, t))) - np.log1p(-(old ** length(i, f, t))))
+                    gain += n * (
+                        np.log1p(-(new ** tables.length(i, f, t))) - np.log1p(-(old ** tables.length(i, f, t)))
+                    )
     return gain
 
 
@@ -105,9 +92,9 @@ def direct_gain(state: State, q: int, mask: int, time: int, block: int, new: flo
 def cell_gain(state: State, q: int, t: int, c: int, new: float, old: float) -> Any:
     """Return the gain of a cell's own events when its value changes."""
     i, f = state.ints, state.floats
-    ones, zeros = count(i, f, q, t, c), count(i, f, at.N_PARAMETERS + q, t, c)
+    ones, zeros = tables.count(i, f, q, t, c), tables.count(i, f, at.N_PARAMETERS + q, t, c)
     if q == PHI and i[at.HAS_LENGTHS]:
-        new, old = new ** length(i, f, t), old ** length(i, f, t)
+        new, old = new ** tables.length(i, f, t), old ** tables.length(i, f, t)
     gain = ones * (np.log(new) - np.log(old)) if ones > 0.0 else 0.0
     return gain + (zeros * (np.log1p(-new) - np.log1p(-old)) if zeros > 0.0 else 0.0)
 
@@ -115,9 +102,9 @@ def cell_gain(state: State, q: int, t: int, c: int, new: float, old: float) -> A
 @inner
 def move_value(rng: Any, state: State, q: int, mask: int, time: int, block: int, k: float) -> None:
     """Walk one value at random."""
-    if not block_exists(state.ints, q, mask, time, block):
+    if not tables.block_exists(state.ints, q, mask, time, block):
         return
-    kind = kind_of(state.ints, time)
+    kind = tables.kind_of(state.ints, time)
     a, b = block_law(state, q, mask, time, block, at.PSEUDO, power_of(state, k) if kind == BLOCKS else k)
     width = min(WIDTH * np.sqrt(a * b / (a + b + 1)) / (a + b), LARGEST_STEP)
     old = value_of(state, q, mask, time, block)
@@ -134,12 +121,12 @@ def move_value(rng: Any, state: State, q: int, mask: int, time: int, block: int,
         log_ratio += log_prior_of_value(state, q, new, kind, mu, log_sigma)
         log_ratio -= log_prior_of_value(state, q, old, kind, mu, log_sigma)
     if k < 1.0 and has_fitted_base(state, time):
-        law = law_of(state.ints, q, mask, time, block)
+        law = tables.law_of(state.ints, q, mask, time, block)
         change = base_density(state, q, law, new) / base_density(state, q, law, old)
         log_ratio = k * log_ratio + (1 - k) * np.log(change)
     gain = direct_gain(state, q, mask, time, block, new, old)
     put(state, q, mask, time, block, new)
-    first, last = first_of(state.ints, time, block), last_of(state.ints, time, block)
+    first, last = tables.first_of(state.ints, time, block), tables.last_of(state.ints, time, block)
     gain = total_gain(state, q, gain, first, last)
     if threshold < k * gain + log_ratio:
         keep_gain(state, gain, last)
@@ -159,7 +146,7 @@ def move_trend(rng: Any, state: State, q: int, mask: int, time: int, k: float) -
         step = TREND_STEP * (sa if which == 0 else sb) * rng.standard_normal()
         threshold = np.log(rng.random())
         put_hyper(state, q, mask, one + (step if which == 0 else 0.0), two + (step if which == 1 else 0.0))
-        slope_sd = constant(i, f, at.SLOPE_SD)
+        slope_sd = tables.constant(i, f, at.SLOPE_SD)
         log_ratio = log_logistic(state.hyper[q, first, 0], 0.0, 1.0) - log_logistic(one, 0.0, 1.0)
         log_ratio += log_normal(state.hyper[q, first, 1], 0.0, slope_sd) - log_normal(two, 0.0, slope_sd)
         accepted = put_trend(state, q, mask, time)
@@ -198,7 +185,7 @@ def move_distances(rng: Any, state: State, q: int, mask: int, time: int, k: floa
         threshold = np.log(rng.random())
         before = direct_part(state, q)
         write_distance(state, q, mask, time, c, new)
-        slope_sd = constant(i, f, at.SLOPE_SD)
+        slope_sd = tables.constant(i, f, at.SLOPE_SD)
         log_ratio = log_normal(new, 0.0, slope_sd) - log_normal(old, 0.0, slope_sd)
         accepted = are_inside(state, q, mask)
         if accepted:
@@ -214,7 +201,7 @@ def move_distances(rng: Any, state: State, q: int, mask: int, time: int, k: floa
 def write_distance(state: State, q: int, mask: int, time: int, c: int, distance: float) -> None:
     """Write a distance and the values that follow from it."""
     put_distance(state, q, mask, time, c, distance)
-    for block in range(n_blocks(state.ints, time)):
+    for block in range(tables.n_blocks(state.ints, time)):
         put(state, q, mask, time, block, value_of(state, q, mask, time, block))
 
 
@@ -223,10 +210,10 @@ def move_hyper(rng: Any, state: State, q: int, mask: int, time: int) -> None:
     """Walk mean and deviation of year effects given the years: no bird is asked."""
     i, f = state.ints, state.floats
     first, n = first_column(mask), 0
-    for block in range(n_blocks(i, time)):
-        if block_exists(i, q, mask, time, block):
+    for block in range(tables.n_blocks(i, time)):
+        if tables.block_exists(i, q, mask, time, block):
             n += 1
-    scale = constant(i, f, at.SIGMA_SCALE)
+    scale = tables.constant(i, f, at.SIGMA_SCALE)
     for which in range(2):
         mu, log_sigma = state.hyper[q, first, 0], state.hyper[q, first, 1]
         new_mu, new_log_sigma = mu, log_sigma
@@ -237,8 +224,8 @@ def move_hyper(rng: Any, state: State, q: int, mask: int, time: int) -> None:
         log_ratio = log_logistic(new_mu, 0.0, 1.0) - log_logistic(mu, 0.0, 1.0)
         log_ratio += log_normal(np.exp(new_log_sigma), 0.0, scale) + new_log_sigma
         log_ratio -= log_normal(np.exp(log_sigma), 0.0, scale) + log_sigma
-        for block in range(n_blocks(i, time)):
-            if block_exists(i, q, mask, time, block):
+        for block in range(tables.n_blocks(i, time)):
+            if tables.block_exists(i, q, mask, time, block):
                 x = logit(value_of(state, q, mask, time, block))
                 log_ratio += log_normal(x, new_mu, np.exp(new_log_sigma)) - log_normal(x, mu, np.exp(log_sigma))
         if np.log(rng.random()) < log_ratio:
