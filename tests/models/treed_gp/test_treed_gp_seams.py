@@ -179,6 +179,15 @@ def test_seams_lie_in_both_leaves():
             assert np.all((one.boxes.low[side] <= one.points) & (one.points <= one.boxes.high[side]))
 
 
+def test_few_trees_are_remembered_and_forgotten_ones_found_again(monkeypatch):
+    model = fitted("calm", calm)
+    before = model.predict([[0.3], [0.5]])
+    monkeypatch.setattr(seams, "MOST_KNOWN", 2)
+    model.model_.known_seams.clear()
+    np.testing.assert_array_equal(model.predict([[0.3], [0.5]]), before)
+    assert len(model.model_.known_seams) <= 2
+
+
 def test_a_pickle_leaves_out_what_can_be_found_again():
     model = fitted("calm", calm)
     before = model.predict([[0.3]])

@@ -104,11 +104,14 @@ def seams_of(model: TreedGPModel, state: State, row: Floats) -> Seams | None:
     if cannot or state.meta[layout.N_LEAVES] == 1:
         return None
     known, key = model.known_seams, row.tobytes()
-    if key not in known:
-        if len(known) >= MOST_KNOWN:
-            known.clear()
-        known[key] = _found(state)
-    return known[key]
+    try:
+        return known[key]
+    except KeyError:
+        found = _found(state)
+    if len(known) >= MOST_KNOWN:  # other threads may be looking: nothing is read again after this
+        known.clear()
+    known[key] = found
+    return found
 
 
 def _found(state: State) -> Seams | None:
