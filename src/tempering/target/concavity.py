@@ -105,7 +105,7 @@ def _of_operation(equation: Any, given: list[Shape]) -> list[Shape]:
 
 
 def _is_by_place(equation: Any) -> bool:
-    """Whether each number is multiplied by that in the same place: of products of arrays, two vectors' to one number."""
+    """Whether numbers are multiplied by those in the same place: of arrays, or of two vectors to one number."""
     of_vectors = equation.invars[0].aval.ndim == 1 and equation.outvars[0].aval.ndim == 0
     return bool(equation.primitive.name == "mul" or of_vectors)
 
