@@ -15,7 +15,9 @@ functions as Numba does by itself: slower, with the same results.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -51,6 +53,18 @@ def outer_function(function: Function, **options: Any) -> Function:
     return cast(Function, njit(**options)(function))
 
 
+def digest_of_sources(folder: Path) -> str:
+    """Return a digest of a model's sources that are compiled or name constants of such, and of what compiles them."""
+    found = hashlib.sha1(usedforsecurity=False)
+    own = [Path(__file__).with_stem(stem) for stem in ("inner_functions", "states")]
+    for path in [*own, *sorted(folder.glob("*.py"))]:
+        source = path.read_bytes()
+        is_one = path.stem in ("compiled", "layout", "state_type") or path in own
+        if is_one or f"{folder.name}.compiled import".encode() in source:
+            found.update(source)
+    return found.hexdigest()[:10]
+
+
 def is_tried() -> bool:
     """Say whether this is a version of Numba on which it was tried."""
     return numba.__version__.rpartition(".")[0] in TRIED
@@ -73,12 +87,18 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
 
 
 class _Whole(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """Code that keeps the functions linked into it for itself."""
+    """Code that keeps the functions linked into it for itself, under names of its own.
+
+    LLVM's loader knows functions by name, those that are nobody else's too: another library that has the same function
+    would be given this one, which may be called otherwise. Numba counts references by name.
+    """
 
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+            is_shared = not function.is_declaration and function.linkage == Linkage.linkonce_odr
+            if is_shared and not function.name.startswith("NRT_"):
                 function.linkage = Linkage.internal
+                function.name = f"{function.name}.of.{self.name}"
         super()._optimize_final_module()
 
 

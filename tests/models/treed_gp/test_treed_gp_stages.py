@@ -12,7 +12,7 @@ from tempering.models.treed_gp.compiled import entry, inlined
 from tempering.models.treed_gp.fitting import is_enough, usual_method, usual_rounds
 from tempering.models.treed_gp.model import energy_of
 from tempering.models.treed_gp.records import HEAD
-from tempering.models.treed_gp.state_type import state_of_row, tables_of
+from tempering.models.treed_gp.state_type import STATE, state_of_row
 
 X = np.linspace(0, 1, 50)[:, None]
 Y = np.where(X[:, 0] < 0.4, 0.0, 1.0) + 0.05 * np.sin(50 * X[:, 0])
@@ -134,9 +134,9 @@ def test_a_row_of_tables_is_the_state_it_was_made_of():
     rng = np.random.default_rng(2)
     model = TreedGPModel(X, Y)
     states = [model.initial(rng) for _ in range(3)]
-    tables = tables_of(states)
+    tables = STATE.tables_of(states)
     energies = [energy_of_row(tables, r) for r in range(3)]
     assert energies == [model.energy(state) for state in states]
     assert len(set(energies)) == 3
     with pytest.raises(TypeError, match="order of a state must be a contiguous"):
-        tables_of([states[0]._replace(order=states[0].order[::2])])
+        STATE.tables_of([states[0]._replace(order=states[0].order[::2])])

@@ -4,14 +4,13 @@ Numba's cache notices a change of a function's own file, not of the functions it
 caches carry a digest of all the sources of this folder that are compiled: a new version never runs old code.
 """
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tempering.compiling import inner_functions
-from tempering.compiling.inner_functions import inner_function, outer_function
+from tempering.compiling.inner_functions import digest_of_sources, inner_function, outer_function
+from tempering.models.recapture import state_type  # noqa: F401  (tells Numba what a state is)
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -21,13 +20,7 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 @cache
 def digest() -> str:
     """Return a digest of the sources of this folder that are compiled."""
-    found = hashlib.sha1(usedforsecurity=False)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        source = path.read_bytes()
-        if b"recapture.compiled import" in source or path.stem in ("compiled", "layout"):
-            found.update(source)
-    found.update(Path(inner_functions.__file__).read_bytes())
-    return found.hexdigest()[:10]
+    return digest_of_sources(Path(__file__).parent)
 
 
 def compiled(function: Function) -> Function:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tempering.models.recapture.individuals import Individuals
 from tempering.models.recapture.layout import PARAMETERS, Floats, Ints, State, empty_state
 from tempering.models.recapture.slopes import fit_slopes
 from tempering.models.recapture.spaces import ModelSpace
+from tempering.models.recapture.state_type import STATE, state_of_row
 from tempering.models.recapture.times import TimeStructures, time_structures
 
 
@@ -48,6 +49,11 @@ class RecaptureModel:
     keep_values: bool = True
     starts: Sequence[State] = field(default=(), repr=False)
     engine: str = "scalar"
+
+    packed: ClassVar = (
+        STATE.tables_of,
+        state_of_row,
+    )  # Numba's lists cannot hold a state, which lives as long as a call
 
     @property
     def step(self) -> Callable[..., State]:

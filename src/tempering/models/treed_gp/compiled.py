@@ -11,23 +11,21 @@ Numba's cache notices a change of a function's own file, not of the functions it
 which it caches carry a digest of all such sources: a new version never runs old code.
 """
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from threading import RLock
 from typing import Any, Never, TypeVar, cast
 
 import llvmlite.binding as llvm
 import numpy as np
 from numba import cfunc, njit, typeof, types
 from numba.core import cgutils
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from tempering.compiling import inner_functions
-from tempering.compiling.inner_functions import inner_function
+from tempering.compiling.inner_functions import digest_of_sources, inner_function
 from tempering.models.treed_gp import state_type  # noqa: F401  (tells Numba what a state is)
 
 Array = NDArray[np.float64]
@@ -62,12 +60,7 @@ class _Entry(CPUDispatcher):  # type: ignore[misc]
 @cache
 def digest() -> str:
     """Return a digest of the sources of this folder that are compiled, or that compiled ones take constants from."""
-    found = hashlib.sha1(Path(inner_functions.__file__).read_bytes(), usedforsecurity=False)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        source = path.read_bytes()
-        if b"treed_gp.compiled import" in source or path.stem in ("compiled", "layout", "state_type"):
-            found.update(source)
-    return found.hexdigest()[:10]
+    return digest_of_sources(Path(__file__).parent)
 
 
 def _named(function: Function) -> Function:
@@ -101,7 +94,6 @@ def _door(function: Function, **options: Any) -> Function:
     return cast(Function, dispatcher)
 
 
-_lock = RLock()
 _pending: list[tuple[Any, Any, str, dict[str, Any]]] = []
 _compiled: list[Any] = []  # as long as they live, their addresses are good
 
@@ -121,7 +113,7 @@ def break_seals() -> None:
     """Compile what is sealed, or read it from the cache, in the order in which it was defined."""
     if not _pending:
         return
-    with _lock:
+    with global_compiler_lock:  # the one that whoever compiles holds: two might wait for each other
         while _pending:
             function, signature, symbol, options = _pending[0]
             made = cfunc(signature, cache=True, error_model="numpy", **options)(function)

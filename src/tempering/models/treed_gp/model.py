@@ -37,7 +37,7 @@ from tempering.models.treed_gp.settings import (
     smallest_leaf,
 )
 from tempering.models.treed_gp.starting_tree import StartingTree
-from tempering.models.treed_gp.state_type import STATE, state_of_row, tables_of
+from tempering.models.treed_gp.state_type import STATE, state_of_row
 from tempering.models.treed_gp.system import kept_width
 from tempering.models.treed_gp.training import TrainingData, prepare, with_classes
 from tempering.models.treed_gp.tree import log_tree_prior
@@ -200,7 +200,10 @@ class TreedGPModel:
     integer: NDArray[np.int64] = field(init=False)
 
     is_ragged: ClassVar = True  # zeros fill up the records of small trees
-    packed: ClassVar = (tables_of, state_of_row)  # Numba's lists cannot hold a state, which lives as long as a call
+    packed: ClassVar = (
+        STATE.tables_of,
+        state_of_row,
+    )  # Numba's lists cannot hold a state, which lives as long as a call
 
     def __post_init__(self) -> None:
         one_of("leaf", self.leaf, LEAVES)
