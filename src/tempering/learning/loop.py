@@ -100,8 +100,8 @@ class Learner:
     def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
         """Tune for about ``n_iterations`` iterations of every chain, and up to as many again while it pays.
 
-        It does while modes are still being found, and while chains are stuck and a round is better than the last. No
-        round is longer than what is to be drawn: it could not save what it takes.
+        It does while chains are stuck, and while modes are still being found. No round is longer than what is to be
+        drawn: it could not save what it takes.
         """
         pilot, schedule, belief = self._pilot(start, settings, self.price.block(n_iterations))
         calls = total = self.price.calls(pilot.n_iterations, schedule.local_every)
@@ -127,7 +127,7 @@ class Learner:
             finds = len(now.belief.modes) > n_modes and spent < 2 * n_iterations
             if finds or len(rounds) < LEAST_ROUNDS:
                 continue
-            if spent + length > n_iterations and not self._is_stuck(rounds, spent, n_iterations):
+            if spent + length > n_iterations and not self._is_stuck(rounds[-1], spent, n_iterations):
                 break
             if self.to_draw is not None and self.to_draw(trace, ran) < length:
                 break
@@ -146,10 +146,9 @@ class Learner:
             in_equilibrium=partial(self._in_equilibrium, now),
         )
 
-    def _is_stuck(self, rounds: Sequence[Round], spent: int, n_iterations: int) -> bool:
-        """Whether chains came round too seldom, more tuning helps, and something is left of as much time again."""
-        is_rare = rounds[-1].n_round_trips < self.price.enough_trips(n_iterations)
-        return is_rare and spent < 2 * n_iterations and rounds[-1].is_better_than(rounds[-2])
+    def _is_stuck(self, last: Round, spent: int, n_iterations: int) -> bool:
+        """Whether chains came round too seldom, and there is something left of as much time again."""
+        return last.n_round_trips < self.price.enough_trips(n_iterations) and spent < 2 * n_iterations
 
     def _striking(self, trace: Trace, path: Path) -> Scouts:
         """Return the draws of a round that are highest above its mixture."""

@@ -31,7 +31,6 @@ SHARE_OF_COOLING = 0.1  # of the budget of chains that are cooled in the end
 LEAST_STAY = 8  # iterations on a rung on the way down or up
 N_ROUNDS = 4
 RULES_OF_A_LINE = ("cold_only", "ess_optimal", "mbar")
-WORTH_A_ROUND = 1.1  # times better than the round before: another one of those that follow takes more of a whole run
 RUNAWAY = 1e8  # times the cold rung's spread: no power of a density that can be normalised is so wide
 
 
@@ -46,11 +45,6 @@ class Round:
     n_round_trips: int
     barrier: float  # the sum of the rejections of rung moves
     ess_of_weights: dict[str, float]  # by rule
-
-    def is_better_than(self, before: Round) -> bool:
-        """Whether an iteration was worth more effective draws than in the round before, or the barrier is lower."""
-        worth, worth_before = (done.ess_of_weights["mbar"] / done.n_iterations for done in (self, before))
-        return worth > WORTH_A_ROUND * worth_before or WORTH_A_ROUND * self.barrier < before.barrier
 
 
 @dataclass(frozen=True)
