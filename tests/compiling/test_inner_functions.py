@@ -1,10 +1,13 @@
 """Functions that only compiled code calls: compiled once for each type, and right."""
 
+import gc
+
 import numpy as np
 import pytest
 from llvmlite.binding import Linkage
 from numba import config, njit
 from numba.core import codegen
+from numba.core.errors import TypingError
 
 from tempering.compiling.inner_functions import inner_function, is_tried, outer_function
 
@@ -79,6 +82,27 @@ def test_an_outer_function_shows_none_of_the_inner_ones(compile_outer, are_shown
     inside = {name: linkage for name, linkage in found.items() if "power" in name or "cubes" in name}
     assert set(inside.values()) == {Linkage.linkonce_odr if are_shown else Linkage.internal}
     assert all((".of." in name) is not are_shown for name in inside)
+
+
+@own_way
+@pytest.mark.parametrize("is_on", [True, False])
+def test_garbage_is_collected_after_a_function_was_compiled_as_it_was_before(is_on, monkeypatch):
+    seen, optimise = [], codegen.CPUCodeLibrary._optimize_functions
+    monkeypatch.setattr(
+        codegen.CPUCodeLibrary, "_optimize_functions", lambda *a: (seen.append(gc.isenabled()), optimise(*a))
+    )
+    (gc.enable if is_on else gc.disable)()
+    try:
+        top, _ = tower(inner_function, outer_function)
+        top(np.ones(2))
+        assert gc.isenabled() is is_on
+        with pytest.raises(TypingError):
+            outer_function(lambda x: x.nothing)(1.0)
+        assert gc.isenabled() is is_on
+    finally:
+        gc.enable()
+    assert seen
+    assert not any(seen)
 
 
 lowest_of_all = inner_function(power)

@@ -15,6 +15,7 @@ functions as Numba does by itself: slower, with the same results.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,16 @@ class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
     """Numba's passes, but for the last."""
 
     lowering = _Lowering
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile without collecting garbage: it would go through all that a compiler holds, again and again."""
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(func)
+        finally:
+            if was_on:
+                gc.enable()
 
     def define_pipelines(self) -> list[Any]:
         """Return the only list of passes."""
