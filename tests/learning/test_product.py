@@ -97,6 +97,16 @@ def test_the_likelier_one_is_learnt():
     assert isinstance(learnt("funnel-10"), Reference)
 
 
+def test_one_that_is_known_is_kept_for_less(monkeypatch):
+    monkeypatch.setattr("tempering.learning.reference.learnt.BETTER", 100.0)
+    split, product = split_of("funnel-10"), fitted("funnel-10")
+    for old, kind in ((product, Factored), (product.mixture, Reference)):
+        found = learnt_reference(
+            split.values, split.log_weights, old, (), 0.0, seeded_rng("learnt"), may_be_product=True
+        )
+        assert isinstance(found, kind)
+
+
 def test_a_product_that_misses_a_mode_is_not_taken():
     place = np.full(10, 100.0)
     modes = (Mode(place, 10.0, 0.5 * np.eye(10)),)

@@ -18,19 +18,19 @@ from tempering.learning.reference.product import best_product
 from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, factors_of, refit_reference
 from tempering.learning.reference.search import WORTH, assembled
 from tempering.learning.reference.spanned import DENSE_UP_TO, in_a_subspace
-from tempering.path.factored import AnyReference
+from tempering.path.factored import AnyReference, Factored
 from tempering.path.reference import Reference
 
 Floats = NDArray[np.float64]
 
-BETTER = 0.5  # nats that a product must be worth: the first one is another program to compile
+BETTER = 0.25  # nats that the first product must be worth: it is another program to compile
 LEAST_OF_A_PRODUCT = 3  # dimensions: in fewer a mixture has components enough for any shape
 
 
 def learnt_reference(
     values: Floats,
     log_weights: Floats,
-    old: Reference,
+    old: AnyReference,
     modes: Sequence[Mode],
     log_normaliser: float,
     rng: np.random.Generator,
@@ -61,14 +61,15 @@ def learnt_reference(
 
     d = values.shape[1]
     if d > DENSE_UP_TO:
-        fitted = complete(in_a_subspace(values, log_weights, modes, rng) or old)
+        fitted = complete(in_a_subspace(values, log_weights, modes, rng) or old.mixture)
         return replace(fitted, summits=_summits(modes))
     split = Split.thinned(values, log_weights, max(DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE * d), rng)
-    mixture = replace(_likeliest(split, complete(old), modes, complete, rng), summits=_summits(modes))
+    mixture = replace(_likeliest(split, complete(old.mixture), modes, complete, rng), summits=_summits(modes))
     if not may_be_product or d < LEAST_OF_A_PRODUCT or len(split.values) < 2 * d + 2:
         return mixture
     try:
-        product = best_product(split, mixture, split.log_likelihood(mixture) + BETTER)
+        better = 0.0 if isinstance(old, Factored) else BETTER
+        product = best_product(split, mixture, split.log_likelihood(mixture) + better)
     except np.linalg.LinAlgError:  # draws that hardly differ
         return mixture
     return mixture if product is None or _missed(product, modes, log_normaliser).size else product
