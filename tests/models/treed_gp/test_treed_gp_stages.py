@@ -46,9 +46,9 @@ def test_chains_must_agree_and_come_round_or_agree_closely(monkeypatch):
 
 
 def test_a_fit_that_had_enough_when_it_was_kept_makes_no_more_draws(few_rounds, monkeypatch, tmp_path):
-    monkeypatch.setattr(fitting, "is_enough", lambda model, rule, run: run.n_draws >= 125)
+    monkeypatch.setattr(fitting, "is_enough", lambda model, rule, run: run.n_draws >= 150)
     whole = fitted()
-    assert whole.posterior_.draws.rung.shape == (2, 125)
+    assert whole.posterior_.draws.rung.shape == (2, 150)
     for _ in range(2):
         kept = fitted(checkpoint=tmp_path / "fit")
         np.testing.assert_array_equal(kept.posterior_.draws.terms, whole.posterior_.draws.terms)
