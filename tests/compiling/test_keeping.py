@@ -186,11 +186,13 @@ def test_what_runs_briefly_is_compiled_with_options_that_this_version_has(folder
     with jax.enable_x64(True):
         np.testing.assert_allclose(brief(x), np.cumsum(np.sin(x)), rtol=1e-12)
     assert programs._are_known(("xla_backend_optimization_level", 0))
-    assert programs._options(1, is_brief=False, is_light=True) == {
+    assert programs._options("cpu", 1, is_brief=False, is_light=True) == {
         "xla_backend_optimization_level": 1,
         "xla_cpu_use_fusion_emitters": False,
     }
-    assert programs._options(1, is_brief=False, is_light=False) == {"xla_backend_optimization_level": 1}
+    assert programs._options("cpu", 1, is_brief=False, is_light=False) == {"xla_backend_optimization_level": 1}
+    assert programs._options("gpu", 1, is_brief=True, is_light=True) == {"xla_backend_optimization_level": 1}
+    assert programs._options("tpu", 1, is_brief=True, is_light=True) is None
     assert not programs._are_known(("xla_backend_optimization_level", 0), ("xla_no_such_option", True))
 
 

@@ -40,7 +40,7 @@ def jitted(
 
     @cache
     def compiled(backend: str) -> Any:
-        options = _options(level, is_brief=is_brief, is_light=is_light) if backend in ("cpu", "gpu") else None
+        options = _options(backend, level, is_brief=is_brief, is_light=is_light)
         return jax.jit(function, static_argnums=static_argnums, compiler_options=options)
 
     @wraps(function)
@@ -54,11 +54,11 @@ def jitted(
     return call
 
 
-def _options(level: int | None, *, is_brief: bool, is_light: bool) -> dict[str, Any] | None:
-    if is_brief or is_light:
+def _options(backend: str, level: int | None, *, is_brief: bool, is_light: bool) -> dict[str, Any] | None:
+    if backend == "cpu" and (is_brief or is_light):
         chosen = {"xla_backend_optimization_level": 0 if is_brief else 1, "xla_cpu_use_fusion_emitters": False}
         return chosen if _are_known(*chosen.items()) else {k: v for k, v in chosen.items() if _are_known((k, v))}
-    return None if level is None else {"xla_backend_optimization_level": level}
+    return None if level is None or backend not in ("cpu", "gpu") else {"xla_backend_optimization_level": level}
 
 
 @cache
