@@ -380,7 +380,10 @@ def test_without_round_trips_chains_must_agree_closely_to_be_called_sound():
     run = fitted.posterior_.draws
     stuck = replace(fitted.posterior_, draws=replace(run, rung=np.zeros_like(run.rung), _kept=run._kept))
     assert stuck.n_round_trips == 0
-    assert diagnosis_of(replace(stuck, prediction_r_hat=1.005)).is_good
+    sound = diagnosis_of(replace(stuck, prediction_r_hat=1.005))
+    assert sound.is_good
+    assert sound.sentences
+    assert all(sentence.startswith("for leaf probabilities: ") for sentence in sound.sentences)
     for r_hat in (1.02, float("nan")):
         told = diagnosis_of(replace(stuck, prediction_r_hat=r_hat))
         assert not told.is_good

@@ -2,7 +2,7 @@
 
 A fit is called sound if its chains agree on the predictions, and have either made round trips or agree closely: chains
 are cooled one by one, and those that are stuck in places of their own do not. Leaf probabilities need more: what the
-run's own verdict says of them is said too, and does not change that of the fit.
+run's own verdict says is said of them, and does not change that of the fit.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def diagnosis_of(posterior: Posterior) -> Diagnosis:
             f"chains disagree about the predictions, by {gap:.2g} predictive deviations: raise draws and tune."
         )
     is_good = not serious and posterior.combined_ess >= FEW_EFFECTIVE and found.evidence_agrees
+    of = "for leaf probabilities: " if is_good else ""
     return replace(
         found,
         is_good=is_good,
-        sentences=(*serious, *found.sentences),
+        sentences=(*serious, *(f"{of}{sentence}" for sentence in found.sentences)),
         r_hat_by_quantity=found.r_hat_by_quantity | {"predictions": r_hat},
     )
