@@ -1,10 +1,14 @@
 """Fits of products: who follows whom, how, and when one is better than a mixture of whole vectors."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
+import tempering as tp
 from statistical import seeded_rng
 from tempering import problems
+from tempering.learning import loop
 from tempering.learning.limits import SAFE_REACH_OF_A_MODE
 from tempering.learning.reference.from_draws import Split, best_of_clusters
 from tempering.learning.reference.learnt import learnt_reference
@@ -105,6 +109,22 @@ def test_one_that_is_known_is_kept_for_less(monkeypatch):
             split.values, split.log_weights, old, (), 0.0, seeded_rng("learnt"), may_be_product=True
         )
         assert isinstance(found, kind)
+
+
+@pytest.mark.slow
+def test_rounds_know_what_the_last_one_learnt(monkeypatch):
+    """A product is kept for less only if the fit is told that there was one."""
+    fits = []
+
+    def told(values, log_weights, old, *others, **options):
+        fits.append((old, learnt_reference(values, log_weights, old, *others, **options)))
+        return fits[-1][1]
+
+    monkeypatch.setattr(loop, "learnt_reference", told)
+    known = SUITE["funnel-10"]
+    tp.sample(known.target(), initial=known.initial, draws=100, tuning=tp.Tuning(1000), rng=5, progress=False)
+    assert any(isinstance(found, Factored) for _, found in fits[:-1])
+    assert all(old is found for (_, found), (old, _) in pairwise(fits))
 
 
 def test_a_product_that_misses_a_mode_is_not_taken():

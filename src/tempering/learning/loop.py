@@ -281,7 +281,7 @@ class Learner:
         quick = learnt_reference(
             known.values[order],
             log_w[order],
-            belief.quick_end.mixture,
+            belief.quick_end,
             modes,
             float(log_normaliser),
             self.rng,
