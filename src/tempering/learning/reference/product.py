@@ -56,7 +56,7 @@ def best_product(split: Split, mixture: Reference, least: float = -np.inf) -> Fa
     split = _some_of(split)
     (values, log_weights), (judging, log_judging) = split.fitting, split.judging
     weights, own = _normalised(log_weights), _normalised(log_judging)
-    bends = _bends(values, weights, _parents(values, weights))
+    bends = _bends(values, weights, _parents(values, weights), _ranges(values, weights))
     z = straightened(bends, _follow(bends), values)[0]
     least_wide = _least_wide(bends)
     fits = [_mixtures(z, weights, size, least_wide) for size in SIZES]
@@ -66,7 +66,7 @@ def best_product(split: Split, mixture: Reference, least: float = -np.inf) -> Fa
         return None
     found = _joined(fits, np.argmax(heights, axis=0))
     weights = _normalised(split.log_weights)
-    bends = _bends(split.values, weights, bends.parents)
+    bends = _bends(split.values, weights, bends.parents, _ranges(split.values, weights))
     z = straightened(bends, _follow(bends), split.values)[0]
     deviation = found.deviations[:, -1] / WIDE[-1]
     for _ in range(MORE_STEPS):
@@ -179,10 +179,10 @@ def _parents(values: Floats, weights: Floats) -> NDArray[np.int64]:
     even = (np.arange(DRAWS_OF_A_SEARCH) + 0.5) / DRAWS_OF_A_SEARCH
     x = values[np.minimum(np.searchsorted(np.cumsum(weights) / weights.sum(), even), n - 1)]
     equal = np.full(len(x), 1.0 / len(x))
-    alone = _entropies(x)
+    alone, ranges = _entropies(x), _ranges(x, equal)
     gains = np.zeros((d, d))  # of each row's coordinate by knowing each column's
     for parent in _possible_parents(x):
-        bends = _bends(x, equal, np.full(d, parent))
+        bends = _bends(x, equal, np.full(d, parent), ranges)
         z, _ = straightened(bends, _follow(bends), x)
         gains[:, parent] = alone - _entropies(z) - _log_scales(bends, x).mean(axis=0)
     np.fill_diagonal(gains, 0.0)
@@ -231,10 +231,23 @@ def _follow(bends: Bends) -> Floats:
     return np.asarray(np.eye(len(bends.parents))[:, bends.parents])
 
 
-def _bends(values: Floats, weights: Floats, parents: NDArray[np.int64]) -> Bends:
-    """Return how every coordinate follows its parent: its middle by squares weighted by its width, and that by logs."""
+class Ranges(NamedTuple):
+    """Where each coordinate's draws lie."""
+
+    lowest: Floats
+    centre: Floats
+    highest: Floats
+    width: Floats  # of their middle half
+
+
+def _ranges(values: Floats, weights: Floats) -> Ranges:
     low, left, centre, right, high = _quantiles(values, weights, np.array([ENDS, 0.25, 0.5, 0.75, 1 - ENDS]))
-    width = np.maximum(right - left, 1e-9 * (high - low) + 1e-300)
+    return Ranges(low, centre, high, np.maximum(right - left, 1e-9 * (high - low) + 1e-300))
+
+
+def _bends(values: Floats, weights: Floats, parents: NDArray[np.int64], ranges: Ranges) -> Bends:
+    """Return how every coordinate follows its parent: its middle by squares weighted by its width, and that by logs."""
+    low, centre, high, width = ranges
     is_follower = parents != np.arange(len(parents))
     offsets, slopes, curvatures, log_scales = np.zeros((4, len(parents)))
     for parent in np.unique(parents[is_follower]):
@@ -264,7 +277,7 @@ def _regression(y: Floats, weights: Floats, u: Floats) -> Floats:
     root = np.sqrt(weights)[:, None]
     for _ in range(PASSES):
         off = np.abs(y - features @ middle)
-        least = 1e-6 * np.median(off, axis=0) + 1e-300
+        least = 1e-6 * off.mean(axis=0) + 1e-300
         log_width = np.linalg.lstsq(root * line, root * np.log(off + least), rcond=None)[0]
         for _ in range(SCORINGS):
             excess = np.minimum((off * np.exp(-line @ log_width)) ** 2, MOST_SQUARE) - 1.0
@@ -274,18 +287,19 @@ def _regression(y: Floats, weights: Floats, u: Floats) -> Floats:
         own = n_effective * weights[:, None] * np.exp(-2.0 * line @ log_width)
         left = np.einsum("tab,td->dab", products, own, optimize=True)
         right = np.einsum("ta,td->da", features, own * y, optimize=True)
-        middle = np.array([_sure(*each) for each in zip(left, right, strict=True)]).T
+        middle = _sure(left, right)
     return np.stack([*middle, log_width[1]])
 
 
 def _sure(left: Floats, right: Floats) -> Floats:
-    """Return the coefficients of the highest degree that is no chance."""
-    found = np.zeros(len(right))
-    for degree in range(len(right) - 1, -1, -1):
+    """Return the coefficients of each column, of the highest degree that is no chance, (coefficient, column)."""
+    found = np.zeros(right.shape)
+    unsure = np.arange(len(right))
+    for degree in range(right.shape[1] - 1, -1, -1):
         some = slice(0, degree + 1)
-        inverse = np.linalg.pinv(left[some, some])
-        found[some] = inverse @ right[some]
-        if degree == 0 or abs(found[degree]) > SURE * np.sqrt(inverse[degree, degree]):
-            break
-        found[degree] = 0.0
-    return found
+        inverse = np.linalg.pinv(left[unsure, some, some])
+        fitted = (inverse @ right[unsure, some, np.newaxis])[..., 0]
+        is_sure = (np.abs(fitted[:, -1]) > SURE * np.sqrt(inverse[:, -1, -1])) | (degree == 0)
+        found[unsure[is_sure], some] = fitted[is_sure]
+        unsure = unsure[~is_sure]
+    return found.T
