@@ -5,9 +5,11 @@ import pytest
 
 from statistical import seeded_rng
 from tempering.engines.trace import Trace, joined, shortened
+from tempering.path import Ladder, Path
 from tempering.recorders.index_sums import IndexSums, sums_of_trace
 
 N_CHAINS, N, M = 3, 400, 4
+PATH = Path.powers(Ladder([1.0, 0.5, 0.2, 0.1]))
 
 
 def random_trace():
@@ -57,7 +59,7 @@ def check(sums, expected):
 
 def test_sums_are_those_of_a_walk_through_the_trace():
     start, trace = random_trace()
-    sums, _ = sums_of_trace(trace, start, np.zeros(N_CHAINS, np.int8), M)
+    sums, _ = sums_of_trace(trace, start, np.zeros(N_CHAINS, np.int8), PATH)
     expected = counted(start, trace)
     assert expected[2] > 10
     check(sums, expected)
@@ -71,8 +73,8 @@ def test_a_trace_may_be_cut_anywhere(cut):
     first = shortened(trace, cut)
     second = Trace(*(part[:, cut:] for part in trace))
     np.testing.assert_array_equal(joined([first, second]).rung, trace.rung)
-    one, phase = sums_of_trace(first, start, np.zeros(N_CHAINS, np.int8), M)
-    two, _ = sums_of_trace(second, first.rung[:, -1], phase, M)
+    one, phase = sums_of_trace(first, start, np.zeros(N_CHAINS, np.int8), PATH)
+    two, _ = sums_of_trace(second, first.rung[:, -1], phase, PATH)
     check(one.added(two), counted(start, trace))
 
 

@@ -21,6 +21,7 @@ from tempering.estimators import RULES
 from tempering.estimators.regeneration import round_trips
 from tempering.estimators.running.rungs import RunningRungs
 from tempering.learning.rounds import swap_acceptance
+from tempering.path import Path
 from tempering.recorders import summing
 from tempering.recorders.index_sums import sums_of_trace
 from tempering.recorders.summing import block_shape, length_on_device
@@ -256,15 +257,16 @@ def test_round_trips_go_on_from_block_to_block():
     rung = np.abs(seeded_rng("trips").integers(-1, 2, (5, 400)).cumsum(axis=1)) % 4
     proposed = np.where(rung == 0, 1, rung - 1)
     trace = Trace(None, np.zeros(rung.shape), rung, proposed, np.full((5, 400, 1), 0.5, np.float32))
+    path = Path.powers(tp.Ladder([1.0, 0.5, 0.2, 0.1]))
     before, phase, total = np.zeros(5, int), np.zeros(5, np.int8), None
     for start in range(0, 400, 80):
         part = Trace(None, *(a[:, start : start + 80] for a in trace[1:]))
-        sums, phase = sums_of_trace(part, before, phase, 4)
+        sums, phase = sums_of_trace(part, before, phase, path)
         before = part.rung[:, -1]
         total = sums if total is None else total.added(sums)
     assert total.n_round_trips == round_trips(rung, 0, 3)[0] > 5
     assert total.n_iterations == 400
-    whole = sums_of_trace(trace, np.zeros(5, int), np.zeros(5, np.int8), 4)[0]
+    whole = sums_of_trace(trace, np.zeros(5, int), np.zeros(5, np.int8), path)[0]
     assert np.array_equal(whole.exchanges, total.exchanges)
     known = swap_acceptance(trace, 4)
     assert np.allclose(whole.exchange_acceptance, known, atol=0.02)  # the first draw has no rung before it there

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tempering.arrays import Floats
 from tempering.engines.trace import Trace
 from tempering.errors import SamplerError
-from tempering.kernels.settings import Settings, starting_settings
+from tempering.kernels.settings import Settings, is_dense, starting_settings
 from tempering.learning.density_of_states import DensityOfStates
 from tempering.path.ladder import Ladder
 
@@ -27,6 +27,24 @@ def start(leaves: Sequence[Any], ladder: Ladder, centre: Floats) -> tuple[Settin
     """Return the settings that tuning starts from, one a simple kernel."""
     d = len(centre)
     return tuple(starting_settings(ladder, centre, _scale(leaf, d), dense=_is_dense(leaf, d)) for leaf in leaves)
+
+
+def shaped(
+    settings: tuple[Settings, ...], leaves: Sequence[Any], centre: Floats, factor: Floats, m: int
+) -> tuple[Settings, ...]:
+    """Let ``m`` rungs start with a known centre and factor of the covariance, and scales in units of these.
+
+    ``settings`` say of each kernel whether its shapes are matrices.
+    """
+    deviations = np.sqrt(np.sum(factor**2, axis=1, keepdims=True))
+    changed = []
+    for setting, leaf in zip(settings, leaves, strict=True):
+        scale, shape = _scale(leaf, centre.size), factor if is_dense(setting.factor) else deviations
+        if leaf.covariance == "identity":
+            scale, shape = scale * float(size_of(shape[None])[0]), np.ones_like(shape)
+        rows = (m, 1)
+        changed.append(Settings(np.full(m, scale), np.tile(shape, (*rows, 1)), np.tile(centre, rows), np.zeros(m)))
+    return tuple(changed)
 
 
 def _scale(leaf: Any, dimension: int) -> float:

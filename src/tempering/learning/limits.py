@@ -24,6 +24,9 @@ BLOCKS = 64
 LEAST_BLOCK = 8
 # The first round's share of the tuning, and so how often it can double. Price: 1.16 at half of it, 1.06 at twice.
 FIRST_ROUND = 1 / 16
+# Effective draws of the target, for each coordinate, that the normal approximation at the only summit there is has to
+# give for a run to begin with it, without heating: of fewer the first fit would know no more. Reasoned.
+WORTH_OF_A_COORDINATE = 1.0
 # However long the pilot took: what is learnt from it alone puts hot rungs far from where they should be.
 LEAST_ROUNDS = 3
 # After each round chains stay at the target for this part of its length, by local moves alone, and so many of these

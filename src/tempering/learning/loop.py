@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from tempering.compiling.blas_threads import on_one_blas_thread
 from tempering.engines.trace import QUANTUM, Engine, Places, Schedule, Trace
@@ -29,6 +30,7 @@ from tempering.learning.limits import (
     STAYING,
     WARM_SHARE,
     WARMER,
+    WORTH_OF_A_COORDINATE,
 )
 from tempering.learning.pilot import Heating, Pilot, gathered, heated, settled
 from tempering.learning.pool import Known, Pool, Stage
@@ -36,8 +38,8 @@ from tempering.learning.price import Price
 from tempering.learning.reference.learnt import learnt_reference
 from tempering.learning.reference.modes import Mode, find_modes
 from tempering.learning.reference.overlooked import Scouts, striking
-from tempering.learning.reference.search import FAR_DRAWS, FIRST_FREEDOM, LOOKING, SEARCH_FREEDOM, scouted
-from tempering.learning.reference.spanned import one_around, with_broad
+from tempering.learning.reference.search import FAR_DRAWS, FIRST_FREEDOM, LOOKING, SEARCH_FREEDOM, assembled, scouted
+from tempering.learning.reference.spanned import DENSE_UP_TO, one_around, with_broad
 from tempering.learning.reference.surface import Surface, TooManyCalls
 from tempering.learning.rounds import Round, Tuned, describe, line_of, rung_before
 from tempering.learning.two_legs import (
@@ -66,6 +68,18 @@ class Belief:
     safe_end: Reference
     modes: tuple[Mode, ...] = ()
     n_searched: int = 0  # evaluations that the search for them has taken
+    has_safe_leg: bool = True  # the path to it
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What is known before the first round, and where the chains are."""
+
+    stage: Stage
+    schedule: Schedule
+    belief: Belief
+    states: Any
+    n_iterations: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,7 @@ class Learner:
     modes: tuple[Mode, ...] = ()  # that are known before
     to_draw: Callable[[Trace, Schedule], float] | None = None  # iterations, as far as a round and its schedule tell
     has_one_summit: bool = False  # for sure: no other is looked for
+    needs_safe_leg: bool = True
     may_be_product: bool = False  # the quick end
 
     def run(self, start: Floats, settings: tuple[Settings, ...], n_iterations: int) -> Tuned:
@@ -103,10 +118,12 @@ class Learner:
         It does while chains are stuck, and while modes are still being found. No round is longer than what is to be
         drawn: it could not save what it takes.
         """
-        pilot, schedule, belief = self._pilot(start, settings, self.price.block(n_iterations))
-        calls = total = self.price.calls(pilot.n_iterations, schedule.local_every)
-        now = self._learn(Pool(_stage_of(pilot, schedule.path)), belief, schedule, pilot.states, calls)
-        spent, length = pilot.n_iterations, _rounded(FIRST_ROUND * n_iterations)
+        begun = None if self.needs_safe_leg else self._at_the_summit(start, settings)
+        if begun is None:
+            begun = self._pilot(start, settings, self.price.block(n_iterations))
+        calls = total = self.price.calls(begun.n_iterations, begun.schedule.local_every)
+        now = self._learn(Pool(begun.stage), begun.belief, begun.schedule, begun.states, calls)
+        spent, length = begun.n_iterations, _rounded(FIRST_ROUND * n_iterations)
         rounds: list[Round] = []
         kept: list[tuple[Trace, Schedule]] = []
         while True:
@@ -148,6 +165,8 @@ class Learner:
 
     def _is_stuck(self, last: Round, spent: int, n_iterations: int) -> bool:
         """Whether chains came round too seldom, and there is something left of as much time again."""
+        if self.has_one_summit:  # there is nothing to be met
+            return False
         return last.n_round_trips < self.price.enough_trips(n_iterations) and spent < 2 * n_iterations
 
     def _striking(self, trace: Trace, path: Path) -> Scouts:
@@ -199,7 +218,32 @@ class Learner:
         path = now.schedule.path
         return self.engine.on_rung(now.states, rung, now.known.places_on(path, rung, self.rng).along(path))
 
-    def _pilot(self, start: Floats, settings: tuple[Settings, ...], length: int) -> tuple[Pilot, Schedule, Belief]:
+    @on_one_blas_thread
+    def _at_the_summit(self, start: Floats, settings: tuple[Settings, ...]) -> Begun | None:
+        """Climb to the one summit there is; None where draws of its normal approximation are worth too little.
+
+        Nothing is heated then, and the path has no safe leg: there is no mode that it could lead to.
+        """
+        d = len(start)
+        surface = Surface(self.log_density, d)
+        if d > DENSE_UP_TO or not (modes := find_modes(surface, [start])):
+            return None
+        quick = assembled(modes)
+        belief = Belief(quick, safe_end_around(quick), modes, surface.n_calls, has_safe_leg=False)
+        path = self.frame.path(Ladder([1.0]), Ladder([1.0, 0.0]), self.frame.references(belief.safe_end, quick))
+        rows = kernel_settings.shaped(settings, self.leaves, modes[0].position, modes[0].factor, len(path))
+        schedule = Schedule(path, np.zeros(len(path)), rows, local_every=NEVER)
+        states = self.engine.on_rung(self.engine.start(path), 0)
+        states, trace = self.engine.run(states, schedule, QUANTUM, moving=False)
+        terms = trace.terms.reshape(trace.rung.size, -1)
+        log_w = path.log_target(terms) - terms[:, -1]
+        log_total = float(logsumexp(log_w))
+        if log_total == -np.inf or 2 * log_total - logsumexp(2 * log_w) < np.log(WORTH_OF_A_COORDINATE * d):
+            return None
+        stage = Stage.of_known(trace, path, np.array([0.0, log_total - np.log(log_w.size)]))
+        return Begun(stage, replace(schedule, local_every=1), belief, states)
+
+    def _pilot(self, start: Floats, settings: tuple[Settings, ...], length: int) -> Begun:
         """Settle at the target, put the safe end around what is seen there, and heat to it."""
         d = len(start)
         first = one_around(start, np.ones(d), 1)
@@ -220,7 +264,8 @@ class Learner:
         run.states = self.engine.on_rung(run.states, 0, last.along(path_of(Ladder([1.0]))))
         pilot = heated(run, cold, has_base=True)
         path = path_of(pilot.ladder)
-        return pilot, Schedule(path, np.zeros(len(path)), pilot.settings), belief
+        schedule = Schedule(path, np.zeros(len(path)), pilot.settings)
+        return Begun(_stage_of(pilot, path), schedule, belief, pilot.states, pilot.n_iterations)
 
     @on_one_blas_thread
     def _learn(
@@ -237,7 +282,10 @@ class Learner:
             states, stage = self._draws_of_the_mixture(pool, ends, before, states)
             pool = pool.with_end(stage)
             known = pool.along(ends)
-            schedule = next_schedule(known, self.frame, before, self.objective, "simulated", self.price.calls_of_a_move)
+            schedule = next_schedule(
+                known, self.frame, before, self.objective, "simulated", self.price.calls_of_a_move,
+                has_safe_leg=belief.has_safe_leg,
+            )  # fmt: skip
             return Learnt(pool, belief, reshaped(schedule, self.leaves, known), known, states)
         except EstimatorError:  # rounds that do not overlap: keep what there is, the next one knows more
             return Learnt(pool, belief, before, pool.along(before.path), states)
@@ -287,7 +335,8 @@ class Learner:
             self.rng,
             may_be_product=self.may_be_product,
         )
-        return Belief(quick, safe_end_around(quick), modes, belief.n_searched + surface.n_calls)
+        n_searched = belief.n_searched + surface.n_calls
+        return replace(belief, quick_end=quick, safe_end=safe_end_around(quick), modes=modes, n_searched=n_searched)
 
     def _modes(self, surface: Surface, values: Floats, heights: Floats, belief: Belief) -> tuple[Mode, ...]:
         """Climb from draws that no known mode explains, as long as there are calls to spend on it.

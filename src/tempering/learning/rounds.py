@@ -301,7 +301,7 @@ def describe(trace: Trace, schedule: Schedule) -> Round:
         visits / visits.sum(),
         acceptance[:, 0],
         accepted,
-        round_trips(trace.rung, schedule.path.target, m - 1)[0],
+        round_trips(trace.rung, schedule.path.target, schedule.path.far_end)[0],
         float(np.sum(1.0 - accepted[~np.isnan(accepted)])),
         _ess_by_rule(trace, schedule.path),
     )

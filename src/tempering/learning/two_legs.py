@@ -94,7 +94,14 @@ def safe_end_around(quick: AnyReference) -> Reference:
 
 
 def next_schedule(
-    known: Known, frame: Frame, before: Schedule, objective: str, method: str, calls_of_a_move: float = 0.0
+    known: Known,
+    frame: Frame,
+    before: Schedule,
+    objective: str,
+    method: str,
+    calls_of_a_move: float = 0.0,
+    *,
+    has_safe_leg: bool = True,
 ) -> Schedule:
     """Choose both ladders for what they will do, and all that belongs to them.
 
@@ -103,7 +110,7 @@ def next_schedule(
     are sampled, times the share of them that is accepted.
     """
     states = [known.density_of_states(leg) for leg in (SAFE, QUICK)]
-    safe = choose_ladder(states[SAFE], 0.0, objective, method)
+    safe = choose_ladder(states[SAFE], 0.0 if has_safe_leg else 1.0, objective, method)
     quick = choose_quick_ladder(states[QUICK], objective, method)
     path = frame.path(safe, quick, known.path.references)
     log_z = known.log_normalisers(path)
@@ -129,10 +136,11 @@ def aimed_visits(path: Path, states: list[DensityOfStates], objective: str, meth
         useful = states[leg].ess_fraction(ladder.inverse_temperatures)
         aim = np.clip(np.sqrt(useful / np.mean(useful)), *OCCUPANCIES)
         rungs = path.rungs_of(leg)
-        scores.append(max(score_of(states[leg], ladder, objective, method), 1e-12))
+        scores.append(max(score_of(states[leg], ladder, objective, method), 1e-12) if len(ladder) > 1 else 0.0)
         shares[rungs[1:]] = aim[1:] / max(aim[1:].sum(), 1e-300)
     others = 1.0 - 1.0 / len(path) * 1.5
-    safe = float(np.clip(scores[SAFE] / (scores[SAFE] + scores[QUICK]), LEAST_SAFE / others, MOST_SAFE))
+    least = LEAST_SAFE / others if len(path.legs[SAFE].ladder) > 1 else 0.0
+    safe = float(np.clip(scores[SAFE] / (scores[SAFE] + scores[QUICK]), least, MOST_SAFE))
     shares[path.rungs_of(SAFE)[1:]] *= safe * others
     shares[path.rungs_of(QUICK)[1:]] *= (1.0 - safe) * others
     shares[path.target] = 1.0 - others

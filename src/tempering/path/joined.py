@@ -59,6 +59,11 @@ class JoinedPath(Path):
         return int(self.first_rungs[-1]) + self.parts[-1].target
 
     @cached_property
+    def far_end(self) -> int:
+        """The far end of the last part."""
+        return int(self.first_rungs[-1]) + self.parts[-1].far_end
+
+    @cached_property
     def coefficients(self) -> Floats:
         """What every rung is made of, shape (rung, term)."""
         return np.concatenate([part.coefficients for part in self.parts])

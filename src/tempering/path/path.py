@@ -207,6 +207,11 @@ class Path:
         return tuple(rung for rung, leg in zip(last, self.legs, strict=True) if leg.redraws)
 
     @cached_property
+    def far_end(self) -> int:
+        """The rung that round trips lead to: the end of the first leg, or of the second where that has no rungs."""
+        return len(self) - 1 if len(self.legs[0].ladder) > 1 or not self.has_two_legs else 0
+
+    @cached_property
     def ladder(self) -> Ladder:
         """The ladder of the first leg, the only one or the safe one."""
         return self.legs[0].ladder

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tempering.arrays import Floats
 from tempering.engines.trace import Trace
 from tempering.estimators.regeneration import round_trips
+from tempering.path import Path
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +57,13 @@ class IndexSums:
 
 
 def sums_of_trace(
-    trace: Trace, before: NDArray[Any], phase: NDArray[Any], m: int, cold: int = 0
+    trace: Trace, before: NDArray[Any], phase: NDArray[Any], path: Path
 ) -> tuple[IndexSums, NDArray[Any]]:
     """Sum a trace that goes on from rungs ``before`` with ends seen ``phase``; return the new phase too.
 
-    Journeys are those from the rung ``cold`` to the last one and back.
+    Journeys are those from the target to the far end and back.
     """
+    m = len(path)
     came_from = np.concatenate([before[:, np.newaxis], trace.rung[:, :-1]], axis=1)
     tried = trace.proposed != came_from
     lower = np.minimum(came_from, trace.proposed)[tried]
@@ -73,5 +75,5 @@ def sums_of_trace(
         known = ~np.isnan(share)
         moves[:, leaf, 0] = np.bincount(came_from[known], minlength=m)
         moves[:, leaf, 1] = np.bincount(came_from[known], share[known], m)
-    trips, after = round_trips(trace.rung, cold, m - 1, phase)
+    trips, after = round_trips(trace.rung, path.target, path.far_end, phase)
     return IndexSums(exchanges.astype(float), moves, trips, trace.rung.shape[1]), after

@@ -42,6 +42,7 @@ class Known(NamedTuple):
     coefficients: Any
     log_pseudo_prior: Any
     target: Any
+    far_end: Any
     ends: Any  # rungs on which tours end
     centre: Any
     scale: Any
@@ -51,7 +52,7 @@ class Known(NamedTuple):
         """Collect it."""
         path = schedule.path
         return cls(
-            path.coefficients, schedule.log_pseudo_prior, path.target, np.array(path.ends, np.int32),
+            path.coefficients, schedule.log_pseudo_prior, path.target, path.far_end, np.array(path.ends, np.int32),
             quantities.centre, quantities.scale,
         )  # fmt: skip
 
@@ -90,7 +91,7 @@ def build_add(evaluate: Callable[[Any], Any], *, is_lifted: bool) -> Any:
             chance = jax.nn.softmax(jnp.maximum(terms, LOWEST) @ known.coefficients.T + known.log_pseudo_prior)
             weight = chance[:, known.target]
             ends = _tour_ends(before, rung, proposed, known.ends, is_lifted=is_lifted)
-            seen, arrived = _ends_seen(sums.seen, rung, known.target, len(known.coefficients) - 1)
+            seen, arrived = _ends_seen(sums.seen, rung, known.target, known.far_end)
             exchanges, moves = _index(sums, before, rung, proposed, acceptance)
             added = SoFar(
                 sums.table + _table(sums.table.shape, rung, chance, weight, h),
@@ -134,7 +135,7 @@ def _followed(tours: Any, weight: Any, ends: Any) -> Any:
     return first, jnp.where(ends, 0.0, current), between + inner, squares + inner**2, has_end | ends
 
 
-def _ends_seen(seen: Any, rung: Any, cold: Any, hot: int) -> tuple[Any, Any]:
+def _ends_seen(seen: Any, rung: Any, cold: Any, hot: Any) -> tuple[Any, Any]:
     """See `tempering.estimators.regeneration.round_trips`."""
     at_cold, at_hot, has_far = rung == cold, rung == hot, cold != hot
     arrived = jnp.sum(at_cold & (seen == FROM_HOT)) * has_far

@@ -207,7 +207,7 @@ class _OfTraces:
                 trace.terms[..., 0], trace.rung, task.values(trace), task.schedule.ladder.inverse_temperatures,
                 bins=bins, chains_per_ensemble=task.engine.chains_per_ensemble, **kept_in,
             )  # fmt: skip
-        index, seen = sums_of_trace(trace, opened.states, opened.ends, len(path), path.target)
+        index, seen = sums_of_trace(trace, opened.states, opened.ends, path)
         return (rungs, index), seen
 
 

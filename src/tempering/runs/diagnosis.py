@@ -191,11 +191,13 @@ def _about_rungs(draws: TemperedDraws | TemperedSums) -> list[str]:
             + (f", and {low.size - 1} more pairs in less than {LOW_EXCHANGE:.0%}" if low.size > 1 else "")
             + f": {what}."
         )
-    never = np.flatnonzero(draws.visits == 0).tolist()
-    if never:
+    never = np.flatnonzero(draws.visits == 0)
+    if has_one_mode(draws):
+        never = never[never < path.target]
+    if never.size:
         said.append(
             f"rung {never[0]} (k = {k[never[0]]:.2g}) was never visited"
-            + (f", nor were {len(never) - 1} others" if len(never) > 1 else "")
+            + (f", nor were {never.size - 1} others" if never.size > 1 else "")
             + ": tune for longer."
         )
     share = draws.visits / draws.visits.sum() * m

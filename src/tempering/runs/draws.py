@@ -416,8 +416,8 @@ class TemperedDraws:
 
     @cached_property
     def n_round_trips(self) -> int:
-        """Journeys from the target to the far end of the first leg, the hottest rung, and back."""
-        return round_trips(self.rung, self.path.target, len(self.path) - 1)[0]
+        """Journeys from the target to the far end of the path, the hottest rung, and back."""
+        return round_trips(self.rung, self.path.target, self.path.far_end)[0]
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of a draw of each value."""

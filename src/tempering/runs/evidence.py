@@ -210,7 +210,8 @@ def _evidence_of_two_legs(draws: TemperedDraws) -> Evidence:
     path, seen = draws.path, draws.in_units_of_error
 
     is_simulated = draws.info is not None and draws.info.method == "simulated"
-    error_of_lag = _error_of_lag(draws) if is_simulated and draws.n_round_trips < FEW_TOURS else 0.0
+    is_slow = is_simulated and len(draws.ladder) > 1 and draws.n_round_trips < FEW_TOURS
+    error_of_lag = _error_of_lag(draws) if is_slow else 0.0
 
     def ratio(rung: int) -> Estimate:
         found = seen.fit.log_normaliser_ratio(path.target, rung, **seen.units)
@@ -241,16 +242,16 @@ def evidence_of_legs(
     """Estimate log Z of the target relative to both ends, which are normalised unless the prior is not.
 
     The safe end is what the evidence is defined by; where both agree, the more precise one is taken. A gap between
-    them counts as error where round trips are few, and where it is one of few errors. ``ratio(rung)``
-    estimates log Z of the target less that of a rung; ``log_p`` is the log pseudo-prior, if the run had one.
+    them counts as error where round trips are few, and where it is one of few errors. A leg may have no rungs.
+    ``ratio(rung)`` estimates log Z of the target less that of a rung; ``log_p`` is the log pseudo-prior, if the run had
+    one.
     """
-    ends = {leg.name: int(path.rungs_of(i)[-1]) for i, leg in enumerate(path.legs)}
-    safe = ratio(ends["safe"])
-    by_method = {"mbar, safe leg": safe}
-    best, name = safe, "safe"
-    if len(path.legs[1].ladder) > 1:
-        quick = ratio(ends["quick"])
-        by_method["mbar, quick leg"] = quick
+    ends = {leg.name: int(path.rungs_of(i)[-1]) for i, leg in enumerate(path.legs) if len(leg.ladder) > 1}
+    by_method = {f"mbar, {name} leg": ratio(end) for name, end in ends.items()}
+    name = next(iter(ends))
+    best = by_method[f"mbar, {name} leg"]
+    if len(ends) > 1:
+        safe, quick = by_method.values()
         gap = abs(float(quick.value) - float(safe.value))
         error = float(np.hypot(float(safe.standard_error), float(quick.standard_error)))
         is_agreed = gap < DISAGREEMENT * error + 1e-9
@@ -267,7 +268,7 @@ def evidence_of_legs(
 
 def _between_legs(has_prior: bool, by_method: dict[str, Estimate]) -> str:
     """Say where two legs from normalised densities disagree; a prior may not be normalised, which is no fault."""
-    if has_prior or "mbar, quick leg" not in by_method:
+    if has_prior or not {"mbar, safe leg", "mbar, quick leg"} <= by_method.keys():
         return ""
     safe, quick = by_method["mbar, safe leg"], by_method["mbar, quick leg"]
     error = float(np.hypot(float(safe.standard_error), float(quick.standard_error)))

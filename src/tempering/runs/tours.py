@@ -64,7 +64,7 @@ class Tours:
 
 def _ends(draws: TemperedDraws) -> NDArray[np.bool_]:
     assert draws.info is not None
-    nowhere, ends = np.full(draws.n_chains, -1), draws.path.ends or (len(draws.path) - 1,)
+    nowhere, ends = np.full(draws.n_chains, -1), draws.path.ends or (draws.path.far_end,)
     is_lifted = draws.info.rung_moves == "lifted"
     return tour_ends(draws.rung, draws.proposed, nowhere, ends, is_lifted=is_lifted)
 

@@ -21,6 +21,7 @@ from tempering.path import Ladder
 from tempering.randomness import seed_of, stream
 from tempering.sampling.call import Call, Wanted, check_together
 from tempering.sampling.effort import usual_effort
+from tempering.sampling.prior_constant import is_normalised
 from tempering.sampling.starts import draw_from_base, inside_or_prior, side_by_side, with_reference
 from tempering.target import Target
 from tempering.target.checks import check_target
@@ -48,9 +49,11 @@ def make_plan(target: Any, call: Call, context: Context) -> tuple[Plan, Wanted]:
     if path == "two_legs" and wanted.tune == 0:  # nothing may be learnt
         path = _own_path(plan.target)
     is_concave = path == "two_legs" and plan.engine == "vector" and is_log_concave(plan.target, plan.layout)
+    is_known = is_concave and (plan.target.base is None or is_normalised(plan.target, plan.layout))
     plan = replace(
-        plan, n_chains=n_chains, starts=starts, path=path, dearness=usual.dearness, is_log_concave=is_concave
-    )
+        plan, n_chains=n_chains, starts=starts, path=path, dearness=usual.dearness, is_log_concave=is_concave,
+        needs_safe_leg=not is_known,
+    )  # fmt: skip
     check_together(plan, wanted)
     return plan, wanted
 

@@ -129,7 +129,7 @@ class Watch:
             return
         log_weights = self._path.log_weights(terms, rung)
         self._sums = self._sums.merge(RungSums.from_log_weights(log_weights, rung, len(self._path)))
-        n, self._seen = round_trips(rung, self._path.target, len(self._path) - 1, self._seen)
+        n, self._seen = round_trips(rung, self._path.target, self._path.far_end, self._seen)
         self._n_round_trips += n
         self._show(self.status)
 

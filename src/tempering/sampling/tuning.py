@@ -62,7 +62,8 @@ def _tune_two_legs(plan: Plan, wanted: Wanted, report: Report, modes: tuple[Mode
         stream(plan.seed, LEARNING_STREAM), report, keeps=wanted.keeps_rounds or plan.method == "parallel",
         price=Price(calls_of(plan.kernel), plan.dearness), modes=modes,
         to_draw=partial(_to_draw, plan, wanted, engine) if wanted.leaves_tuning_open else None,
-        has_one_summit=plan.is_log_concave, may_be_product=plan.engine == "vector",
+        has_one_summit=plan.is_log_concave, needs_safe_leg=plan.needs_safe_leg,
+        may_be_product=plan.engine == "vector",
     )  # fmt: skip
     tuned = learner.run(start, first_settings(plan, Ladder([1.0])), wanted.tune)
     if plan.method == "parallel":

@@ -42,10 +42,10 @@ def possible_draws(target: Target) -> tuple[Any, ...]:
     """
     assert target.sample_base is not None
     layout = Layout.of(drawn(target.sample_base))
-    draws = _draws(target.sample_base, layout)
+    draws = prior_draws(target.sample_base, layout)
     if draws is None:
         return ()
-    log_likelihood = _many(target, "energy", layout)
+    log_likelihood = function_of_many(target, "energy", layout)
     values = log_likelihood(draws[:N_STARTS])
     if not np.any(values == -np.inf):
         return ()
@@ -167,12 +167,12 @@ def check_prior(target: Target, position: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _check_once(target: Target, layout: Layout, start: tuple[float, ...]) -> None:
-    log_prior = _many(target, "base", layout)
+    log_prior = function_of_many(target, "base", layout)
     here = np.asarray(start)
     if target.sample_base is None:
         _check_proper(log_prior, here)
         return
-    draws = _draws(target.sample_base, layout)
+    draws = prior_draws(target.sample_base, layout)
     if draws is not None:
         _compare(log_prior, draws, layout)
 
@@ -253,7 +253,7 @@ def mapped(target: Target, names: tuple[str, ...], layout: Layout) -> Any:
     return jitted(jax.vmap(lambda x: tuple(function(x) for function in functions)), is_brief=True)
 
 
-def _many(target: Target, name: str, layout: Layout) -> Callable[[Any], NDArray[np.float64]]:
+def function_of_many(target: Target, name: str, layout: Layout) -> Callable[[Any], NDArray[np.float64]]:
     """Return a target's function of many flat positions: mapped by JAX where it can be, else one by one."""
     import jax
 
@@ -275,7 +275,7 @@ def own_names(target: Target) -> tuple[str, ...]:
     return ("energy",) if target.base is None else ("energy", "base")
 
 
-def _draws(sample: Callable[[Any], Any], layout: Layout) -> NDArray[np.float64] | None:
+def prior_draws(sample: Callable[[Any], Any], layout: Layout) -> NDArray[np.float64] | None:
     """Draw some positions, by JAX keys or by a generator; None if the shapes are not those of positions."""
     import jax
 

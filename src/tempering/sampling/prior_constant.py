@@ -1,0 +1,45 @@
+"""Whether a prior is normalised: a constant that a user has left out is part of no posterior, but of the evidence."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from tempering.path.reference import Reference
+from tempering.target import Target
+from tempering.target.checks import N_DRAWS, function_of_many, prior_draws
+from tempering.target.layout import Layout
+
+N_WEIGHTS = 16 * N_DRAWS  # of draws of a Student distribution around those of the prior
+FREEDOM = 5
+PRECISE = 0.1  # the standard error of the integral, beyond which nothing is known of it
+CUT, ROUNDING = 4.0, 1e-9  # standard errors that it may be from 1
+
+
+@lru_cache(maxsize=64)
+def is_normalised(target: Target, layout: Layout) -> bool:
+    """Whether the prior's density integrates to one, as far as importance weights can tell; False if they cannot.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> def target(constant):
+    ...     return Target.from_likelihood(jnp.sum, lambda x: constant - 0.5 * jnp.sum(x**2), sample)
+    >>> sample = lambda key: jax.random.normal(key, (2,))
+    >>> [is_normalised(target(constant), Layout.of(np.zeros(2))) for constant in (0.0, -np.log(2 * np.pi))]
+    [False, True]
+    """
+    draws = None if target.sample_base is None else prior_draws(target.sample_base, layout)
+    if draws is None:
+        return False
+    log_prior = function_of_many(target, "base", layout)
+    scale = np.atleast_2d(np.cov(draws.T)) if N_DRAWS > 4 * layout.size else np.diag(np.var(draws, axis=0))
+    try:
+        around = Reference([1.0], draws.mean(axis=0)[None], np.linalg.cholesky(scale)[None], [FREEDOM])
+    except np.linalg.LinAlgError:  # a coordinate that does not vary
+        return False
+    places = around.sample_many(np.random.default_rng(0), N_WEIGHTS).reshape(-1, N_DRAWS, layout.size)
+    weights = np.exp(np.concatenate([log_prior(some) - around.log_density(some) for some in places]))
+    error = float(weights.std(ddof=1) / np.sqrt(N_WEIGHTS))
+    return error < PRECISE and abs(float(weights.mean()) - 1.0) < CUT * error + ROUNDING
