@@ -75,7 +75,8 @@ def _kind(arguments: tuple[Any, ...], static: tuple[int, ...]) -> int:
 
     leaves, tree = jax.tree.flatten([argument for i, argument in enumerate(arguments) if i not in static])
     values = tuple(arguments[i] for i in static)
-    return hash((tree, values, jax.config.jax_enable_x64, *map(_kind_of_leaf, leaves)))  # type: ignore[attr-defined]
+    where = jax.config.jax_enable_x64, jax.config.jax_default_device  # type: ignore[attr-defined]
+    return hash((tree, values, where, *map(_kind_of_leaf, leaves)))
 
 
 def _kind_of_leaf(leaf: Any) -> Any:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
+from tempering.compiling.devices import platform_in_use
 from tempering.compiling.keeping import is_traced, prepare
 
 
@@ -47,7 +48,7 @@ def jitted(
     def call(*arguments: Any) -> Any:
         if is_traced(arguments):  # then it becomes part of another program
             return function(*arguments)
-        program = compiled(jax.default_backend())
+        program = compiled(platform_in_use())
         prepare(program, arguments, static, seen)
         return program(*arguments)
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.devices import platform_in_use
 from tempering.compiling.programs import jitted
 from tempering.engines.answers import answers_of
 from tempering.engines.callbacks import count_calls, failure
@@ -84,7 +85,7 @@ class VectorEngine:
         n_rungs: int,
         devices: Sequence[jax.Device] | None = None,
     ) -> None:
-        self.name = f"vector (JAX, {jax.default_backend()})"
+        self.name = f"vector (JAX, {platform_in_use()})"
         self.pieces = pieces
         self._is_parallel = method == "parallel"
         self.chains_per_ensemble = n_rungs if self._is_parallel else 1
@@ -289,7 +290,7 @@ def build_step(pieces: Pieces, method: str, rung_moves: str) -> Any:
 def _rows_of(unit: Unit) -> int:
     """Return how many iterations a block has room for, by what the chains take up."""
     taken = 16 * sum(leaf.size for leaf in jax.tree.leaves(unit))
-    most = MOST_BYTES["cpu" if jax.default_backend() == "cpu" else "device"]
+    most = MOST_BYTES["cpu" if platform_in_use() == "cpu" else "device"]
     return int(np.clip(most // taken, 1, MOST_ROWS))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tempering.compiling.devices import platform_in_use
 from tempering.engines.scalar import ScalarEngine
 from tempering.execution.answers import AnswersOnDisk
 from tempering.execution.blocks import BlockEngine, SpreadEngine, WholeEngine, block_size
@@ -148,9 +149,7 @@ class Context:
 
 def _on_processor() -> bool:
     """Whether JAX runs on the processor: on an accelerator all chains run at once."""
-    import jax
-
-    return jax.default_backend() == "cpu"
+    return platform_in_use() == "cpu"
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tempering.compiling.devices import platform_in_use
 from tempering.kernels.threefry import GENERATOR, threefry
 
 Pair = tuple[jax.Array, jax.Array]
@@ -36,7 +37,7 @@ def normals_and_uniforms(
     key: jax.Array, n_normals: int, n_uniforms: int, dtype: np.dtype[Any], stream: jax.Array | int = 0
 ) -> Pair:
     """Return standard normal numbers, and uniform ones in [0, 1), from one of the streams of a key."""
-    if jax.default_backend() == "cpu" and _is_known(key):
+    if platform_in_use() == "cpu" and _is_known(key):
         n_pairs = -(-n_normals // 2)
         counter = jnp.arange(2 * n_pairs + n_uniforms, dtype=jnp.uint32)
         numbers = _by_itself(lambda: _number_of(_words_at(key, counter, stream), dtype))
@@ -48,7 +49,7 @@ def normals_and_uniforms(
 
 def key_and_uniforms(key: jax.Array, iteration: jax.Array | int) -> Pair:
     """Return a key for the move of an iteration, and two uniform numbers in [0, 1), from the key of a chain."""
-    if jax.default_backend() == "cpu" and _is_known(key):
+    if platform_in_use() == "cpu" and _is_known(key):
         counter = jnp.arange(6, dtype=jnp.uint32)
         words = _by_itself(lambda: _words_at(key, counter, iteration)[0])
         return _key_of(words[0], words[1]), _number_of((words[2:4], words[4:]), jnp.result_type(float))

@@ -144,7 +144,8 @@ class Learner:
             finds = len(now.belief.modes) > n_modes and spent < 2 * n_iterations
             if finds or len(rounds) < LEAST_ROUNDS:
                 continue
-            if spent + length > n_iterations and not self._is_stuck(rounds[-1], spent, n_iterations):
+            must_go_round = now.belief.has_safe_leg and self._is_stuck(rounds[-1], spent, n_iterations)
+            if spent + length > n_iterations and not must_go_round:
                 break
             if self.to_draw is not None and self.to_draw(trace, ran) < length:
                 break
@@ -165,8 +166,6 @@ class Learner:
 
     def _is_stuck(self, last: Round, spent: int, n_iterations: int) -> bool:
         """Whether chains came round too seldom, and there is something left of as much time again."""
-        if self.has_one_summit:  # there is nothing to be met
-            return False
         return last.n_round_trips < self.price.enough_trips(n_iterations) and spent < 2 * n_iterations
 
     def _striking(self, trace: Trace, path: Path) -> Scouts:

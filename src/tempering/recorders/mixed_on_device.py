@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tempering.compiling.devices import platform_in_use
 from tempering.compiling.programs import jitted
 from tempering.engines.trace import Schedule
 from tempering.estimators.mixture import LOWEST
@@ -59,7 +60,7 @@ class Known(NamedTuple):
 
 def is_where_draws_are_summed() -> bool:
     """Whether JAX runs on an accelerator: a processor sums traces as fast, and compiles nothing for it."""
-    return bool(jax.default_backend() != "cpu")
+    return platform_in_use() != "cpu"
 
 
 def nothing_yet(seen: Any, schedule: Schedule, quantities: Quantities, n_parts: int) -> SoFar:

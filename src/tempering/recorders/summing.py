@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tempering.compiling.devices import platform_in_use
 from tempering.compiling.programs import jitted
 from tempering.engines.trace import QUANTUM
 from tempering.estimators.regeneration import FROM_COLD, FROM_HOT
@@ -130,7 +131,7 @@ def default_sum_every(draws: int) -> int:
 
 
 def _place() -> str:
-    return "cpu" if jax.default_backend() == "cpu" else "device"
+    return "cpu" if platform_in_use() == "cpu" else "device"
 
 
 def length_on_device(n_units: int, m: int, chains: int, draws: int, sum_every: int = 1, n_parts: int = 1) -> int:

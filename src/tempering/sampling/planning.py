@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempering.compiling.devices import has_processor_beside, on_the_processor
 from tempering.compiling.functions import is_numba
 from tempering.errors import SamplerError, TargetError
 from tempering.execution.context import Context
@@ -17,10 +18,11 @@ from tempering.kernels.composite import checked, leaves
 from tempering.kernels.hamiltonian import Hamiltonian
 from tempering.kernels.kernel import trait
 from tempering.kernels.random_walk import RandomWalk
+from tempering.learning.reference.surface import Surface
 from tempering.path import Ladder
 from tempering.randomness import seed_of, stream
 from tempering.sampling.call import Call, Wanted, check_together
-from tempering.sampling.effort import usual_effort
+from tempering.sampling.effort import Effort, usual_effort
 from tempering.sampling.prior_constant import is_normalised
 from tempering.sampling.starts import draw_from_base, inside_or_prior, side_by_side, with_reference
 from tempering.target import Target
@@ -29,9 +31,11 @@ from tempering.target.concavity import is_log_concave
 from tempering.target.gradients import gradient_of
 from tempering.target.layout import Layout
 from tempering.target.starting import starting_points
+from tempering.target.target import cold_density
 
 GRADIENTS_FROM = 5  # dimensions: below, a random walk is as good at a fifth of the cost
 LEAPFROG_STEPS = 4
+MOST_DEAR_BESIDE = 0.5  # of an iteration's time that is spent in a density tuned beside an accelerator
 TUNING_CHAINS = 1024  # more would fill memory with traces and teach nothing new; the others start from copies
 
 
@@ -42,8 +46,9 @@ def make_plan(target: Any, call: Call, context: Context) -> tuple[Plan, Wanted]:
     usual = usual_effort(plan.engine, plan.method, plan.target, plan.layout)
     wanted = call.filled(plan.engine, usual.along(plan.path))
     n_chains, starts, path = wanted.chains, plan.starts, plan.path
+    tunes_beside = call.keeps_sums and n_chains > usual.chains and _can_tune_beside(plan, call, usual)
     if call.keeps_sums and plan.engine == "vector":
-        n_chains = min(n_chains, TUNING_CHAINS)
+        n_chains = min(n_chains, usual.chains if tunes_beside else TUNING_CHAINS)
     if call.keeps_sums and plan.method == "simulated":
         starts = side_by_side(starts, n_chains)
     if path == "two_legs" and wanted.tune == 0:  # nothing may be learnt
@@ -52,10 +57,29 @@ def make_plan(target: Any, call: Call, context: Context) -> tuple[Plan, Wanted]:
     is_known = is_concave and (plan.target.base is None or is_normalised(plan.target, plan.layout))
     plan = replace(
         plan, n_chains=n_chains, starts=starts, path=path, dearness=usual.dearness, is_log_concave=is_concave,
-        needs_safe_leg=not is_known,
+        tunes_beside=tunes_beside, needs_safe_leg=not is_known,
     )  # fmt: skip
     check_together(plan, wanted)
     return plan, wanted
+
+
+def _can_tune_beside(plan: Plan, call: Call, usual: Effort) -> bool:
+    """Whether a few chains are tuned on the processor: a cheap density, whose data are not tied to an accelerator."""
+    if (
+        plan.engine != "vector"
+        or plan.layout is None
+        or plan.method != "simulated"
+        or usual.dearness > MOST_DEAR_BESIDE
+    ):
+        return False
+    if call.execution.executor is not None or not has_processor_beside():
+        return False
+    try:
+        with on_the_processor():
+            Surface(cold_density(plan.target, plan.layout), plan.layout.size).value(plan.layout.flatten(plan.example))
+    except Exception:  # JAX's errors about devices have no type of their own
+        return False
+    return True
 
 
 def _of_model(model: Any, call: Call, context: Context, seed: int) -> Plan:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
 
+from tempering.compiling.devices import on_the_processor
 from tempering.execution.context import carrying_out
 from tempering.path import Ladder
 from tempering.runs.draws import TemperedDraws
@@ -20,7 +22,7 @@ from tempering.sampling.draw_sampling import chains_of, draw, reopened
 from tempering.sampling.options import Draws, Execution, Method, Sums, Tuning, refuse_moved
 from tempering.sampling.packaging import package_rounds
 from tempering.sampling.planning import make_plan
-from tempering.sampling.sum_sampling import sample_sums
+from tempering.sampling.sum_sampling import compiled_meanwhile, sample_sums
 from tempering.sampling.tuning import overlooked_modes, tune
 from tempering.sampling.until import Until
 from tempering.sampling.whitening import whitened
@@ -140,8 +142,11 @@ def sample(
                 from tempering.sampling.sequential_sampling import sample_sequentially
 
                 return context.finished(sample_sequentially(plan, wanted.draws, report))
-            asked, plan = plan, whitened(plan)
-            engine, tuned = tune(plan, wanted, report)
+            asked = plan
+            with on_the_processor() if plan.tunes_beside else nullcontext():
+                plan = whitened(plan)
+                with compiled_meanwhile(plan, wanted):
+                    engine, tuned = tune(plan, wanted, report)
             if wanted.quantities is not None:
                 return sample_sums(plan, wanted, engine, tuned, report)
 

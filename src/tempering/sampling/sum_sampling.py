@@ -6,11 +6,17 @@ block by block, some stretches of every part each, or a fraction of one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from threading import Thread
 from typing import Any
 
+import numpy as np
+
+from tempering.compiling.devices import on_the_processor
 from tempering.engines.scalar import COMPILED
-from tempering.engines.trace import Engine
+from tempering.engines.trace import Engine, Schedule
 from tempering.estimators.running.batches import batches_in_time
 from tempering.estimators.running.rungs import groups_of
 from tempering.execution.blocks import cut
@@ -23,13 +29,15 @@ from tempering.execution.recording import record
 from tempering.execution.sum_blocks import SumBlocks, SumRecipe, WholeSums
 from tempering.execution.sum_keeping import Parts, SumRecorder, read_parts
 from tempering.learning.rounds import Tuned, check_spread
-from tempering.path import Path
+from tempering.learning.two_legs import Frame
+from tempering.path import Ladder, Path
 from tempering.recorders.quantities import Summands
 from tempering.recorders.sum_runs import PILOT, SumPlan, first_part, length_of_stretch, units_seen
 from tempering.runs.sums import TemperedSums
 from tempering.sampling.call import Wanted
 from tempering.sampling.packaging import info_of
 from tempering.sampling.progress import Report
+from tempering.sampling.tuning import first_settings
 
 
 def sample_sums(plan: Plan, wanted: Wanted, engine: Any, tuned: Tuned, report: Report) -> TemperedSums:
@@ -64,6 +72,29 @@ def sample_sums(plan: Plan, wanted: Wanted, engine: Any, tuned: Tuned, report: R
     return record(execution, recorder, lambda _, n: report(n, ""))[0]
 
 
+@contextmanager
+def compiled_meanwhile(plan: Plan, wanted: Wanted) -> Iterator[None]:
+    """Have the loop of many chains compiled for the accelerator, while few are tuned on the processor."""
+    if not plan.tunes_beside or plan.path != "two_legs":
+        yield
+        return
+    other = Thread(target=_compile, args=(plan, wanted.chains), daemon=True)
+    other.start()
+    yield
+    other.join()
+
+
+def _compile(plan: Plan, n_chains: int) -> None:
+    """Run the loop of so many chains once, from where they would start."""
+    assert plan.layout is not None
+    frame = Frame(plan.target.base is not None, plan.can_redraw)
+    path = frame.example_path(plan.layout.flatten(plan.example))
+    settings = first_settings(plan, Ladder([1.0]))
+    with suppress(Exception):  # what is wrong with it the run itself says
+        whole: Any = Recipe.of(plan, path).build(n_chains)
+        next(whole.blocks(whole.start(path), Schedule(path, np.zeros(len(path)), settings), 1))
+
+
 def _begin(
     plan: Plan, wanted: Wanted, engine: JournalEngine, tuned: Tuned, recipe: Recipe, whole: Engine, states: Any
 ) -> Parts:
@@ -72,7 +103,8 @@ def _begin(
     if wanted.chains > plan.n_chains:
         states = _apart(plan, tuned, whole, states, wanted.draws)
     blocks, schedule = engine.engine, tuned.schedule
-    _, trace = engine.run(blocks.copied(tuned.states), schedule, PILOT)
+    with on_the_processor() if plan.tunes_beside else nullcontext():
+        _, trace = engine.run(blocks.copied(tuned.states), schedule, PILOT)
     if plan.is_powered:
         check_spread(trace, schedule)
     if plan.context.folder is not None:
