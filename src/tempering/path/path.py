@@ -207,6 +207,11 @@ class Path:
         return tuple(rung for rung, leg in zip(last, self.legs, strict=True) if leg.redraws)
 
     @cached_property
+    def legs_with_rungs(self) -> tuple[int, ...]:
+        """The legs that have rungs besides the target: one of two may have none."""
+        return tuple(i for i, leg in enumerate(self.legs) if len(leg.ladder) > 1 or not self.has_two_legs)
+
+    @cached_property
     def far_end(self) -> int:
         """The rung that round trips lead to: the end of the first leg, or of the second where that has no rungs."""
         return len(self) - 1 if len(self.legs[0].ladder) > 1 or not self.has_two_legs else 0
@@ -243,5 +248,6 @@ class Path:
     def __repr__(self) -> str:
         if not self.has_two_legs:
             return repr(self.ladder)
-        counts = ", ".join(f"{leg.name} leg {len(leg.ladder) - 1}" for leg in self.legs)
+        legs = [self.legs[i] for i in self.legs_with_rungs]
+        counts = ", ".join(f"{leg.name} leg {len(leg.ladder) - 1}" for leg in legs)
         return f"Path({len(self)} rungs: target, {counts})"

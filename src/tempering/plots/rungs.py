@@ -22,11 +22,10 @@ def plot_ladder(draws: "Run", ax: "Axes | None" = None) -> "Axes":
     """Draw the inverse temperatures, rung by rung, of both legs if there are two; k = 0 sits on the axis."""
     ax = new_axes(ax, draws)
     path = draws.path
-    for leg, colour in zip(path.legs, LEG_COLOURS, strict=False):
-        k = leg.ladder.inverse_temperatures
-        rung = path.target + np.arange(len(k)) * (1 if leg is path.legs[0] else -1)
-        label = f"{leg.name} leg" if path.has_two_legs else None
-        ax.plot(rung, k, color=colour, marker="o", markersize=4, linewidth=1, label=label)
+    for i in path.legs_with_rungs:
+        k = path.legs[i].ladder.inverse_temperatures
+        label = f"{path.legs[i].name} leg" if path.has_two_legs else None
+        ax.plot(path.rungs_of(i), k, color=LEG_COLOURS[i], marker="o", markersize=4, linewidth=1, label=label)
     k = path.inverse_temperatures
     least = k[k > 0].min()
     if least < 0.1:
@@ -144,11 +143,11 @@ def plot_barrier(draws: "TemperedDraws", ax: "Axes | None" = None) -> "Axes":
     """
     ax = new_axes(ax, draws)
     path = draws.path
-    for leg, colour in zip(range(len(path.legs)), LEG_COLOURS, strict=False):
+    for leg in path.legs_with_rungs:
         k, grid, height = _barrier_of_leg(draws, leg)
         label = f"{path.legs[leg].name} leg" if path.has_two_legs else None
-        ax.plot(grid, height, color=colour, linewidth=1.5, label=label)
-        rungs = "rungs" if leg == 0 else None
+        ax.plot(grid, height, color=LEG_COLOURS[leg], linewidth=1.5, label=label)
+        rungs = "rungs" if leg == path.legs_with_rungs[0] else None
         ax.plot(k, np.interp(-k, -grid, height), "o", color=COLOURS["ess_optimal"], markersize=4, label=rungs)
     k = path.inverse_temperatures
     if k.min() < 0.1:

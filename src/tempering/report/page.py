@@ -133,7 +133,8 @@ def _rungs_in_words(draws: Run) -> str:
     path = draws.path
     if not path.has_two_legs:
         return f"{len(path)}"
-    return f"{path.target} quick, the target, {len(path) - 1 - path.target} safe"
+    n_safe = len(path) - 1 - path.target
+    return f"{path.target} quick, the target" + (f", {n_safe} safe" if n_safe else "")
 
 
 def _evidence(draws: Run) -> str:
@@ -141,6 +142,8 @@ def _evidence(draws: Run) -> str:
         return ""
     note = (
         "From both ends of the path, which must agree."
+        if len(draws.path.legs_with_rungs) > 1
+        else "From the mixture at the end of the path."
         if draws.path.has_two_legs
         else "Thermodynamic integration is rough where rungs are few."
     )

@@ -246,7 +246,7 @@ def evidence_of_legs(
     ``ratio(rung)`` estimates log Z of the target less that of a rung; ``log_p`` is the log pseudo-prior, if the run had
     one.
     """
-    ends = {leg.name: int(path.rungs_of(i)[-1]) for i, leg in enumerate(path.legs) if len(leg.ladder) > 1}
+    ends = {path.legs[i].name: int(path.rungs_of(i)[-1]) for i in path.legs_with_rungs}
     by_method = {f"mbar, {name} leg": ratio(end) for name, end in ends.items()}
     name = next(iter(ends))
     best = by_method[f"mbar, {name} leg"]
