@@ -8,9 +8,13 @@ from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
+from hypothesis import settings
 
 from seeds import SEED_OFFSET, shift_all
 
+# The same examples each time, unless seeds are shifted; and no limit by the clock, for machines are shared.
+settings.register_profile("tempering", derandomize=not SEED_OFFSET, deadline=None)
+settings.load_profile("tempering")
 if SEED_OFFSET:
     shift_all()
 if find_spec("bilby") and sys.version_info < (3, 12):
