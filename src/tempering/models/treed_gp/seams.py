@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from tempering.arrays import Floats
 from tempering.models.treed_gp import layout
@@ -89,11 +90,11 @@ class Seams:
         The surface's mean falls by its product with `gap`, its covariance by its product with itself.
         """
         home, covariance = self.boxes.holding(points), np.zeros((len(self.points), len(points)))
-        for leaf in np.unique(self.pairs):
-            here, mine = np.flatnonzero(home == leaf), np.flatnonzero((self.pairs == leaf).any(axis=1))
+        for leaf, mine, sign in _by_leaf(self.pairs):
+            here = (home == leaf).nonzero()[0]
             if here.size:
                 found = surface_of(state, int(self.boxes.nodes[leaf]), points[here], self.points[mine])[1]
-                covariance[np.ix_(mine, here)] = _signs(self.pairs[mine], leaf)[:, None] * found.T
+                covariance[mine[:, None], here] = sign[:, None] * found.T
         return np.asarray(solve_triangular(self.factor, covariance, lower=True, check_finite=False))
 
 
@@ -120,21 +121,22 @@ def _found(state: State) -> Seams | None:
     places = list(_touching(state, boxes))
     if not places:
         return None
+    sizes = [len(points) for _, points in places]
     points = np.concatenate([points for _, points in places])
-    pairs = np.repeat([pair for pair, _ in places], [len(points) for _, points in places], axis=0)
-    seam = np.repeat(np.arange(len(places)), [len(points) for _, points in places])
+    pairs = np.repeat([pair for pair, _ in places], sizes, axis=0)
+    seams = np.split(np.arange(len(points)), np.cumsum(sizes)[:-1])
     differences = _Differences(state, boxes, points, pairs)
-    alone = [differences.evidence(seam == number) for number in range(len(places))]
-    order = np.argsort(alone)[::-1]
-    joined, total = seam == order[0], alone[order[0]]
+    alone = np.array([differences.evidence(seam) for seam in seams])
+    first, *others = alone.argsort()[::-1]
+    joined, total = seams[first], alone[first]
     if total <= ENOUGH_EVIDENCE:
         return None
-    for number in order[1:]:
-        more = joined | (seam == number)
+    for number in others:
+        more = np.concatenate([joined, seams[number]])
         evidence = differences.evidence(more)
         if evidence > total + ENOUGH_EVIDENCE:
             joined, total = more, evidence
-    factor = np.asarray(np.linalg.cholesky(differences.covariance[np.ix_(joined, joined)]), np.float64)
+    factor = np.asarray(np.linalg.cholesky(differences.covariance[joined[:, None], joined]), np.float64)
     gap = solve_triangular(factor, differences.mean[joined], lower=True)
     return Seams(boxes, points[joined], pairs[joined], factor, gap)
 
@@ -161,12 +163,13 @@ def _spread(inputs: Floats, column: int, place: float) -> Floats:
     """Return projections of inputs onto a cut: that of the nearest, then each the farthest from those before."""
     if not len(inputs):
         return inputs
-    points, chosen = inputs.copy(), [int(np.argmin(np.abs(inputs[:, column] - place)))]
+    points, chosen = inputs.copy(), [int(np.abs(inputs[:, column] - place).argmin())]
     points[:, column] = place
     away = np.full(len(points), np.inf)
     while len(chosen) < MOST_POINTS:
-        away = np.minimum(away, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
-        farthest = int(np.argmax(away))
+        gap = points - points[chosen[-1]]
+        np.minimum(away, np.einsum("ij,ij->i", gap, gap), out=away)
+        farthest = int(away.argmax())
         if away[farthest] < 1e-6:
             break
         chosen.append(farthest)
@@ -182,9 +185,13 @@ def surface_of(state: State, node: int, points: Floats, others: Floats) -> tuple
     return means, covariance, correlation
 
 
-def _signs(pairs: Ints, leaf: int) -> Floats:
-    """Return 1 where a leaf is the first of a pair, -1 where it is the second."""
-    return np.where(pairs[:, 0] == leaf, 1.0, -1.0)
+def _by_leaf(pairs: Ints) -> Iterator[tuple[int, Ints, Floats]]:
+    """Yield every leaf that has points of a seam, which these are, and its signs there: 1 as the first of a pair."""
+    for leaf in range(int(pairs.max()) + 1):
+        is_first = pairs[:, 0] == leaf
+        mine = (is_first | (pairs[:, 1] == leaf)).nonzero()[0]
+        if mine.size:
+            yield leaf, mine, np.where(is_first[mine], 1.0, -1.0)
 
 
 class _Differences:
@@ -194,45 +201,55 @@ class _Differences:
         n = len(points)
         self.mean, self.covariance = np.zeros(n), np.zeros((n, n))
         self.prior_mean, self.prior_covariance = np.zeros(n), np.zeros((n, n))
-        for leaf in np.unique(pairs):
-            mine, node = np.flatnonzero((pairs == leaf).any(axis=1)), int(boxes.nodes[leaf])
-            sign, at = _signs(pairs[mine], leaf), np.ix_(mine, mine)
+        plane = _Plane(state)
+        for leaf, mine, sign in _by_leaf(pairs):
+            node, at, signs = int(boxes.nodes[leaf]), (mine[:, None], mine), sign[:, None] * sign
             mean, covariance, correlation = surface_of(state, node, points[mine], points[mine])
-            centre, variance = _prior(state, node, points[mine])
+            centre, variance = plane.prior(node, points[mine])
             self.mean[mine] += sign * mean
             self.prior_mean[mine] += sign * centre
-            self.covariance[at] += np.outer(sign, sign) * covariance
-            self.prior_covariance[at] += np.outer(sign, sign) * (
-                state.leaf[node, layout.SIGMA2] * correlation + variance
-            )
-        slack = SLACK * np.diag(self.prior_covariance)
-        self.covariance[np.diag_indices(n)] += slack
-        self.prior_covariance[np.diag_indices(n)] += slack
+            self.covariance[at] += signs * covariance
+            self.prior_covariance[at] += signs * (state.leaf[node, layout.SIGMA2] * correlation + variance)
+        slack = SLACK * self.prior_covariance.diagonal()
+        self.covariance.ravel()[:: n + 1] += slack
+        self.prior_covariance.ravel()[:: n + 1] += slack
 
-    def evidence(self, chosen: NDArray[np.bool_]) -> float:
+    def evidence(self, chosen: Ints) -> float:
         """Return the log Bayes factor of differences that are 0 at the points chosen."""
-        at = np.ix_(chosen, chosen)
+        at = chosen[:, None], chosen
         after = _log_density_at_0(self.mean[chosen], self.covariance[at])
         return after - _log_density_at_0(self.prior_mean[chosen], self.prior_covariance[at])
 
 
-def _prior(state: State, node: int, points: Floats) -> tuple[Floats, Floats]:
-    """Return mean and covariance of a leaf's plane before the data."""
-    m, n_ranges = int(state.integer[layout.N_MEAN]), int(state.integer[layout.N_RANGES])
-    parts = state.leaf[node, layout.RANGES + 2 * n_ranges :]
-    regressors = np.column_stack([np.ones(len(points)), points[:, : m - 1]]) * parts[:m]
-    centre, precision = np.split(state.shared[layout.BETA0 : layout.BETA0 + m + m * m], [m])
-    if state.integer[layout.COEFFICIENTS] == layout.AROUND_LEAST_SQUARES:
-        centre = parts[2 * m : 3 * m]
-    spread = state.leaf[node, layout.SIGMA2] * state.leaf[node, layout.TAU2]
-    return regressors @ centre, spread * regressors @ np.linalg.solve(precision.reshape(m, m), regressors.T)
+class _Plane:
+    """What is believed of the leaves' planes before the data."""
+
+    def __init__(self, state: State) -> None:
+        self._state, self._m = state, int(state.integer[layout.N_MEAN])
+        m = self._m
+        self._centre, precision = np.split(state.shared[layout.BETA0 : layout.BETA0 + m + m * m], [m])
+        self._scale = np.linalg.inv(precision.reshape(m, m))
+
+    def prior(self, node: int, points: Floats) -> tuple[Floats, Floats]:
+        """Return mean and covariance of a leaf's plane at points."""
+        state, m, n_ranges = self._state, self._m, int(self._state.integer[layout.N_RANGES])
+        parts = state.leaf[node, layout.RANGES + 2 * n_ranges :]
+        regressors = np.ones((len(points), m))
+        regressors[:, 1:] = points[:, : m - 1]
+        regressors *= parts[:m]
+        around_own = state.integer[layout.COEFFICIENTS] == layout.AROUND_LEAST_SQUARES
+        centre = parts[2 * m : 3 * m] if around_own else self._centre
+        spread = state.leaf[node, layout.SIGMA2] * state.leaf[node, layout.TAU2]
+        return regressors @ centre, spread * (regressors @ self._scale @ regressors.T)
 
 
 def _log_density_at_0(mean: Floats, covariance: Floats) -> float:
-    """Return the log density of a normal at 0, but for the constant; minus infinity where there is no factor."""
-    try:
-        factor = np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:
+    """Return the log density of a normal at 0, but for the constant; minus infinity where there is no factor.
+
+    LAPACK is called by itself: for a few points NumPy's and SciPy's own take five times as long.
+    """
+    factor, failed = dpotrf(covariance, lower=1, clean=0)
+    if failed:
         return -np.inf
-    whitened = np.linalg.solve(factor, mean)  # of a few points: quicker than SciPy's own for triangles
-    return float(-0.5 * whitened @ whitened - np.log(np.diag(factor)).sum())
+    whitened, _ = dtrtrs(factor, mean, lower=1)
+    return float(-0.5 * whitened @ whitened - np.log(factor.diagonal()).sum())
