@@ -190,3 +190,13 @@ def test_flat_coefficients_take_their_degrees_of_freedom_with_them(k):
     exact = (np.linalg.slogdet(v)[1] - k * 14 * math.log(2 * math.pi) - k * np.linalg.slogdet(matrix)[1]) / 2
     exact += a / 2 * math.log(q / 2) - shape * math.log((q + lam) / 2) + math.lgamma(shape) - math.lgamma(a / 2)
     assert log_marginal(state, 0, k) == pytest.approx(exact, rel=1e-7)
+
+
+def test_a_third_of_the_default_ranges_is_short_enough_for_a_bump_within_a_leaf():
+    """x exp(-x^2 - y^2) on [-2, 6]^2 has ranges of 0.01 to 0.05; with a tenth below that small leaves call it noise."""
+    mixture = Prior().range_
+    below, beyond = (
+        np.mean([stats.gamma.cdf(x, mixture[i], scale=1 / mixture[i + 1]) for i in (0, 2)]) for x in (0.05, 5)
+    )
+    assert 0.3 < below < 0.4
+    assert 1 - beyond > 0.15  # and surfaces that are nearly plane in an input

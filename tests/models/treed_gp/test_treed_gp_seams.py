@@ -23,6 +23,9 @@ def fitted(name, surface, *, n=100, n_columns=1, noise=0.02, leaf="gp_linear", *
     return TreedGP(leaf=leaf, prior=Prior(**prior), random_state=1, **settings).fit(x, y)
 
 
+FEW_SHORT = (1.0, 5.0, 1.0, 0.2)  # ranges with which the trees of a peak have cuts
+
+
 def calm(x):
     """Return ripples that die away: a tree cuts where they end, and the surface goes on."""
     return np.sin(40 * x[:, 0]) / (1 + np.exp(40 * (x[:, 0] - 0.5)))
@@ -120,7 +123,7 @@ def dense_surface(state, new, one, correlation):
     [("gp", "separable"), *[("gp_linear", name) for name in ("separable", "isotropic", "matern52", "power")]],
 )
 def test_joined_leaves_agree_with_one_dense_normal(leaf, correlation):
-    trees = {"split_probability": 0.95, "min_leaf": 8, "correlation": correlation}
+    trees = {"split_probability": 0.95, "min_leaf": 8, "correlation": correlation, "range_": FEW_SHORT}
     model = fitted(f"dense {leaf}", peak, n=50, n_columns=2, noise=0.02, leaf=leaf, **trees)
     built, state = model.model_, model.model_.allocate()
     new = seeded_rng("new points").random((15, 2))
@@ -143,7 +146,7 @@ def test_joined_leaves_agree_with_one_dense_normal(leaf, correlation):
 
 
 def test_what_is_known_beyond_a_cut_counts_where_the_surface_goes_on():
-    model = fitted("peak", peak, n=60, n_columns=2, noise=0.0, leaf="gp_linear")
+    model = fitted("peak", peak, n=60, n_columns=2, noise=0.0, leaf="gp_linear", range_=FEW_SHORT)
     new = seeded_rng("points").random((200, 2))
     truth = model.model_.data
     rows = model.posterior_.rows
