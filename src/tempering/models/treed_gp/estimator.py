@@ -174,10 +174,10 @@ class TreedGP(Predictor, Design, RegressorMixin, TreedEstimator):  # type: ignor
         The ladder of inverse temperatures, what is tempered, and how the rungs are combined.
     draws : int, optional
         Rounds of each chain. None runs until the chains agree on the predictions, and have come round or agree closely:
-        250 rounds of coupled chains at the least, 1000 at the most. Above 400 distinct inputs chains are single, and
+        125 rounds of coupled chains at the least, 1000 at the most. Above 400 distinct inputs chains are single, and
         make 1000 to 8000 rounds, less by sqrt(400 / n), as rounds become slower.
     tune : int, optional
-        Rounds of tuning before that; None is as many as ``draws``, or 500 (above 400 inputs 2000, less as above).
+        Rounds of tuning before that; None is as many as ``draws``, or 375 (above 400 inputs 2000, less as above).
     chains : int
         Number of chains.
     keep : Keeping or dict, optional
