@@ -101,6 +101,31 @@ def test_the_ratio_is_of_squared_errors_times_time():
     assert emcee.seconds_to_error is None  # its error is far from what is wanted: no extrapolation
 
 
+def test_errors_at_equal_time_follow_the_law_as_far_as_it_holds():
+    pairs = [
+        ("tempering", 0.001, 2.0), ("blackjax_tempered", 0.002, 0.5), ("dynesty_dynamic", 0.002, 3.5),
+        ("emcee_ensemble", 0.1, 0.5),
+    ]  # fmt: skip
+    summary = Summary([record(name, seed, e, t) for name, e, t in pairs for seed in (1, 2)])
+    (row,) = summary.ratios()
+    assert row["equal time s"] == pytest.approx(2.0)
+    assert row["our error then"] == pytest.approx(0.001)
+    assert row["least error of a peer then"] == pytest.approx(0.001)  # four times the time, half the error
+    assert row["whose"] == "blackjax_tempered"
+    then = {row["sampler"]: row["error at equal time"] for row in summary.errors()}
+    assert then["dynesty_dynamic"] is None  # no run of it ends so soon
+    assert then["emcee_ensemble"] == pytest.approx(0.1)  # it is lost: more time is not said to mend it
+
+
+def test_chains_that_stay_where_they_start_are_not_ranked():
+    pairs = [("tempering", 0.001, 2.0), ("numpyro_nuts", 5e-14, 2.0), ("blackjax_tempered", 0.002, 2.0)]
+    summary = Summary([record(name, seed, e, t) for name, e, t in pairs for seed in (1, 2)])
+    (row,) = summary.ratios()
+    assert row["best peer"] == row["whose"] == row["best with start-up"] == "blackjax_tempered"
+    remarks = {row["sampler"]: row["remark"] for row in summary.errors()}
+    assert remarks["numpyro_nuts"].startswith("not ranked")
+
+
 def test_a_run_that_loses_a_mode_is_not_hidden_by_the_others():
     errors = [0.001] * 9 + [0.2]
     summary = Summary([record("tempering", seed, e, 1.0) for seed, e in enumerate(errors)])

@@ -8,7 +8,8 @@ than their own default. Times are processor seconds. Compilation and start-up ar
 
 Time to an error: beyond start-up the mean square error falls as c / time, so c is the mean over the seeds of
 error^2 x sampling time, and an error e takes start-up + c / e^2, but no less than the shortest run that was made:
-tuning and warm-up are paid whatever the error. A run that misses a mode counts with the error it makes.
+tuning and warm-up are paid whatever the error. A run that misses a mode counts with the error it makes. Errors at
+equal time are as `python -m benchmarks.suite` has them.
 
 Runs are kept by version (of ours, by a digest of the package; of a peer, by its release and a digest of its file), so
 that a full comparison can be filled over several sittings: pilots of all cells first, then the seeds, the samplers

@@ -15,6 +15,8 @@ from benchmarks.peers.processes import SAMPLERS, module_of
 
 OURS = "tempering"
 FLOOR = 3.0  # a sampler that errs by more than this many times what was wanted has not got there
+SLACK = 1.5  # times the equal time that a sampler's shortest run may take
+NIL = 1e-9  # an error of masses below it is that of chains which stay where they start, by luck as many in each mode
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,17 @@ class Cell:
         """The error that is compared: of masses, or of moments where there is one mode."""
         return "masses" if case_of(self.case).is_multimodal else "moments"
 
+    @property
+    def stays(self) -> bool:
+        """Whether no chain ever left its mode, so that the error of the masses says nothing."""
+        return self.key == "masses" and all(r["masses"] < NIL for r in self.counted)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the error is so far from the one wanted that more time need not mend it."""
+        error = self.rms(self.key)
+        return error is not None and error > FLOOR * case_of(self.case).error_wanted
+
     def rms(self, key: str) -> float | None:
         """Return the root mean square error of the runs that count."""
         values = [r[key] for r in self.counted if r[key] is not None]
@@ -63,11 +76,20 @@ class Cell:
     def seconds_to_error(self) -> float | None:
         """Start-up + c / e^2, by the processor, but no less than the shortest run; None where the error is far."""
         wanted = case_of(self.case).error_wanted
-        error = self.rms(self.key)
-        if error is None or error > FLOOR * wanted:
+        if self.stays or self.is_far:
             return None
         shortest = min(r["sampling"] for r in self.good)  # tuning and warm-up are paid whatever the error
         return float(self.median("start_up") or 0.0) + max(shortest, self.constant() / wanted**2)
+
+    def error_at(self, seconds: float) -> float | None:
+        """Return the error after so many seconds of sampling; None where the shortest run takes longer.
+
+        More time than the runs took makes an error less by the law, but none that is far from the one wanted.
+        """
+        if self.stays or min(r["sampling"] for r in self.good) > SLACK * seconds:
+            return None
+        error = float(np.sqrt(self.constant() / seconds))
+        return max(error, self.rms(self.key) or 0.0) if self.is_far else error
 
     @property
     def effective_draws_a_second(self) -> float:
@@ -93,13 +115,18 @@ class Summary:
         cells = (self.cell(case, sampler) for sampler in self.samplers)
         return [cell for cell in cells if cell is not None and cell.good]
 
+    def equal_time(self, case: str) -> float | None:
+        """Return the seconds of sampling that our runs of a case took; None where none ended."""
+        ours = self.cell(case, OURS)
+        return ours.median("sampling") if ours is not None and ours.good else None
+
     def ratios(self) -> list[dict[str, Any]]:
         """Return the ratio to the best peer, a row a case: above 1 we are ahead."""
         out = []
         for case in self.cases:
             cells = self.row_of(case)
             ours = next((cell for cell in cells if cell.sampler == OURS), None)
-            peers = [cell for cell in cells if cell.sampler != OURS]
+            peers = [cell for cell in cells if cell.sampler != OURS and not cell.stays]
             if ours is None or not peers:
                 continue
             best = min(peers, key=lambda cell: cell.constant())
@@ -107,11 +134,18 @@ class Summary:
             soonest = min(whole, key=lambda cell: cell.seconds_to_error or np.inf, default=None)
             calls = [cell for cell in peers if cell.counted[0]["n_calls"]]
             fewest = min(calls, key=lambda cell: cell.constant("n_calls"), default=None)
+            seconds = float(ours.median("sampling") or 0.0)
+            then = {cell.sampler: error for cell in peers if (error := cell.error_at(seconds)) is not None}
+            least = min(then, key=lambda name: then[name], default=None)
             out.append(
                 {
                     "problem": case_of(case).title,
                     "time ratio to the best peer": best.constant() / ours.constant(),
                     "best peer": best.sampler,
+                    "equal time s": seconds,
+                    "our error then": ours.error_at(seconds),
+                    "least error of a peer then": then[least] if least else None,
+                    "whose": least or "none has ended",
                     "with start-up": _ratio(soonest, ours),
                     "best with start-up": soonest.sampler if soonest else "none gets there",
                     "our start-up s": ours.median("start_up"),
@@ -133,7 +167,8 @@ class Summary:
                 if cell is None:
                     continue
                 row: dict[str, Any] = {"problem": case, "sampler": sampler}
-                out.append(row | (_figures(cell) if cell.good else {"remark": cell.failure}))
+                seconds = self.equal_time(case)
+                out.append(row | (_figures(cell, seconds) if cell.good else {"remark": cell.failure}))
         return out
 
     def peers(self) -> list[dict[str, Any]]:
@@ -153,22 +188,27 @@ class Summary:
         return {"ratio_to_the_best_peer": self.ratios(), "errors_and_times": self.errors(), "settings": self.peers()}
 
 
-def _figures(cell: Cell) -> dict[str, Any]:
-    masses, error = cell.rms("masses"), cell.rms(cell.key)
-    far = error is not None and error > FLOOR * case_of(cell.case).error_wanted
+def _figures(cell: Cell, equal_time: float | None) -> dict[str, Any]:
     return {
         "runs": len(cell.counted),
-        "masses": masses,
+        "masses": cell.rms("masses"),
         "moments": cell.rms("moments"),
         "log evidence": cell.rms("log_evidence"),
         "sampling s": cell.median("sampling"),
         "start-up s": cell.median("start_up"),
+        "error at equal time": None if equal_time is None else cell.error_at(equal_time),
         "seconds to error": cell.seconds_to_error,
         "effective draws a second": cell.effective_draws_a_second,
         "calls": cell.median("n_calls"),
         "MB": cell.median("memory_mb"),
-        "remark": "far from the error wanted" if far else "",
+        "remark": _remark(cell),
     }
+
+
+def _remark(cell: Cell) -> str:
+    if cell.stays:
+        return "not ranked: chains stay where they start"
+    return "far from the error wanted" if cell.is_far else ""
 
 
 def _ratio(peer: Cell | None, ours: Cell) -> float | None:

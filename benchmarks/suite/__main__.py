@@ -24,6 +24,7 @@ QUICK_SAMPLERS = (
 )  # fmt: skip
 QUICK = {"seeds": 1, "seconds": 3.0, "limit": 120.0, "pilots": 1}
 FULL = {"seeds": 10, "seconds": 5.0, "limit": 900.0, "pilots": 2}
+OF_THIS_MACHINE = ("machine", "python", "cores", "load when it began")
 FOLDER = Path(__file__).parents[2] / "build" / "benchmarks"  # not tracked
 
 
@@ -40,6 +41,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--runs", type=Path, default=FOLDER / "suite.json", help="file of all runs, which are kept")
     parser.add_argument("--tables-only", action="store_true", help="run nothing: tables of the runs kept")
     parser.add_argument("--json", type=Path, help="write the tables to this file")
+    parser.add_argument("--machine", help="what the runs kept were made on, where it was another machine than this")
     return parser.parse_args(arguments)
 
 
@@ -58,7 +60,11 @@ def main(arguments: list[str] | None = None) -> int:
     summary = Summary([record for record in runs.records if record["case"] in targets])
     print(printed(summary))
     if options.json:
-        tables = {"about": about(seeds, seconds, load), **summary.tables()}
+        facts = about(seeds, seconds, load)
+        if options.machine:
+            facts = {"machine": options.machine} | {key: facts[key] for key in facts if key not in OF_THIS_MACHINE}
+        limit = {"limit of a cell in seconds of the processor": runs.limit}
+        tables = {"about": facts | limit, **summary.tables()}
         options.json.write_text(json.dumps(tables, indent=1) + "\n")
     return 0
 
