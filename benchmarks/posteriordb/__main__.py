@@ -35,8 +35,11 @@ def by_tempering(model: Mixture, seed: int, options: dict[str, Any]) -> tuple[di
     run = tp.sample(target_of(model), rng=seed, progress=False, **options)
     values = next(iter(run.values.values())) if isinstance(run.values, dict) else run.values
     weights = np.ravel(run.weights())
-    chosen = np.random.default_rng(seed).choice(len(weights), size=N_DRAWS, p=weights / weights.sum())
-    return model.constrained(np.reshape(values, (len(weights), -1))[chosen]), bool(run.diagnose().is_good)
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(weights), size=N_DRAWS, p=weights / weights.sum())
+    x = np.reshape(values, (len(weights), -1))[chosen]
+    draws = model.relabelled(x, rng) if model.is_sorted else model.constrained(x)
+    return draws, bool(run.diagnose().is_good)
 
 
 def by_gibbs(form: Form, y: Any, seed: int, thin: int) -> dict[str, Any]:
@@ -121,15 +124,15 @@ def write(folder: Path, form: Form, draws: list[dict[str, Any]], facts: dict[str
 def store(path: Path, options: argparse.Namespace, facts: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Add the comparison of one posterior to a file of results; a table for each."""
     report = json.loads(path.read_text()) if path.is_file() else {}
+    name = f"{options.posterior}_sorted" if options.sorted else options.posterior
     data = options.data.name if options.data else f"{options.simulate} data made up from the recipe of the form"
     sound = facts["inference"]["method_arguments"]["runs called sound"]
     failed = ", ".join(name for name, is_met in facts["checks_made"].items() if not is_met)
     report["about"] = report.get("about", {}) | {
-        "date": facts["added_date"],
-        options.posterior: f"{data}; {sound} of {options.seeds} runs called sound; largest R-hat of a parameter "
-        f"{max(facts['diagnostics']['r_hat']):.4f}; checks failed: {failed or 'none'}",
+        name: f"{facts['added_date']}; {data}; {sound} of {options.seeds} runs called sound; "
+        f"largest R-hat of a parameter {max(facts['diagnostics']['r_hat']):.4f}; checks failed: {failed or 'none'}",
     }
-    path.write_text(json.dumps(report | {options.posterior: rows}, indent=1) + "\n")
+    path.write_text(json.dumps(report | {name: rows}, indent=1) + "\n")
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
@@ -141,6 +144,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     data.add_argument("--data", type=Path, help="posteriordb's data file, .json or .json.zip")
     data.add_argument("--simulate", type=int, metavar="N", help="N data made up from the model instead: a rehearsal")
     parser.add_argument("--seeds", type=int, default=N_CHAINS, help="independent runs, ten for posteriordb")
+    parser.add_argument("--sorted", action="store_true", help="run on sorted means, and relabel the draws at random")
     parser.add_argument("--thin", type=int, default=20, help="sweeps of the second method between its draws")
     parser.add_argument("--options", type=json.loads, default={}, help="arguments of tp.sample: '{\"draws\": 20000}'")
     parser.add_argument("--out", type=Path, default=FOLDER)
@@ -152,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
     form = FORMS[options.posterior]
     y = read_data(options.data) if options.data else simulated(form, options.simulate, np.random.default_rng(1))
-    model = Mixture(form, y)
+    model = Mixture(form, y, options.sorted)
     first, second, sound = [], [], []
     for seed in range(1, options.seeds + 1):
         draws, is_sound = by_tempering(model, seed, options.options)

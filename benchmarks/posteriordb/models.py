@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import zipfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -67,10 +69,14 @@ def simulated(form: Form, n: int, rng: np.random.Generator) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The posterior of a mixture: positions are means, free deviations, and log ratios of weights to the last."""
+    """The posterior of a mixture: positions are means, free deviations, and log ratios of weights to the last.
+
+    One that is sorted has the least mean and the logs of the gaps between means in their place: one labelling of k!.
+    """
 
     form: Form
     y: Any
+    is_sorted: bool = False
 
     @property
     def dimension(self) -> int:
@@ -85,10 +91,11 @@ class Mixture:
 
         k = self.form.n_components
         log_weights = jax.nn.log_softmax(jnp.concatenate([x[-(k - 1) :], jnp.zeros(1)]))
+        means = jnp.cumsum(jnp.concatenate([x[:1], jnp.exp(x[1:k])])) if self.is_sorted else x[:k]
         if self.form.sds == "one":
-            return x[:k], jnp.zeros(k), log_weights
+            return means, jnp.zeros(k), log_weights
         free = x[k : 2 * k]
-        return x[:k], free if self.form.sds == "half-normal" else np.log(10.0) + jax.nn.log_sigmoid(free), log_weights
+        return means, free if self.form.sds == "half-normal" else np.log(10.0) + jax.nn.log_sigmoid(free), log_weights
 
     def log_likelihood(self, x: Any) -> Any:
         """Return the log likelihood of one position."""
@@ -100,12 +107,15 @@ class Mixture:
         return jnp.sum(jax.nn.logsumexp(log_weights - log_sds - 0.5 * z * z - 0.5 * LOG_2PI, axis=-1))
 
     def log_prior(self, x: Any) -> Any:
-        """Return the log prior of one unconstrained position, Jacobians included, up to a constant."""
+        """Return the log prior of one unconstrained position, normalised, Jacobians included."""
         import jax
         import jax.numpy as jnp
 
         means, log_sds, log_weights = self.parts(x)
         total = -0.5 * jnp.sum((means / self.form.mean_sd) ** 2) + self.form.concentration * jnp.sum(log_weights)
+        total += self._log_height
+        if self.is_sorted:
+            total += jnp.sum(x[1 : self.form.n_components])  # of the gaps by their logs
         if self.form.sds == "half-normal":
             total += jnp.sum(-0.5 * jnp.exp(2 * log_sds) / 4.0 + log_sds)
         elif self.form.sds == "uniform":
@@ -113,13 +123,26 @@ class Mixture:
             total += jnp.sum(jax.nn.log_sigmoid(free) + jax.nn.log_sigmoid(-free))
         return total
 
+    @cached_property
+    def _log_height(self) -> float:
+        """The log of what the prior's factors lack to be densities."""
+        k, concentration = self.form.n_components, self.form.concentration
+        height = gammaln(k * concentration) - k * gammaln(concentration)
+        height -= k * (np.log(self.form.mean_sd) + 0.5 * LOG_2PI)
+        height -= k * 0.5 * LOG_2PI if self.form.sds == "half-normal" else 0.0
+        return float(height + gammaln(k + 1) if self.is_sorted else height)
+
     def sample_prior(self, key: Any) -> Any:
         """Draw one unconstrained position from the prior with a JAX key."""
         import jax
         import jax.numpy as jnp
 
         k, keys = self.form.n_components, jax.random.split(key, 3)
-        pieces = [self.form.mean_sd * jax.random.normal(keys[0], (k,))]
+        means = self.form.mean_sd * jax.random.normal(keys[0], (k,))
+        if self.is_sorted:
+            means = jnp.sort(means)
+            means = jnp.concatenate([means[:1], jnp.log(jnp.diff(means))])
+        pieces = [means]
         if self.form.sds == "half-normal":
             pieces.append(jnp.log(2.0 * jnp.abs(jax.random.normal(keys[1], (k,)))))
         elif self.form.sds == "uniform":
@@ -129,12 +152,23 @@ class Mixture:
 
     def constrained(self, x: Any) -> dict[str, Any]:
         """Return posteriordb's parameters by name, from positions of shape (n, dimension)."""
+        return named(self.form, *self.components(x))
+
+    def relabelled(self, x: Any, rng: np.random.Generator) -> dict[str, Any]:
+        """Return the same with components in a random order, each position in its own."""
+        order = rng.permuted(np.tile(np.arange(self.form.n_components), (len(x), 1)), axis=1)
+        parts = (None if part is None else np.take_along_axis(part, order, axis=1) for part in self.components(x))
+        return named(self.form, *parts)
+
+    def components(self, x: Any) -> tuple[Any, Any | None, Any]:
+        """Return means, deviations (None where they are known) and weights, each of shape (n, components)."""
         k = self.form.n_components
         logits = np.concatenate([x[:, -(k - 1) :], np.zeros((len(x), 1))], axis=1)
         weights = np.exp(logits - np.logaddexp.reduce(logits, axis=1)[:, None])
         free = x[:, k : 2 * k]
         sds = np.exp(free) if self.form.sds == "half-normal" else 10.0 / (1 + np.exp(-free))
-        return named(self.form, x[:, :k], None if self.form.sds == "one" else sds, weights)
+        means = np.cumsum(np.hstack([x[:, :1], np.exp(x[:, 1:k])]), axis=1) if self.is_sorted else x[:, :k]
+        return means, None if self.form.sds == "one" else sds, weights
 
 
 def named(form: Form, means: Any, sds: Any | None, weights: Any) -> dict[str, Any]:
