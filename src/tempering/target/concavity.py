@@ -86,8 +86,9 @@ def _of_operation(equation: Any, given: list[Shape]) -> list[Shape]:
     """Return what is known of the results of one operation."""
     name, n = equation.primitive.name, len(equation.outvars)
     inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
-    if name == "custom_jvp_call" and _source(inner).startswith("logaddexp at "):
-        return [_rising_convex(*given)]
+    known = None if inner is None else OF_JAX.get(_source(inner).partition(" at ")[0])
+    if known is not None:
+        return [known(*given)] if n == 1 else [NOTHING] * n
     if name in CALLS and inner is not None:
         consts = [_of_value(value) for value in getattr(inner, "consts", ())]
         return _followed(getattr(inner, "jaxpr", inner), consts, given)
@@ -190,6 +191,16 @@ def _rising_convex(*parts: Shape) -> Shape:
     return Shape(CONVEX if bends <= {CONSTANT, AFFINE, CONVEX} else UNKNOWN)
 
 
+def _log_share(part: Shape, *others: Shape) -> Shape:
+    """Return what is known of numbers less the logarithm of the sum of their exponentials."""
+    return Shape({CONSTANT: CONSTANT, AFFINE: CONCAVE}.get(part.plain, UNKNOWN) if not others else UNKNOWN, -1)
+
+
+def _log_probability(part: Shape) -> Shape:
+    """Return what is known of the logarithm of a normal distribution function, which is concave and rises."""
+    return Shape({CONSTANT: CONSTANT, AFFINE: CONCAVE, CONCAVE: CONCAVE}.get(part.plain, UNKNOWN), -1)
+
+
 def _smaller(*parts: Shape) -> Shape:
     return _negated(_rising_convex(*map(_negated, parts)))
 
@@ -218,6 +229,7 @@ def _first(part: Shape, *others: Shape) -> Shape:
     return part if all(other.bend == CONSTANT for other in others) else NOTHING
 
 
+OF_JAX: dict[str, Rule] = {"logaddexp": _rising_convex, "log_softmax": _log_share, "log_ndtr": _log_probability}
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("add", "add_any", "reduce_sum", "cumsum"), _sum),
     "sub": lambda one, other: _sum(one, _negated(other)),
