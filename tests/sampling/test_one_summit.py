@@ -84,6 +84,19 @@ def test_a_constant_that_the_prior_lacks_is_seen_and_is_no_part_of_the_evidence(
     assert abs(evidence.by_method["mbar, safe leg"].value - LOG_Z) < 0.2
 
 
+@pytest.mark.parametrize("d", [2, 40, 100])
+def test_priors_of_many_coordinates_are_known_to_be_normalised(d):
+    root = np.tril(0.3 * np.ones((d, d))) + np.eye(d) if d == 2 else 2.0 * np.eye(d)
+    log_volume = np.log(np.diagonal(root)).sum() + 0.5 * d * np.log(2 * np.pi)
+    for missing in (0.0, 0.3):
+        target = tp.Target.from_likelihood(
+            log_likelihood,
+            lambda x, missing=missing: -0.5 * jnp.sum((np.linalg.inv(root) @ x) ** 2) - log_volume + missing,
+            lambda key: root @ jax.random.normal(key, (d,)),
+        )
+        assert is_normalised(target, Layout.of(np.zeros(d))) is (missing == 0.0)
+
+
 def test_a_density_without_an_integral_is_not_begun_at_a_summit():
     """Logistic regression of data that a line parts, with a flat prior: it rises for ever."""
     x = np.array([-2.0, -1.0, 1.5, 3.0])

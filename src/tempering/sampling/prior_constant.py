@@ -34,12 +34,15 @@ def is_normalised(target: Target, layout: Layout) -> bool:
     if draws is None:
         return False
     log_prior = function_of_many(target, "base", layout)
-    scale = np.atleast_2d(np.cov(draws.T)) if N_DRAWS > 4 * layout.size else np.diag(np.var(draws, axis=0))
-    try:
-        around = Reference([1.0], draws.mean(axis=0)[None], np.linalg.cholesky(scale)[None], [FREEDOM])
-    except np.linalg.LinAlgError:  # a coordinate that does not vary
-        return False
-    places = around.sample_many(np.random.default_rng(0), N_WEIGHTS).reshape(-1, N_DRAWS, layout.size)
-    weights = np.exp(np.concatenate([log_prior(some) - around.log_density(some) for some in places]))
-    error = float(weights.std(ddof=1) / np.sqrt(N_WEIGHTS))
-    return error < PRECISE and abs(float(weights.mean()) - 1.0) < CUT * error + ROUNDING
+    independent = np.diag(np.var(draws, axis=0))  # the covariance of so few draws says little where there are many
+    for scale in (independent, np.atleast_2d(np.cov(draws.T))):
+        try:
+            around = Reference([1.0], draws.mean(axis=0)[None], np.linalg.cholesky(scale)[None], [FREEDOM])
+        except np.linalg.LinAlgError:  # a coordinate that does not vary, or more of them than draws
+            continue
+        places = around.sample_many(np.random.default_rng(0), N_WEIGHTS).reshape(-1, N_DRAWS, layout.size)
+        weights = np.exp(np.concatenate([log_prior(some) - around.log_density(some) for some in places]))
+        error = float(weights.std(ddof=1) / np.sqrt(N_WEIGHTS))
+        if error < PRECISE:
+            return abs(float(weights.mean()) - 1.0) < CUT * error + ROUNDING
+    return False
