@@ -15,9 +15,11 @@ from tempering.path import Ladder, Path
 from tempering.target.layout import Layout
 
 
-def plan(dimension=8, dearness=0.05, kernel=None):
+def plan(dimension=8, dearness=0.05, kernel=None, *, needs_safe_leg=True):
     layout = None if dimension is None else Layout.of(np.zeros(dimension))
-    return SimpleNamespace(layout=layout, dearness=dearness, kernel=kernel or kernels.Hamiltonian(4))
+    return SimpleNamespace(
+        layout=layout, dearness=dearness, kernel=kernel or kernels.Hamiltonian(4), needs_safe_leg=needs_safe_leg
+    )
 
 
 def test_a_loop_is_light_where_it_takes_long_to_compile_and_little_to_run():
@@ -26,6 +28,9 @@ def test_a_loop_is_light_where_it_takes_long_to_compile_and_little_to_run():
     assert not _is_light(plan(dearness=0.5))
     assert not _is_light(plan(dimension=100))
     assert not _is_light(plan(dimension=None))  # a model object
+    assert _is_light(plan(dimension=40, dearness=0.9, needs_safe_leg=False))  # it ends after some hundred iterations
+    assert not _is_light(plan(dimension=40, dearness=0.3, needs_safe_leg=False))
+    assert not _is_light(plan(dearness=0.9))
 
 
 @pytest.mark.slow

@@ -24,8 +24,9 @@ from tempering.target.layout import Layout
 
 EXAMPLE_STREAM = 3
 # Share of an iteration's time that calls of a light density take, and its dimensions: a default run then takes some
-# three seconds, of which older emitters of XLA add up to a fifth, where they save one.
-LIGHT, LIGHT_UP_TO = 0.2, 16
+# three seconds, of which older emitters of XLA add up to a fifth, where they save one. A dear
+# density that needs no heating is answered in another two or three, to which they add a quarter at the most.
+LIGHT, LIGHT_UP_TO, DEAR = 0.2, 16, 0.5
 KEPT_ENGINES = 8  # a worker's: those of a few runs, with all that was compiled for them
 
 
@@ -84,10 +85,14 @@ class Recipe:
 
 
 def _is_light(plan: Plan) -> bool:
-    """Whether the moves of a plan follow gradients, which takes long to compile, of a density that is cheap."""
-    if plan.layout is None or plan.layout.size > LIGHT_UP_TO or plan.dearness > LIGHT:
+    """Whether the moves of a plan follow gradients, which takes long to compile, and it takes no longer to run.
+
+    The density is cheap, or so dear that a run which needs no heating ends after a few hundred iterations.
+    """
+    if plan.layout is None or calls_of(plan.kernel) <= 1.0:
         return False
-    return calls_of(plan.kernel) > 1.0
+    is_short = not plan.needs_safe_leg and plan.dearness > DEAR
+    return is_short or (plan.layout.size <= LIGHT_UP_TO and plan.dearness <= LIGHT)
 
 
 def kept_target(target: Target, layout: Layout, run: str) -> Target:
