@@ -21,6 +21,12 @@ def normal(b):
     return -0.5 * jnp.sum(((b - 1.0) / np.array([1.0, 2.0, 3.0])) ** 2)
 
 
+def pieces(x, low, middle, high, of=None):
+    """Return log(1 + e^x) piece by piece."""
+    end = jnp.where(x < high, x + jnp.exp(-x), x if of is None else of)
+    return jnp.where(x < low, jnp.exp(x), jnp.where(x < middle, jnp.log1p(jnp.exp(x)), end))
+
+
 def log_prior(b):
     return normal(b) - np.log(6.0) - 1.5 * np.log(2 * np.pi)
 
@@ -42,6 +48,12 @@ CONCAVE = {
     "several classes": lambda b: jnp.sum(jax.nn.log_softmax(jnp.outer(X[:, 1], b), axis=1)[np.arange(4), [0, 2, 1, 1]]),
     "probit": lambda b: jnp.sum(jax.scipy.special.log_ndtr(SIGNS * (X @ b))),
     "normal distribution function": lambda b: jnp.sum(jax.scipy.stats.norm.logcdf(X @ b, 0.5, 2.0)),
+    "a soft plus by its tail": lambda b: -jnp.sum((lambda e: jnp.clip(e, 0) + jnp.log1p(jnp.exp(-jnp.abs(e))))(X @ b)),
+    "a soft plus by pieces": lambda b: -jnp.sum(pieces(X @ b, -37.0, 18.0, 33.3)),
+    "numbers that are looked at": lambda b: jnp.where(jnp.isfinite(b), -(b**2), b**2).sum(),
+    "a probability that is looked at": lambda b: jnp.where(jnp.all(jax.nn.sigmoid(b) <= 1.0), jnp.sum(b), -jnp.inf),
+    "a rate that is looked at": lambda b: jnp.sum(jnp.where(jnp.exp(b) == 0.0, jnp.inf, Y[:3] * b - jnp.exp(b))),
+    "a logarithm of a rate": lambda b: jnp.sum(jax.scipy.special.xlogy(Y, jnp.exp(X @ b)) - jnp.exp(X @ b)),
     "sum of exponentials": lambda b: b[0] - jnp.log(2.0 * jnp.exp(b[0]) + jnp.exp(b[1] - b[2]) + 0.3),
     "Gumbel": lambda b: jnp.sum(-b - jnp.exp(-b)),
     "flat": lambda b: jnp.zeros(()),
@@ -64,6 +76,13 @@ OTHERS = {
     "classes of a bowl": lambda b: jnp.sum(jax.nn.log_softmax(b**2)),
     "classes, the other way": lambda b: -jnp.sum(jax.nn.log_softmax(b)),
     "distribution function of a bowl": lambda b: jnp.sum(jax.scipy.special.log_ndtr(b**2)),
+    "a tail of others": lambda b: -jnp.sum(jnp.maximum(b, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(b[::-1])))),
+    "a tail of more": lambda b: -jnp.sum(jnp.maximum(b, 1.0) + jnp.log1p(jnp.exp(-jnp.abs(b)))),
+    "pieces that end too soon": lambda b: -jnp.sum(pieces(b, -37.0, 5.0, 33.3)),
+    "pieces that begin too late": lambda b: -jnp.sum(pieces(b, -1.0, 18.0, 33.3)),
+    "pieces of others": lambda b: -jnp.sum(pieces(b, -37.0, 18.0, 33.3, b[::-1])),
+    "a condition on a probability": lambda b: jnp.where(jax.nn.sigmoid(b) <= 0.5, -(b**2), -b).sum(),
+    "a condition on a rate": lambda b: jnp.where(jnp.exp(b) >= 1.0, -(b**2), -jnp.exp(b)).sum(),
     "a cube": lambda b: jnp.sum(b**3),
     "mixed signs": lambda b: jnp.sum(SIGNS * b[0] ** 2),
     "by a condition": lambda b: jnp.where(b[0] > 0, -jnp.sum((b - 3) ** 2), -jnp.sum((b + 3) ** 2)),

@@ -11,6 +11,18 @@ from tempering.target import concavity
 N_PROGRAMS, N_CHORDS, DEEPEST = 2000, 60, 5
 
 
+def soft_plus_by_tail(places):
+    """Return log(1 + e^v) as NumPyro writes it, or something alike: the tail of other coordinates."""
+    return lambda v: jnp.maximum(v, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(v[places] if places[0] else v)))
+
+
+def soft_plus_by_pieces(low, high):
+    """Return log(1 + e^v) as PyTensor writes it, or with pieces that end too soon."""
+    return lambda v: jnp.where(
+        v < low, jnp.exp(v), jnp.where(v < high, jnp.log1p(jnp.exp(v)), jnp.where(v < 33.3, v + jnp.exp(-v), v))
+    )
+
+
 def of_one(rng):
     """Return operations on a vector of three numbers, with constants drawn."""
     matrix, c = rng.normal(size=(3, 3)), rng.normal(size=3)
@@ -22,7 +34,11 @@ def of_one(rng):
         lambda v: v**3, lambda v: v**4, lambda v: v**-2, lambda v: 1 / v, lambda v: jnp.maximum(v, c),
         lambda v: jnp.minimum(v, c), jax.nn.softplus, jax.nn.sigmoid, jax.nn.log_sigmoid, jnp.sqrt, jnp.tanh,
         jnp.cumsum, jnp.sort, jnp.sign, lambda v: v[places], lambda v: jnp.where(chosen, v, c),
-        lambda v: jnp.where(v > 0, v, c), lambda v: jnp.tensordot(v, v, axes=0)[places[0]],
+        lambda v: jnp.where(v > 0, v, c), lambda v: jnp.where(jnp.isfinite(v), v, v**2), soft_plus_by_tail(places),
+        soft_plus_by_pieces(rng.choice([-37.0, -2.0]), rng.choice([18.0, 1.0])), jax.nn.log_softmax,
+        lambda v: jnp.where(jax.nn.sigmoid(v) <= 1.0, v, v**2), lambda v: jnp.where(jnp.exp(v) == 0.0, v**2, v),
+        lambda v: jnp.log(jnp.exp(v)), jax.scipy.special.log_ndtr, lambda v: jax.scipy.special.xlogy(p, v),
+        lambda v: jnp.tensordot(v, v, axes=0)[places[0]],
         *(lambda v, f=f: f(v) * jnp.ones(3) for f in to_one),
     ]  # fmt: skip
 

@@ -8,10 +8,11 @@ are proven so. What no rule speaks of is unknown, and nothing is said of it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class Shape:
 
     bend: str
     sign: int = 0  # 1: none is below 0; -1: none above
+    value: float | None = None  # of a constant that is one number everywhere; 1 and 0 for true and false
+    made: Made | None = field(default=None, compare=False, repr=False)
 
     @property
     def plain(self) -> str:
@@ -36,7 +39,21 @@ class Shape:
         return {LOG_CONVEX: CONVEX, LOG_CONCAVE: UNKNOWN}.get(self.bend, self.bend)
 
 
+class Made(NamedTuple):
+    """The operation that some numbers are results of, place by place, and what it was given."""
+
+    by: str
+    of: tuple[Shape, ...]
+
+
 NOTHING = Shape(UNKNOWN)
+BY_PLACE = ("exp", "log1p", "neg", "abs", "max", "add", "lt", "select_n", "logistic")  # that are remembered
+COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
+}
+# Where the pieces of a soft plus may end, so that each is it to rounding: e^x, log(1 + e^x), x + e^-x.
+MUCH_BELOW = (-np.inf, -30.0)
+BEYOND = {("exp",): (15.0, 700.0), ("log1p", "exp"): (30.0, np.inf)}
 CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat2", "checkpoint")
 Rule = Callable[..., Shape]
 
@@ -69,7 +86,11 @@ def _followed(jaxpr: Any, consts: Sequence[Shape], arguments: Sequence[Shape]) -
         return _of_value(variable.val) if hasattr(variable, "val") else known[variable]
 
     for equation in jaxpr.eqns:
-        found = _of_operation(equation, [of(variable) for variable in equation.invars])
+        name, given = equation.primitive.name, [of(variable) for variable in equation.invars]
+        found = _of_operation(equation, given)
+        if name not in CALLS:  # which return numbers that were made within
+            made = Made(name, tuple(given)) if name in BY_PLACE else None
+            found = [replace(shape, made=made) for shape in found]
         known.update(zip(equation.outvars, found, strict=True))
     return [of(variable) for variable in jaxpr.outvars]
 
@@ -79,7 +100,8 @@ def _of_value(value: Any) -> Shape:
         numbers = np.asarray(value, float)
     except (TypeError, ValueError):
         return NOTHING
-    return Shape(CONSTANT, 1 if np.all(numbers >= 0) else -1 if np.all(numbers <= 0) else 0)
+    one = float(numbers.flat[0]) if numbers.size and np.all(numbers == numbers.flat[0]) else None
+    return Shape(CONSTANT, 1 if np.all(numbers >= 0) else -1 if np.all(numbers <= 0) else 0, one)
 
 
 def _of_operation(equation: Any, given: list[Shape]) -> list[Shape]:
@@ -95,7 +117,8 @@ def _of_operation(equation: Any, given: list[Shape]) -> list[Shape]:
     if name == "integer_pow":
         return [_power(given[0], equation.params["y"])]
     if name == "convert_element_type" and not np.issubdtype(equation.params["new_dtype"], np.floating):
-        return [Shape(CONSTANT) if given[0].bend == CONSTANT else NOTHING]  # rounding bends
+        value = given[0].value if given[0].value in (0.0, 1.0) else None
+        return [Shape(CONSTANT, 0, value) if given[0].bend == CONSTANT else NOTHING]  # rounding bends
     if name in ("mul", "dot_general") and equation.invars[0] is equation.invars[1] and _is_by_place(equation):
         square = _power(given[0], 2)
         return [square if name == "mul" else _sum(square)]
@@ -122,7 +145,7 @@ def _joined(*parts: Shape) -> Shape:
     bends = {part.bend for part in parts}
     sign = parts[0].sign if len({part.sign for part in parts}) == 1 else 0
     if len(bends) == 1:
-        return Shape(bends.pop(), sign)
+        return Shape(bends.pop(), sign, parts[0].value if len({part.value for part in parts}) == 1 else None)
     plain = {part.plain for part in parts} - {CONSTANT, AFFINE}
     return Shape(plain.pop() if len(plain) == 1 else UNKNOWN if plain else AFFINE, sign)
 
@@ -132,7 +155,31 @@ def _sum(*parts: Shape) -> Shape:
     is_above = all(part.bend == LOG_CONVEX or (part.bend == CONSTANT and part.sign > 0) for part in parts)
     if is_above and any(part.bend == LOG_CONVEX for part in parts):
         return Shape(LOG_CONVEX, 1)
-    return replace(_joined(*(replace(part, bend=part.plain) for part in parts)), sign=sign)
+    return replace(_joined(*(replace(part, bend=part.plain) for part in parts)), sign=sign, value=None)
+
+
+def _added(one: Shape, other: Shape) -> Shape:
+    """Return what is known of a sum; log(1 + e^x) is often written as max(x, 0) + log(1 + e^-|x|)."""
+    for tail, part in ((one, other), (other, one)):
+        inner = _within(tail, "log1p", "exp", "neg", "abs")
+        if inner is not None and part.made is not None and part.made.by == "max":
+            at, least = sorted(part.made.of, key=lambda shape: shape is not inner)
+            if at is inner and least.value == 0.0:
+                return _soft_plus(inner)
+    return _sum(one, other)
+
+
+def _within(part: Shape, *names: str) -> Shape | None:
+    """Return what operations of these names, the last first, have made some numbers of."""
+    for name in names:
+        if part.made is None or part.made.by != name:
+            return None
+        part = part.made.of[0]
+    return part
+
+
+def _soft_plus(part: Shape) -> Shape:
+    return Shape({CONSTANT: CONSTANT, AFFINE: CONVEX, CONVEX: CONVEX}.get(part.plain, UNKNOWN), 1)
 
 
 def _negated(part: Shape) -> Shape:
@@ -144,6 +191,8 @@ def _product(one: Shape, other: Shape) -> Shape:
         one, other = other, one
     sign = one.sign * other.sign
     if one.bend == CONSTANT:
+        if other.bend == CONSTANT and 0.0 in (one.value, other.value):
+            return Shape(CONSTANT, 0, 0.0)
         if other.bend in (CONSTANT, AFFINE):
             return Shape(other.bend, sign)
         if one.sign == 0:
@@ -175,6 +224,9 @@ def _logistic(part: Shape) -> Shape:
 
 
 def _logarithm(part: Shape) -> Shape:
+    inner = _within(part, "exp")
+    if inner is not None:
+        return inner
     bends = {CONSTANT: CONSTANT, LOG_CONVEX: CONVEX, LOG_CONCAVE: CONCAVE, AFFINE: CONCAVE, CONCAVE: CONCAVE}
     return Shape(bends.get(part.bend, UNKNOWN))
 
@@ -221,7 +273,84 @@ def _absolute(part: Shape) -> Shape:
 
 
 def _chosen(which: Shape, *cases: Shape) -> Shape:
-    return _joined(*cases) if which.bend == CONSTANT else NOTHING
+    if which.value is not None:
+        return cases[int(which.value)]
+    return _joined(*cases) if which.bend == CONSTANT else _soft_plus_by_pieces(which, *cases)
+
+
+def _soft_plus_by_pieces(which: Shape, *cases: Shape) -> Shape:
+    """Return what is known of log(1 + e^x) as PyTensor writes it: e^x, log(1 + e^x), x + e^-x, x, for x that rises.
+
+    Where one piece follows on another they differ by rounding: the ends of each are looked at.
+    """
+    at, otherwise = _below(which, MUCH_BELOW), cases
+    for pieces in (("exp",), ("log1p", "exp")):
+        if at is None or len(otherwise) != 2 or _within(otherwise[1], *pieces) is not at:
+            return NOTHING
+        made = otherwise[0].made
+        if made is None or made.by != "select_n":
+            return NOTHING
+        which, *rest = made.of
+        otherwise = tuple(rest)
+        if _below(which, BEYOND[pieces]) is not at:
+            return NOTHING
+    sums = otherwise[1].made
+    is_sum = sums is not None and sums.by == "add" and sums.of[0] is at and _within(sums.of[1], "exp", "neg") is at
+    return _soft_plus(at) if is_sum and otherwise[0] is at and at is not None else NOTHING
+
+
+def _below(which: Shape, range_: tuple[float, float]) -> Shape | None:
+    """Return what numbers are compared with a constant in some range, which they are below."""
+    if which.made is None or which.made.by != "lt":
+        return None
+    part, end = which.made.of
+    return part if end.value is not None and range_[0] <= end.value <= range_[1] else None
+
+
+def _comparison(name: str) -> Rule:
+    """Return the rule of a comparison: true or false where it is so whatever the position."""
+
+    def rule(one: Shape, other: Shape) -> Shape:
+        if one.bend == CONSTANT and other.bend == CONSTANT:
+            known = one.value is not None and other.value is not None
+            return Shape(CONSTANT, 0, float(COMPARED[name](one.value, other.value)) if known else None)
+        if one is other and one.bend in (AFFINE, LOG_CONVEX, LOG_CONCAVE) and name in ("eq", "ne"):  # no NaN
+            return Shape(CONSTANT, 0, float(name == "eq"))
+        if other.value is None:
+            return NOTHING
+        found = {bool(COMPARED[name](x, other.value)) for x in _extremes(one, other.value)}
+        return Shape(CONSTANT, 0, float(found.pop())) if len(found) == 1 else NOTHING
+
+    return rule
+
+
+def _extremes(part: Shape, end: float) -> tuple[float, ...]:
+    """Return numbers that stand for all that these may be, to be compared with an ``end``; below, at, and above it."""
+    least, most = -np.inf, np.inf
+    if part.sign > 0:
+        least = np.nextafter(0.0, 1.0) if part.bend in (LOG_CONVEX, LOG_CONCAVE) else 0.0
+    if part.sign < 0:
+        most = 0.0
+    if _within(part, "logistic") is not None:
+        most = 1.0
+    if np.isinf(end):  # an affine function has no infinite value; of others nothing is said
+        return (0.0,) if part.bend == AFFINE else (-np.inf, 0.0, np.inf)
+    return tuple(float(np.clip(x, least, most)) for x in (np.nextafter(end, -np.inf), end, np.nextafter(end, np.inf)))
+
+
+def _is_finite(part: Shape) -> Shape:
+    if part.bend == AFFINE:
+        return Shape(CONSTANT, 0, 1.0)
+    value = None if part.value is None else float(np.isfinite(part.value))
+    return Shape(CONSTANT, 0, value) if part.bend == CONSTANT else NOTHING
+
+
+def _all(*parts: Shape) -> Shape:
+    """Return what is known of whether all are true."""
+    if any(part.bend != CONSTANT for part in parts):
+        return NOTHING
+    values = {part.value for part in parts}
+    return Shape(CONSTANT, 0, 0.0 if 0.0 in values else 1.0 if values == {1.0} else None)
 
 
 def _first(part: Shape, *others: Shape) -> Shape:
@@ -229,9 +358,18 @@ def _first(part: Shape, *others: Shape) -> Shape:
     return part if all(other.bend == CONSTANT for other in others) else NOTHING
 
 
-OF_JAX: dict[str, Rule] = {"logaddexp": _rising_convex, "log_softmax": _log_share, "log_ndtr": _log_probability}
+OF_JAX: dict[str, Rule] = {
+    "logaddexp": _rising_convex,
+    "log_softmax": _log_share,
+    "log_ndtr": _log_probability,
+    "xlogy": lambda one, other: _product(one, _logarithm(other)),
+}
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("add", "add_any", "reduce_sum", "cumsum"), _sum),
+    **dict.fromkeys(("add", "add_any"), _added),
+    **dict.fromkeys(("reduce_sum", "cumsum"), _sum),
+    **{name: _comparison(name) for name in COMPARED},
+    **dict.fromkeys(("and", "reduce_and"), _all),
+    "is_finite": _is_finite,
     "sub": lambda one, other: _sum(one, _negated(other)),
     "neg": _negated,
     "mul": _product,
