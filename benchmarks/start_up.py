@@ -112,7 +112,8 @@ def verdicts(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def about() -> dict[str, object]:
+def machine() -> dict[str, object]:
+    """Return what figures of this environment are measured on."""
     return {
         "machine": f"{platform.system()}, {platform.machine()}",
         "python": platform.python_version(),
@@ -120,6 +121,11 @@ def about() -> dict[str, object]:
         "load when it began": round(os.getloadavg()[0], 1),
         "date": time.strftime("%Y-%m-%d"),
         "jax": version("jax"),
+    }
+
+
+def about() -> dict[str, object]:
+    return machine() | {
         "versions": {
             "numpyro_nuts": version("numpyro"),
             "blackjax_tempered": version("blackjax"),

@@ -54,6 +54,24 @@ BREAKS = {
     "half of a Jacobian": Break(
         "prior/bijections.py", "+ log_sigmoid(free) + log_sigmoid(-free)", "+ log_sigmoid(free)", "prior"
     ),
+    "a soft plus by the tail of other numbers": Break(
+        "target/concavity.py", "if at is inner and least.value == 0.0:", "if least.value == 0.0:", "target"
+    ),
+    "a prior without its constant": Break(
+        "sampling/prior_constant.py",
+        "            return abs(float(",
+        "            return True or abs(float(",
+        "sampling",
+    ),
+    "round trips to an end that is not there": Break(
+        "path/path.py",
+        "return len(self) - 1 if len(self.legs[0].ladder) > 1 or not self.has_two_legs else 0",
+        "return len(self) - 1",
+        "sampling",
+    ),
+    "a safe leg where none is needed": Break(
+        "learning/loop.py", "has_safe_leg=belief.has_safe_leg,", "has_safe_leg=True,", "sampling"
+    ),
     "every exchange accepted": Break(
         "recorders/index_sums.py",
         "np.bincount(lower[accepted], minlength=m)",

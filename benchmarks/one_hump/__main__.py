@@ -2,12 +2,9 @@
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
-import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ import benchmarks.one_hump
 from benchmarks.one_hump.models import HALVES, MAKERS, half_of, posterior
 from benchmarks.one_hump.worker import NUTS, WANTED
 from benchmarks.peers import environments
+from benchmarks.start_up import machine
 
 SAMPLERS = ("tempering", *NUTS)
 LIMIT = 900  # seconds by the clock for a process
@@ -64,18 +62,6 @@ def printed(row: dict[str, Any]) -> str:
     return "; ".join(cells)
 
 
-def about() -> dict[str, object]:
-    return {
-        "machine": f"{platform.system()}, {platform.machine()}",
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "load when it began": round(os.getloadavg()[0], 1),
-        "date": time.strftime("%Y-%m-%d"),
-        "jax": version("jax"),
-        "numpyro": version("numpyro"),
-    }
-
-
 def store(file: Path, setting: dict[str, object], rows: list[dict[str, Any]]) -> None:
     """Write rows to a file; those of other posteriors and seeds are kept."""
     known = json.loads(file.read_text())["rows"] if file.exists() else []
@@ -94,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the rows to this file, in place of those it has of the same")
     options = parser.parse_args(arguments)
     names = options.posteriors or [name for name in MAKERS if options.half in (None, half_of(name))]
-    setting, rows = about(), []
+    setting, rows = machine() | {"numpyro": version("numpyro")}, []
     for name in names:
         for seed in options.seeds:
             found = {sampler: ran(sampler, name, seed) for sampler in options.samplers}

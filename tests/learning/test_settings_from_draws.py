@@ -7,7 +7,15 @@ from statistical import seeded_rng
 from tempering.engines.trace import Trace
 from tempering.kernels import RandomWalk, Slice
 from tempering.kernels.settings import Settings, starting_settings
-from tempering.learning.kernel_settings import acceptance_by_rung, carried_over, rescaled, reshaped, size_of, start
+from tempering.learning.kernel_settings import (
+    acceptance_by_rung,
+    carried_over,
+    rescaled,
+    reshaped,
+    shaped,
+    size_of,
+    start,
+)
 from tempering.path import Ladder
 
 LADDER = Ladder([1.0, 0.5, 0.2])
@@ -42,6 +50,22 @@ def test_a_new_shape_keeps_the_length_of_steps():
     np.testing.assert_allclose(walk.scale * size_of(walk.factor), before[0].scale * size_of(before[0].factor))
     assert np.ptp(size_of(walk.factor) / size_of(before[0].factor)) > 5  # or there would be nothing to keep
     np.testing.assert_array_equal(slices.scale, before[1].scale)  # widths in units of the shape follow it
+
+
+@pytest.mark.parametrize("d", [3, 20])
+def test_rungs_may_begin_with_a_known_shape(d):
+    rng = seeded_rng("known shape")
+    centre, factor = rng.normal(size=d), np.tril(rng.normal(size=(d, d))) + 2 * np.eye(d)
+    leaves = [RandomWalk(), RandomWalk(covariance="identity")]
+    own, plain = shaped(start(leaves, Ladder([1.0]), np.zeros(d)), leaves, centre, factor, 2)
+    deviations = np.sqrt(np.diagonal(factor @ factor.T))
+    expected = factor if d == 3 else deviations[:, None]  # a matrix for each rung costs more than it gains
+    for rung in range(2):
+        np.testing.assert_allclose(own.factor[rung], expected)
+        np.testing.assert_array_equal(own.centre[rung], centre)
+        np.testing.assert_array_equal(plain.factor[rung], np.ones((d, 1)))
+    np.testing.assert_allclose(own.scale, leaves[0].starting_scale(d))
+    np.testing.assert_allclose(plain.scale, leaves[0].starting_scale(d) * np.sqrt(np.mean(deviations**2)))
 
 
 def test_scales_follow_acceptance_and_stay_where_nothing_was_seen():
