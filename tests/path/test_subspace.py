@@ -13,6 +13,7 @@ from tempering.engines import reference_arrays
 from tempering.errors import TargetError
 from tempering.io.encoding import decode, encode
 from tempering.learning.reference.from_draws import Split, best_of_clusters
+from tempering.learning.reference.modes import Mode
 from tempering.learning.reference.refit import refit_reference
 from tempering.learning.reference.spanned import in_a_subspace, one_around, spanned, with_broad
 from tempering.path import Leg, Path
@@ -127,7 +128,7 @@ def two_widths(rng, n, d):
 def test_modes_of_unequal_widths_are_learnt_along_the_direction_between_them():
     rng, d = seeded_rng("learnt"), 160
     x = two_widths(rng, 8000, d)
-    q = in_a_subspace(x, np.zeros(len(x)), (), rng)
+    q = in_a_subspace(x, np.zeros(len(x)), (), rng).mixture
     assert 1 <= q.subspace.n_directions <= 4
     fresh = two_widths(rng, 4000, d)
     scale = np.linspace(0.5, 2.0, d)
@@ -136,7 +137,7 @@ def test_modes_of_unequal_widths_are_learnt_along_the_direction_between_them():
     truth = np.logaddexp(np.log(0.7) + normal(fresh, 1.0), np.log(0.3) + normal(fresh - away, 0.5))
     lost = np.mean(truth - 0.5 * d * np.log(2 * np.pi) - q.log_density(fresh))
     assert 0.0 < lost < 1.0
-    one = in_a_subspace(x[:2000] * [[1.0]], np.zeros(2000), (), rng).subspace.of_rank(0)
+    one = in_a_subspace(x[:2000] * [[1.0]], np.zeros(2000), (), rng).mixture.subspace.of_rank(0)
     split = Split(one.reduced(x), np.zeros(len(x)), one.n_across)  # control: without the direction
     flat = refit_reference(best_of_clusters(split, rng), split.values, split.log_weights)
     control = Reference(flat.weights, flat.means, flat.factors, flat.degrees_of_freedom, flat.n_across, one)
@@ -146,12 +147,43 @@ def test_modes_of_unequal_widths_are_learnt_along_the_direction_between_them():
 def test_directions_from_summit_to_summit_are_among_those_found():
     rng, d = seeded_rng("summits"), 40
     x, summits = rng.normal(size=(500, d)), 5.0 * rng.normal(size=(3, d))
-    found = spanned(x, np.zeros(500), summits, 4, rng)
+    found = spanned(x, np.zeros(500), [Mode(summit, 0.0, np.eye(d)) for summit in summits], 4, rng)
     ways = (summits[1:] - summits[0]) / found.deviations
     left = ways - (ways @ found.directions) @ found.directions.T
     assert np.max(np.abs(left)) < 1e-9
-    others = spanned(x, np.zeros(500), summits[:0], 4, rng).directions
+    others = spanned(x, np.zeros(500), (), 4, rng).directions
     assert np.max(np.abs(ways - (ways @ others) @ others.T)) > 1.0  # control
+
+
+def test_few_draws_move_centre_and_widths_from_the_summit_by_what_their_halves_agree_on():
+    """Of 300 draws in 400 dimensions: near the summit there is little to learn, far from it all is believed."""
+    rng, d, n = seeded_rng("shrunk"), 400, 300
+    widths = np.exp(rng.normal(size=d))
+    summit = [Mode(np.zeros(d), 0.0, np.diag(widths))]
+    for away in (0.05, 5.0):
+        centre = away * rng.normal(size=d) * widths
+        x = centre + widths * rng.normal(size=(n, d))
+        found = spanned(x, np.zeros(n), summit, 0, rng)
+        error = np.mean(((found.centre - centre) / widths) ** 2)
+        noise = np.mean(((x.mean(axis=0) - centre) / widths) ** 2)  # control: the plain mean
+        assert error < 0.65 * noise if away < 1.0 else abs(error / noise - 1.0) < 0.05
+        assert np.std(np.log(found.deviations / widths)) < 0.5 * np.std(np.log(x.std(axis=0) / widths))
+
+
+def test_draws_that_were_not_fitted_to_are_described_as_well_as_fresh_ones():
+    rng, d, n = seeded_rng("unseen"), 400, 1200
+    x, fresh = rng.normal(size=(n, d)) + 1.0, rng.normal(size=(4000, d)) + 1.0
+    found = in_a_subspace(x, np.zeros(n), (), rng)
+
+    def lost(rows, log_density):
+        return np.mean(-0.5 * np.sum((rows - 1.0) ** 2, axis=1) - 0.5 * d * np.log(2 * np.pi) - log_density)
+
+    of_fresh = np.mean([lost(fresh, half.log_density(fresh)) for half in found.of_halves])
+    assert of_fresh > 0.3
+    assert lost(x, found.log_density_unseen(x)) == pytest.approx(of_fresh, rel=0.2)
+    halves = (x[: n // 2], x[n // 2 :])
+    seen = np.mean([lost(rows, q.log_density(rows)) for rows, q in zip(halves, found.of_halves, strict=True)])
+    assert seen < 0.0  # control
 
 
 def test_what_is_no_subspace_is_refused():

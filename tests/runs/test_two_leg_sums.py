@@ -131,8 +131,11 @@ def test_the_verdict_and_the_page_can_be_read(tmp_path):
 
 
 def test_error_bars_are_widened_by_what_no_tour_has_seen_as_those_of_draws_are():
-    sums = sums_of("vector")
-    own, n = sums.sums.expect("radius"), sums.n_crossings
+    proven = sums_of("vector")
+    own, n = proven.sums.expect("radius"), proven.n_crossings
+    assert proven.info.is_log_concave
+    assert proven.expect("radius").standard_error == own.standard_error  # nothing is missed that tours would lead to
+    sums = replace(proven, info=replace(proven.info, is_log_concave=False), _kept={})
     assert 2 < n < sums.n_summed
     spread = np.sqrt(sums.variance("radius")[0])
     assert sums.expect("radius").standard_error == pytest.approx(np.hypot(own.standard_error, spread / n))

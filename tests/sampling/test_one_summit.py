@@ -4,14 +4,18 @@ Means and evidence of short runs over independent seeds are compared with the tr
 cusp at its summit, of one that is steep on one side, and of a posterior whose prior is normalised or is not.
 """
 
+from itertools import islice
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 import tempering as tp
 from statistical import assert_mean_is, assert_mean_is_not
 from tempering.path import Ladder
+from tempering.sampling import prior_constant
 from tempering.sampling.prior_constant import is_normalised
 from tempering.target.layout import Layout
 
@@ -97,11 +101,73 @@ def test_priors_of_many_coordinates_are_known_to_be_normalised(d):
         assert is_normalised(target, Layout.of(np.zeros(d))) is (missing == 0.0)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_a_field_of_many_cells_is_known_to_be_normalised_by_its_curvature(monkeypatch, missing):
+    """Draws say too little of 400 correlated coordinates: weights around them are tiny, and so is their error."""
+    d = 400
+    root = np.linalg.cholesky(np.exp(-np.abs(np.subtract.outer(np.arange(d), np.arange(d))) / 40.0))
+    inverse, log_volume = np.linalg.inv(root), np.log(np.diagonal(root)).sum() + 0.5 * d * np.log(2 * np.pi)
+    target = tp.Target.from_likelihood(
+        log_likelihood,
+        lambda x: -0.5 * jnp.sum((inverse @ x) ** 2) - log_volume + missing,
+        lambda key: root @ jax.random.normal(key, (d,)),
+    )
+    assert is_normalised(target, Layout.of(np.zeros(d))) is (missing == 0.0)
+    by_draws = prior_constant._surroundings
+    monkeypatch.setattr(prior_constant, "_surroundings", lambda *a: islice(by_draws(*a), 1))
+    is_normalised.cache_clear()
+    assert not is_normalised(target, Layout.of(np.zeros(d)))  # control
+
+
 def test_a_density_without_an_integral_is_not_begun_at_a_summit():
     """Logistic regression of data that a line parts, with a flat prior: it rises for ever."""
     x = np.array([-2.0, -1.0, 1.5, 3.0])
     target = tp.Target(lambda b: jnp.sum(jax.nn.log_sigmoid(np.sign(x) * (b[0] * x))))
     run = tp.sample(target, initial=np.zeros(1), rng=1, **SHORT)
+    assert not run.diagnose().is_good
+
+
+MANY = 160
+TURNED = np.linalg.qr(np.random.default_rng(3).normal(size=(MANY, MANY)))[0]
+TURNED = TURNED * np.exp(0.5 * np.random.default_rng(4).normal(size=MANY))[:, None]
+LOG_STRETCH = np.linalg.slogdet(TURNED)[1]
+
+
+def skewed_field(x):
+    """Independent Gumbel coordinates, seen in others: normalised, and of mean 0.5772 each."""
+    y = TURNED @ x
+    return jnp.sum(-y - jnp.exp(-y)) + LOG_STRETCH
+
+
+@pytest.mark.slow
+def test_many_dimensions_are_begun_at_the_summit_too():
+    """Draws of the normal approximation are worth nothing there (level 5), and errors are stated rightly (level 7)."""
+    target = tp.Target(skewed_field)
+    rows, runs = found(
+        target, lambda x: np.stack([(x @ TURNED.T).mean(-1), (x @ TURNED.T)[..., 0] > 1.0], -1), initial=np.zeros(MANY)
+    )
+    truth = [np.euler_gamma, 1.0 - np.exp(-np.exp(-1.0)), 0.0]
+    assert_mean_is(truth, rows)
+    assert_mean_is_not([np.euler_gamma + 0.03, *truth[1:]], rows)
+    assert_mean_is_not([*truth[:2], 0.4], rows)
+    errors = [
+        [r.expect(lambda x: (x @ TURNED.T).mean(-1)).standard_error, r.log_evidence().standard_error] for r in runs
+    ]
+    z = (rows[:, [0, 2]] - [np.euler_gamma, 0.0]) / errors
+    cut = chi2.isf([1e-6 / 4, 1 - 1e-6 / 4], N)
+    assert np.all((z**2).sum(axis=0) < cut[0])
+    assert np.all((z**2).sum(axis=0) > cut[1])
+    assert np.all(((5.0 * z) ** 2).sum(axis=0) > cut[0])  # control: errors a fifth as large
+
+
+@pytest.mark.slow
+def test_many_dimensions_without_an_integral_are_flagged():
+    """Logistic regression of data that a plane parts, with a flat prior."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(400, 150))
+    y = np.sign(x @ rng.normal(size=150))
+    target = tp.Target(lambda b: jnp.sum(jax.nn.log_sigmoid(y * (x @ b))))
+    run = tp.sample(target, initial=np.zeros(150), rng=1, **SHORT)
     assert not run.diagnose().is_good
 
 

@@ -22,27 +22,50 @@ SETTINGS = {
 }
 
 
-def run(case: Case, seed: int, effort: int) -> Answer:
-    key, initial = start(case, seed, CHAINS, anywhere=True)
+def exchange(case: Case, warm_up: int) -> Any:
+    """Return the kernel of replica exchange, with step sizes adapted in so many iterations."""
     import jax
     import jax.numpy as jnp
+
+    with_tables_of_types()
     from tensorflow_probability.substrates import jax as tfp
 
     k = 10.0 ** jnp.linspace(0.0, -2.0, REPLICAS)
     scale = jnp.min(case.sd) * 0.5 / jnp.sqrt(k)
-    warm_up = effort // 5
 
     def make_kernel(log_density: Any) -> Any:
         moves = tfp.mcmc.HamiltonianMonteCarlo(log_density, scale[:, None, None], LEAPFROGS)
         return tfp.mcmc.SimpleStepSizeAdaptation(moves, warm_up)
 
-    exchange = tfp.mcmc.ReplicaExchangeMC(
-        jax.vmap(case.log_density), inverse_temperatures=k, make_kernel_fn=make_kernel
-    )
+    return tfp.mcmc.ReplicaExchangeMC(jax.vmap(case.log_density), inverse_temperatures=k, make_kernel_fn=make_kernel)
+
+
+def with_tables_of_types() -> None:
+    """Give JAX back the tables of types that version 0.25 enters its variables into when it is imported."""
+    import jax
+    from jax.interpreters import xla
+
+    class Table(dict[Any, Any]):
+        def __missing__(self, key: Any) -> Any:
+            return lambda value: value
+
+    for module in (xla, jax.core):
+        for name in ("canonicalize_dtype_handlers", "pytype_aval_mappings"):
+            if not hasattr(module, name):
+                setattr(module, name, Table())
+
+
+def run(case: Case, seed: int, effort: int) -> Answer:
+    key, initial = start(case, seed, CHAINS, anywhere=True)
+    import jax
+
+    warm_up = effort // 5
+    kernel = exchange(case, warm_up)
+    from tensorflow_probability.substrates import jax as tfp
 
     @jax.jit
     def whole(key: Any, initial: Any) -> Any:
-        return tfp.mcmc.sample_chain(effort, initial, kernel=exchange, num_burnin_steps=warm_up, trace_fn=None,
+        return tfp.mcmc.sample_chain(effort, initial, kernel=kernel, num_burnin_steps=warm_up, trace_fn=None,
                                      seed=key)  # fmt: skip
 
     draws = jax.block_until_ready(whole(key, initial)).reshape(-1, case.dimension)

@@ -305,10 +305,13 @@ def _weights_of_leg(draws: TemperedDraws, leg: int) -> Floats | None:
 
 
 def _quantities(draws: TemperedDraws) -> Iterator[tuple[str, Floats]]:
-    """Yield every named value, and which component of the mixture each draw belongs to, one column a component."""
+    """Yield every named value, and which component of the mixture each draw belongs to, one column a component.
+
+    Where there is one mode its components are no places that chains may have missed.
+    """
     for name, array in draws.values.items():
         yield f"'{name}'", np.asarray(array, dtype=float).reshape(*draws.rung.shape, -1)
-    found = component_indicators(draws)
+    found = None if has_one_mode(draws) else component_indicators(draws)
     if found is not None:
         yield "the masses of modes", found
 

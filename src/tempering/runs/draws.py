@@ -29,7 +29,7 @@ from tempering.estimators.rung_draws import RungDraws
 from tempering.learning.rounds import rung_draws_of
 from tempering.path import Ladder, Path
 from tempering.recorders.quantities import evaluated
-from tempering.runs.diagnosis import Diagnosis, diagnosis_of
+from tempering.runs.diagnosis import Diagnosis, diagnosis_of, has_one_mode
 from tempering.runs.evidence import Evidence, evidence_of, told
 from tempering.runs.positions import Positions, known_of_mixture
 from tempering.runs.run import write_report
@@ -224,6 +224,8 @@ class TemperedDraws:
         """Estimate the cold expectation of given values, with leading axes (chain, draw); NaN of what is not finite."""
         h = self._in_units(values)
         found = estimate_rungs(self.in_units_of_error, h, self._weighting(rule, h))
+        if has_one_mode(self):  # local moves come everywhere: there is nothing that no tour has seen
+            return found
         return with_doubt(found, h, self._in_units(self.weights(rule)), self.n_crossings, self._thin)
 
     @property
@@ -238,7 +240,9 @@ class TemperedDraws:
 
     @cached_property
     def _thin(self) -> ThinPlaces | None:
-        return thinly_covered(self) if self.info is not None and self.info.redraws else None
+        """None of a concave density, too: it has no narrow places."""
+        is_open = self.info is not None and self.info.redraws and not has_one_mode(self)
+        return thinly_covered(self) if is_open else None
 
     @cached_property
     def n_crossings(self) -> float | None:

@@ -22,7 +22,7 @@ from tempering.estimators.running.rungs import RunningRungs
 from tempering.estimators.standard_error import Estimate
 from tempering.path import Ladder, Path
 from tempering.recorders.index_sums import IndexSums
-from tempering.runs.diagnosis import Diagnosis
+from tempering.runs.diagnosis import Diagnosis, has_one_mode
 from tempering.runs.draws import RunInfo
 from tempering.runs.evidence import Evidence, evidence_of_legs, evidence_of_sums, told
 from tempering.runs.run import write_report
@@ -115,7 +115,7 @@ class TemperedSums:
 
     def _with_doubt(self, name: str, found: SummedCombination) -> SummedCombination:
         """Widen standard errors by what no piece of the run can have seen, as those of draws are."""
-        if self.n_crossings is None:
+        if self.n_crossings is None or has_one_mode(self):
             return found
         units, columns = self.sums.quantities, self.sums.quantities.columns(name)
         is_indicator = are_indicators(self.sums.sketch[columns], units.centre[columns], units.scale[columns])

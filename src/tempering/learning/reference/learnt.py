@@ -17,7 +17,7 @@ from tempering.learning.reference.modes import Mode
 from tempering.learning.reference.product import best_product
 from tempering.learning.reference.refit import LEAST_WEIGHT, assemble, factors_of, refit_reference
 from tempering.learning.reference.search import WORTH, assembled
-from tempering.learning.reference.spanned import DENSE_UP_TO, in_a_subspace
+from tempering.learning.reference.spanned import Spanned, in_a_subspace
 from tempering.path.factored import AnyReference, Factored
 from tempering.path.reference import Reference
 
@@ -60,9 +60,6 @@ def learnt_reference(
         return with_missed(reference, modes, log_normaliser)
 
     d = values.shape[1]
-    if d > DENSE_UP_TO:
-        fitted = complete(in_a_subspace(values, log_weights, modes, rng) or old.mixture)
-        return replace(fitted, summits=_summits(modes))
     split = Split.thinned(values, log_weights, max(DRAWS_OF_A_FIT, DRAWS_PER_COORDINATE * d), rng)
     mixture = replace(_likeliest(split, complete(old.mixture), modes, complete, rng), summits=_summits(modes))
     if not may_be_product or d < LEAST_OF_A_PRODUCT or len(split.values) < 2 * d + 2:
@@ -73,6 +70,24 @@ def learnt_reference(
     except np.linalg.LinAlgError:  # draws that hardly differ
         return mixture
     return mixture if product is None or _missed(product, modes, log_normaliser).size else product
+
+
+def learnt_in_a_subspace(
+    values: Floats,
+    log_weights: Floats,
+    old: Reference,
+    modes: Sequence[Mode],
+    log_normaliser: float,
+    rng: np.random.Generator,
+) -> tuple[Reference, Spanned | None]:
+    """Return the mixture in more than `DENSE_UP_TO` dimensions, as `learnt_reference` does in fewer.
+
+    Beside it, if it is of these draws alone, how it describes others.
+    """
+    spanned = in_a_subspace(values, log_weights, modes, rng)
+    fitted = old if spanned is None else spanned.mixture
+    complete = with_missed(fitted, modes, log_normaliser)
+    return replace(complete, summits=_summits(modes)), spanned if complete is fitted else None
 
 
 def _summits(modes: Sequence[Mode]) -> Floats:
