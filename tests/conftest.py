@@ -26,6 +26,14 @@ if find_spec("bilby") and sys.version_info < (3, 12):
             import_module(module)
 
 
+if find_spec("arviz") and "PYTEST_XDIST_WORKER" not in os.environ:
+    # ArviZ warns once a day, by a file that it renames when it is imported: two workers at once would be in each
+    # other's way, so it is imported before there are any
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import_module("arviz")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def leave_files_to_the_system():
     """Wait for no disk: tests kill processes but never cut the power, and a file's way to the disk takes long."""

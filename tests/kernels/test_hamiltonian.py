@@ -325,6 +325,23 @@ def test_gradients_that_are_not_numbers_are_counted_on_both_engines():
     assert 10 < np.sum(after.n_invalid) < 90
 
 
+def test_a_branch_that_is_not_taken_off_the_support_is_no_fault_of_the_density():
+    """The gradient of ``jnp.where(x > 0, log(x)**2, -inf)`` is NaN below 0; rungs without the target go there."""
+
+    def terms(x):
+        inside = jnp.where(x[0] > 0.0, -(jnp.log(x[0]) ** 2), -jnp.inf)
+        return jnp.array([inside, -0.5 * jnp.sum(x**2)])
+
+    with jax.enable_x64(True):
+        assert jnp.isnan(jax.grad(lambda x: terms(x)[0])(jnp.array([-1.0]))[0])
+        setting = Settings(jnp.array(0.3), jnp.ones((1, 1)), jnp.zeros(1))
+        start, hot = vector.at(terms, jnp.array([-1.0])), COLD._replace(coefficients=jnp.array([0.0, 1.0]))
+        keys = jax.random.split(jax.random.key(shifted(1)), 50)
+        move = lockstep.hamiltonian(terms, 2)
+        after = jax.vmap(lambda key: move(key, start, hot, setting)[0])(keys)
+        assert np.sum(after.n_invalid) == 0
+
+
 def test_trajectories_end_where_the_density_is_not_a_number_and_it_is_counted():
     model = StanLike()
     model.log_density = lambda x: np.nan if x[0] > 1 else -0.5 * float(x @ x)

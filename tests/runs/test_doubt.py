@@ -121,6 +121,18 @@ def test_a_heavy_tail_of_the_target_over_the_mixture_may_hold_as_much_again_deep
     assert least < found.deeper <= most
 
 
+def test_a_heavy_tail_that_the_safe_end_has_is_not_deep():
+    """A prior of Cauchy's tails, under a mixture of lighter ones: what is left of the target over both is bounded."""
+    n = 30 * FEW_TOURS
+    u = (seeded_rng("covered").permutation(n) + 0.5) / n
+    terms = np.zeros((1, 3 * n, 3))
+    terms[0, 1::3, 1] = -1.2 * np.log(u)
+    terms[0, ::3, 1] = terms[0, 2::3, 1] = -50.0
+    assert thinly_covered(run_of(np.tile([1, 1, 0], n)[None], terms=terms)).deeper < 0.05
+    terms[..., 0], terms[..., 1] = terms[..., 1], -20.0  # control: a safe end that is flat there
+    assert thinly_covered(run_of(np.tile([1, 1, 0], n)[None], terms=terms)).deeper > 0.9
+
+
 @pytest.mark.parametrize(("n_round_trips", "n_said"), [(FEW_TOURS - 1, 1), (FEW_TOURS, 0)])
 def test_a_slow_exchange_is_spoken_of_where_chains_come_round_seldom(n_round_trips, n_said):
     run = SimpleNamespace(

@@ -10,9 +10,12 @@ import pytest
 import tempering as tp
 from statistical import seeded_rng
 from tempering import problems
+from tempering.errors import TargetError
 from tempering.learning.reference.surface import Surface
-from tempering.sampling.whitening import whitening
+from tempering.sampling import whitening as coordinates
+from tempering.sampling.whitening import whitening, widths_along_axes
 from tempering.target.layout import Layout
+from tempering.target.whitened import Coordinates
 
 D = 24
 LAG = np.abs(np.subtract.outer(np.arange(D), np.arange(D)))
@@ -47,6 +50,101 @@ def test_coordinates_stay_where_a_summit_says_nothing_of_correlations(name):
     """Without correlations, on a ridge, in a valley that bends: Laplace's approximation is no better or far worse."""
     target = problems.suite()[name]
     assert found_for(target.log_density, target.initial) is None
+
+
+def test_a_summit_far_below_which_a_climb_begins_is_reached_all_the_same(monkeypatch):
+    """Widths from .001 to 1, turned, and a start a hundred deviations away: one climb ends early."""
+    turn = np.linalg.qr(seeded_rng("turned").normal(size=(D, D)))[0]
+    square = np.logspace(-6, 0, D)
+
+    def student(x):
+        return -0.5 * (8.0 + D) * jnp.log1p(jnp.sum((x @ turn) ** 2 / square) / 8.0)
+
+    start = 100.0 * turn @ np.sqrt(square)
+    found = found_for(student, start)
+    np.testing.assert_allclose(found.centre, 0.0, atol=1e-2)
+    monkeypatch.setattr(coordinates, "CLIMBS", 0)
+    assert found_for(student, start) is None  # control
+
+
+def test_widths_are_those_of_the_nearer_way():
+    """A box of half the width on one side, a slope, and an axis that changes nothing."""
+    edges = np.array([0.5, 2e3, 1.0])
+
+    def log_density(x):
+        return jnp.where(jnp.all((x < edges) & (x > -100.0 * edges)), -3e-4 * x[1], -jnp.inf)
+
+    assert widths_along_axes(Surface(log_density, 3), np.zeros(3)).tolist() == [1.0, 1e4, 1.0]
+    assert widths_along_axes(Surface(lambda x: -(x[1] ** 4), 2), np.array([7.0, 0.0])).tolist() == [0.0, 10.0]
+
+
+def test_coordinates_of_coordinates_lead_back_to_positions():
+    rng = seeded_rng("twice")
+    layout = Layout.of(np.zeros(3))
+    first, second = (
+        Coordinates(layout, rng.normal(size=3), factor, np.linalg.inv(factor)) for factor in rng.normal(size=(2, 3, 3))
+    )
+    z, both = rng.normal(size=(5, 3)), second.after(first)
+    np.testing.assert_allclose(both.flat_position(z), first.flat_position(second.flat_position(z)))
+    np.testing.assert_allclose(both.flat_whitened(both.flat_position(z)), z)
+
+
+def test_a_density_that_a_coordinate_does_not_change_is_refused():
+    def log_density(position):
+        return -0.5 * position["a"] ** 2 - 0.5 * jnp.sum(position["b"][:2] ** 2)
+
+    start = {"a": 0.0, "b": np.zeros(3)}
+    with pytest.raises(TargetError, match=r"b\[2\] does not change it"):
+        tp.sample(tp.Target(log_density), initial=start, rng=1, progress=False)
+
+
+def unlike(units):
+    """Two normals in so many units, a quarter and three quarters of the mass."""
+    units = np.asarray(units)
+
+    def log_density(x):
+        z = x / units
+        return jnp.logaddexp(jnp.log(0.25) - 0.5 * jnp.sum(z**2), jnp.log(0.75) - 0.5 * jnp.sum((z - 12.0) ** 2))
+
+    log_z = np.log(2 * np.pi) + np.log(units).sum()
+    run = tp.sample(tp.Target(log_density), initial=np.zeros(2), rng=1, draws=2_000, progress=False)
+    mass, evidence = run.expect(lambda x: x[..., 0] > 6.0 * units[0]), run.log_evidence()
+    moves = run.rungs()["move_acceptance"].to_numpy()[1:-1]
+    return mass, evidence.value - log_z, evidence.standard_error, moves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("units", [(1e-5, 1e4), (1e-7, 1e-7), (1e6, 1e6)])
+def test_units_do_not_matter(monkeypatch, units):
+    mass, error, standard_error, moves = unlike(units)
+    assert abs(mass.value - 0.75) < 5 * mass.standard_error < 0.01
+    assert abs(error) < 5 * standard_error < 0.02
+    assert np.all((moves > 0.15) & (moves < 0.6))
+    monkeypatch.setattr(coordinates, "in_like_units", lambda plan, _: plan)
+    moves = unlike(units)[3]
+    assert not np.all((moves > 0.15) & (moves < 0.6))  # control
+
+
+@pytest.mark.slow
+def test_units_of_a_prior_do_not_matter():
+    """A straight line through points, its slope 10^-4 and its level 10^3, by the prior's deviations."""
+    x, slope, level = np.linspace(0.0, 1e6, 20), 1e-4, 1e3
+    y = level + slope * x + 5.0 * seeded_rng("line").normal(size=20)
+    design, scale = np.stack([x, np.ones(20)], axis=1), np.array([1e-3, 1e4])
+    target = tp.Target.from_likelihood(
+        lambda b: -0.5 * jnp.sum(((y - design @ b) / 5.0) ** 2) - 20 * np.log(5.0 * np.sqrt(2 * np.pi)),
+        lambda b: -0.5 * jnp.sum((b / scale) ** 2) - np.log(2 * np.pi * scale.prod()),
+        lambda key: scale * jax.random.normal(key, (2,)),
+    )
+    run = tp.sample(target, rng=2, draws=2_000, progress=False)
+    covariance = np.linalg.inv(design.T @ design / 25.0 + np.diag(scale**-2.0))
+    mean = run.expect(lambda b: b)
+    assert np.all(np.abs(mean.value - covariance @ design.T @ y / 25.0) < 5 * mean.standard_error)
+    assert np.all(mean.standard_error < 0.02 * np.sqrt(np.diagonal(covariance)))
+    whole = 25.0 * np.eye(20) + design @ np.diag(scale**2) @ design.T
+    log_z = -0.5 * (y @ np.linalg.solve(whole, y) + np.linalg.slogdet(2 * np.pi * whole)[1])
+    evidence = run.log_evidence()
+    assert abs(evidence.value - log_z) < 5 * evidence.standard_error
 
 
 def test_a_start_off_the_support_says_nothing():

@@ -110,11 +110,11 @@ def log_width(slope: jax.Array) -> Any:
 def _slope_at(density: Density, x: jax.Array, rung: Rung, setting: Settings) -> _Slope:
     def height(x: jax.Array) -> tuple[Any, Any]:
         particle = at(density, x)
-        return tempered(particle, rung), particle.n_invalid
+        return tempered(particle, rung), (particle.n_invalid, jnp.all(jnp.isfinite(particle.terms)))
 
-    (value, n_invalid), gradient = jax.value_and_grad(height, has_aux=True)(x)
+    (value, (n_invalid, is_inside)), gradient = jax.value_and_grad(height, has_aux=True)(x)
     slope = gradient @ setting.factor if is_dense(setting.factor) else gradient * setting.factor[:, 0]
     goes_on = jnp.isfinite(value) & jnp.all(jnp.isfinite(slope))
-    no_slope = jnp.isfinite(value) & jnp.any(jnp.isnan(slope))  # counted, for nobody comes to such places
+    no_slope = is_inside & jnp.any(jnp.isnan(slope))  # counted, for nobody comes to such places
     n_invalid = jnp.maximum(n_invalid, no_slope.astype(jnp.int32))
     return _Slope(jnp.where(goes_on, slope, 0.0), goes_on, n_invalid)

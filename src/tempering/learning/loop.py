@@ -366,17 +366,16 @@ class Learner:
     def _modes(self, surface: Surface, values: Floats, heights: Floats, belief: Belief) -> tuple[Mode, ...]:
         """Climb from draws that no known mode explains, as long as there are calls to spend on it.
 
-        Where there is no prior, far draws are looked at too: in many dimensions the safe end has mass far away, but
-        hardly any in one direction.
+        Far draws are looked at too: in many dimensions the safe end, a prior as well, has mass far away, but hardly
+        any in one direction.
         """
         modes = belief.modes
         if modes and self.has_one_summit:
             return modes
-        if not self.frame.has_prior:
-            far = replace(belief.safe_end, degrees_of_freedom=np.array([SEARCH_FREEDOM]))
-            places = far.sample_many(self.rng, surface.affordable(FAR_DRAWS, LOOKING))
-            values = np.concatenate([values, places])
-            heights = np.concatenate([heights, surface.values(places)])
+        far = replace(belief.safe_end, degrees_of_freedom=np.array([SEARCH_FREEDOM]))
+        places = far.sample_many(self.rng, surface.affordable(FAR_DRAWS, LOOKING))
+        values = np.concatenate([values, places])
+        heights = np.concatenate([heights, surface.values(places)])
         inside = heights > -np.inf
         places, heights = values[inside], heights[inside]
         if not len(places):

@@ -241,8 +241,9 @@ def _about_numbers(draws: TemperedDraws | TemperedSums) -> list[str]:
     if n <= INVALID * draws.info.n_iterations * draws.n_chains:
         return []
     return [
-        f"the log density was NaN or +inf in {n} evaluations, which were taken as outside the support: return -inf "
-        "where the density is zero, and look for 0 * inf or logs of negative numbers."
+        f"the log density was NaN or +inf, or its gradient NaN, in {n} evaluations, which were taken as outside the "
+        "support: return -inf where the density is zero, and look for 0 * inf or logs of negative numbers, also in the "
+        "branch that a jnp.where does not take."
     ]
 
 

@@ -13,6 +13,7 @@ from tempering.errors import EstimatorError
 from tempering.estimators import Estimate, RegenerativeEstimate, regenerative_ratio, weighted_variance
 from tempering.estimators.pareto import generalised_pareto_shape
 from tempering.estimators.regeneration import TourWeights, tour_ends
+from tempering.path import weighted_terms
 
 if TYPE_CHECKING:
     from tempering.runs.draws import TemperedDraws
@@ -89,17 +90,18 @@ class ThinPlaces(NamedTuple):
 
 
 def thinly_covered(draws: TemperedDraws) -> ThinPlaces | None:
-    """Return which draws lie where the mixture is so low under the target that tours are few by their weights.
+    """Return which draws lie where the path's ends are so low under the target that tours are few by their weights.
 
-    Fresh draws of the mixture hardly ever lead to such places, and local moves seldom: a funnel's neck. What lies
-    deeper still may hold as much again, if the tail of the target over the mixture is heavy; of M tours in a tail of
-    the shape k the highest one has, and what is beyond it holds, about M^(k - 1) of the mass. None where there is no
-    mixture to tell, and where the whole run is worth no more tours than such a place.
+    Fresh draws hardly ever lead to such places, and local moves seldom: a funnel's neck. A tail that the mixture lacks
+    and the safe end has is none. What lies deeper still may hold as much again, if the tail of the target over both
+    is heavy; of M tours in a tail of the shape k the highest one has, and what is beyond it holds, about M^(k - 1) of
+    the mass. None where there is no mixture to tell, and where the whole run is worth no more tours than such a place.
     """
     path = draws.path
     if not path.has_two_legs or not path.references or draws.chains_per_ensemble > 1:
         return None
-    log_ratio = path.log_target(draws.terms) - draws.terms[..., -1]
+    fresh = np.stack([weighted_terms(leg.end, draws.terms) for leg in path.legs if leg.redraws])
+    log_ratio = path.log_target(draws.terms) - np.logaddexp.reduce(fresh)
     log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
     piece = pieces_of(draws)
     deepest = _deepest(log_ratio.ravel(), np.asarray(draws.weights()).ravel(), piece.ravel())

@@ -178,7 +178,8 @@ def first_settings(plan: Plan, ladder: Ladder) -> tuple[Any, ...]:
     """Return the settings that the plan's moves start from; none for a model object."""
     if plan.layout is None:
         return ()
-    return kernel_settings.start(plan.leaves, ladder, plan.layout.flatten(plan.example))
+    settings = kernel_settings.start(plan.leaves, ladder, plan.layout.flatten(plan.example))
+    return tuple(s._replace(scale=plan.width * s.scale) for s in settings)
 
 
 def build_engine(plan: Plan, path: Path) -> JournalEngine:

@@ -37,6 +37,15 @@ class Coordinates:
         """Return the coordinates of flat vectors of positions."""
         return (x - self.centre) @ self.inverse.T
 
+    def through(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a function of flat vectors of positions as one of those of coordinates."""
+        return lambda z: function(self.flat_position(z))
+
+    def after(self, other: Coordinates) -> Coordinates:
+        """Return these coordinates of other ones, as coordinates of what those are of."""
+        centre = other.flat_position(self.centre)
+        return Coordinates(self.layout, centre, other.factor @ self.factor, self.inverse @ other.inverse)
+
 
 @dataclass(frozen=True)
 class _Through:
@@ -67,7 +76,7 @@ def in_coordinates(target: Target, coordinates: Coordinates) -> Target:
         "energy": _Through(target.energy, coordinates),
         "base": None if target.base is None else _Through(target.base, coordinates),
         "sample_base": None if target.sample_base is None else _Whitened(target.sample_base, coordinates),
-        "coordinates": coordinates,
+        "coordinates": coordinates if target.coordinates is None else coordinates.after(target.coordinates),
         "constrain": _Through(target.constrain or coordinates.layout.by_name, coordinates),
     }
     for name, value in changed.items():

@@ -135,6 +135,8 @@ def spanned(
     weights = truncated(np.exp(log_weights - logsumexp(log_weights)))
     weights = weights / weights.sum()
     halves = (slice(0, n // 2), slice(n // 2, n))
+    if any(weights[half].sum() == 0.0 for half in halves):  # nothing to compare
+        halves = (slice(0, n), slice(0, n))
     summits = np.array([mode.position for mode in modes]).reshape(-1, d)
     centre = weights @ values
     residual = np.sqrt(weights)[:, None] * (values - centre)
