@@ -33,13 +33,11 @@ class KnownCase(Case):
             (weights @ flat(quantity.function(draws)) - np.ravel(quantity.value)) / scale
             for quantity, scale in zip(self.known.quantities, scales(self.known), strict=True)
         ]
-        rms = float(np.sqrt(np.mean(np.concatenate(moments) ** 2))) if moments else float(masses or 0.0)
         known = log_evidence is not None and evidence is not None
-        return {
-            "masses": None if masses is None else float(masses),
-            "moments": rms,
-            "log_evidence": float(abs(log_evidence - evidence.log_value)) if known else None,  # type: ignore[operator,union-attr]
-        }
+        gap = float(abs(log_evidence - evidence.log_value)) if known else None  # type: ignore[operator,union-attr]
+        alone = np.inf if gap is None else gap  # of a target whose evidence is all that is known
+        rms = float(np.sqrt(np.mean(np.concatenate(moments) ** 2))) if moments else float(masses or alone)
+        return {"masses": None if masses is None else float(masses), "moments": rms, "log_evidence": gap}
 
 
 def flat(values: Any) -> Any:
