@@ -40,6 +40,7 @@ TITLES = {
     "one_hump": "One mode, beside NUTS",
     "variable_selection": "Variable selection",
     "informed_price": "Informed jumps between structures",
+    "narrow": "Narrow modes that nothing leads to",
 }
 OPENING = """# Benchmarks
 

@@ -17,6 +17,7 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))  # the benchmarks are no part of the installed package
 DEPTH = 12.0  # nats below the highest point that are shown
 COLUMNS = 6
+WIDTH = "its width, of the other's"
 
 
 def planar() -> list[KnownTarget]:
@@ -108,7 +109,21 @@ def write_limits(results: Path, path: Path) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_narrow(results: Path, path: Path) -> None:
+    """Write how narrow a mode that nothing leads to may be, from the stored result of `benchmarks.narrow`."""
+    rows = json.loads(results.read_text(encoding="utf-8"))["rows"]
+    lines = [
+        "| dimensions | its width, of the other's | found | missed, and called sound |",
+        "| ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        found = f"{row['found']} of {row['runs']}"
+        lines.append(f"| {row['dimensions']} | {row[WIDTH]:g} | {found} | {row['missed and called sound'] or ''} |")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
+    write_narrow(DOCS.parent / "benchmarks" / "results" / "narrow.json", DOCS / "measured" / "narrow-table.md")
     write_limits(DOCS.parent / "benchmarks" / "results" / "limits.json", DOCS / "measured" / "limits-page.md")
     write_halves(DOCS / "measured" / "calibration-halves.md")
     draw_planar(DOCS / "images" / "suite.png")

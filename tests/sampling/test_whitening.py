@@ -78,6 +78,17 @@ def test_widths_are_those_of_the_nearer_way():
     assert widths_along_axes(Surface(lambda x: -(x[1] ** 4), 2), np.array([7.0, 0.0])).tolist() == [0.0, 10.0]
 
 
+@pytest.mark.parametrize("name", ["funnel-10", "funnel-30", "rosenbrock-pairs-10", "many-well-8", "twin-modes-32"])
+def test_units_stay_where_widths_at_the_start_are_alike(name):
+    target = problems.suite()[name]
+    start = np.asarray(target.initial, float)
+    widths = widths_along_axes(Surface(target.log_density, start.size), start)
+    layout = Layout.of(start)
+    assert coordinates._in_units(layout, start, widths) is None
+    widths[0] *= 1e6  # control
+    assert coordinates._in_units(layout, start, widths) is not None
+
+
 def test_coordinates_of_coordinates_lead_back_to_positions():
     rng = seeded_rng("twice")
     layout = Layout.of(np.zeros(3))

@@ -372,10 +372,11 @@ class Learner:
         modes = belief.modes
         if modes and self.has_one_summit:
             return modes
-        far = replace(belief.safe_end, degrees_of_freedom=np.array([SEARCH_FREEDOM]))
-        places = far.sample_many(self.rng, surface.affordable(FAR_DRAWS, LOOKING))
-        values = np.concatenate([values, places])
-        heights = np.concatenate([heights, surface.values(places)])
+        if not self.has_one_summit:
+            far = replace(belief.safe_end, degrees_of_freedom=np.array([SEARCH_FREEDOM]))
+            places = far.sample_many(self.rng, surface.affordable(FAR_DRAWS, LOOKING))
+            values = np.concatenate([values, places])
+            heights = np.concatenate([heights, surface.values(places)])
         inside = heights > -np.inf
         places, heights = values[inside], heights[inside]
         if not len(places):

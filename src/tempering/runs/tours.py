@@ -145,9 +145,9 @@ def _run_lengths(begins: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def _deeper(tail: NDArray[np.float64]) -> float:
-    """Return which part of the mass of a tail lies beyond its last point, its shape being known to two errors."""
+    """Return which part of the mass of a tail lies beyond its last point, its shape being larger by one error."""
     shape = generalised_pareto_shape(tail - tail.min())
-    shape += 2.0 * (1.0 + max(shape, 0.0)) / np.sqrt(tail.size)
+    shape += (1.0 + max(shape, 0.0)) / np.sqrt(tail.size)
     return float(tail.size ** (min(max(shape, 0.0), 1.0) - 1.0))
 
 

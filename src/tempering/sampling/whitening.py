@@ -30,7 +30,7 @@ WHITENING_STREAM = 7
 MOST_DIMENSIONS = 2048  # a summit's curvature takes a gradient each, and a move d^2 operations
 N_TRIED = 64  # draws of both approximations
 LEAST_GAIN = 1.0  # nats: the nearer one has to be nearer by this
-UNLIKE = 1e2  # widths that differ by more, or are so far from 1, are told of before moves learn them: 10^9 was too much
+UNLIKE = 1e3  # widths that differ by more, or are so far from 1, are told of: 10^4 moves learnt, 10^9 they did not
 MOST_LOOKED_ALONG = 64  # dimensions: a look takes fifty evaluations along each axis
 DEAR = 0.5  # share of an iteration's time that is spent in the density, beyond which there is no such look
 LEAST_POWER, MOST_POWER = -12, 12  # of ten, the steps of a look
@@ -64,8 +64,8 @@ def _in(plan: Plan, found: Coordinates | None) -> Plan:
 def in_like_units(plan: Plan, layout: Layout) -> Plan:
     """Return the plan in units of the target's widths, where these differ so much that moves could not learn them.
 
-    They are looked for at the start, then at the summit above it, which a climb finds in units that are about right.
-    Those of a prior that can be drawn from are its deviations. Where all are small, or large, moves begin as long.
+    They are looked for at the start, not at the summit above it: a funnel has none, and is the narrower the further one
+    climbs. Those of a prior that can be drawn from are its deviations. Where all are small, or large, moves begin so.
     """
     if layout.size > MOST_LOOKED_ALONG or plan.dearness > DEAR:
         return plan
@@ -79,11 +79,6 @@ def in_like_units(plan: Plan, layout: Layout) -> Plan:
     widths = widths_along_axes(surface, place)
     _check_depends_on_all(widths, layout)
     found = _in_units(layout, place, widths)
-    if found is not None:
-        summit, _ = climb(Surface(found.through(surface.log_density), layout.size), found.flat_whitened(place), None)
-        place = found.flat_position(summit)
-        widths = widths_along_axes(surface, place)
-        found = _in_units(layout, place, widths) or found
     width = float(np.exp(np.mean(np.log(widths))))
     is_usual = not np.isfinite(width) or 1.0 / UNLIKE < width < UNLIKE
     return _in(plan if is_usual else replace(plan, width=width), found)

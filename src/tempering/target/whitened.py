@@ -37,10 +37,6 @@ class Coordinates:
         """Return the coordinates of flat vectors of positions."""
         return (x - self.centre) @ self.inverse.T
 
-    def through(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a function of flat vectors of positions as one of those of coordinates."""
-        return lambda z: function(self.flat_position(z))
-
     def after(self, other: Coordinates) -> Coordinates:
         """Return these coordinates of other ones, as coordinates of what those are of."""
         centre = other.flat_position(self.centre)

@@ -34,7 +34,7 @@ class Surface:
         self.dimension = dimension
         self.n_calls = 0
         self._most_calls = most_calls
-        self.log_density = log_density
+        self._log_density = log_density
         self._compiled = _compiled(log_density, dimension)
 
     @property
@@ -58,7 +58,7 @@ class Surface:
         if self._compiled is not None:
             return self.values_and_gradients(points)[0]
         self._count(len(points))
-        return _support(np.array([float(self.log_density(x)) for x in points]))
+        return _support(np.array([float(self._log_density(x)) for x in points]))
 
     def value(self, x: Floats) -> float:
         """Return the log density of one point."""
