@@ -1,6 +1,7 @@
 """When correlations at a summit are taken for those of the target, and what runs in such coordinates say."""
 
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -89,6 +90,16 @@ def test_units_stay_where_widths_at_the_start_are_alike(name):
     assert coordinates._in_units(layout, start, widths) is not None
 
 
+def test_tails_of_a_prior_are_no_unit(monkeypatch):
+    """Of 256 draws of a Cauchy distribution the deviation may be thousands of times that of a normal one."""
+    draws = np.stack([seeded_rng("one").normal(size=256), seeded_rng("two").standard_cauchy(256)], axis=1)
+    draws[0, 1] = 1e5
+    assert coordinates._in_units(Layout.of(np.zeros(2)), np.zeros(2), draws.std(axis=0)) is not None  # control
+    monkeypatch.setattr(coordinates, "prior_draws", lambda *_: draws)
+    plan = SimpleNamespace(dearness=0.0, example=np.zeros(2), target=SimpleNamespace(sample_base=lambda key: key))
+    assert coordinates.in_like_units(plan, Layout.of(np.zeros(2))) is plan
+
+
 def test_coordinates_of_coordinates_lead_back_to_positions():
     rng = seeded_rng("twice")
     layout = Layout.of(np.zeros(3))
@@ -138,7 +149,7 @@ def test_units_do_not_matter(monkeypatch, units):
 
 @pytest.mark.slow
 def test_units_of_a_prior_do_not_matter():
-    """A straight line through points, its slope 10^-4 and its level 10^3, by the prior's deviations."""
+    """A straight line through points, its slope 10^-4 and its level 10^3, by the reach of the prior."""
     x, slope, level = np.linspace(0.0, 1e6, 20), 1e-4, 1e3
     y = level + slope * x + 5.0 * seeded_rng("line").normal(size=20)
     design, scale = np.stack([x, np.ones(20)], axis=1), np.array([1e-3, 1e4])

@@ -34,7 +34,7 @@ class Plan:
     dearness: float = 0.0  # the share of an iteration's time that calls of the log density take
     is_log_concave: bool = False  # proven: there is one mode
     tunes_beside: bool = False  # on the processor, few chains of a run whose many are on an accelerator
-    width: float = 1.0  # of the target, in powers of ten, where it is far from 1: moves begin as long
+    width: float = 1.0  # of the target along its axes, where that is far from 1: moves begin as long
     needs_safe_leg: bool = True  # to find modes, or to know the evidence under a prior whose constant is not known
 
     @property

@@ -65,14 +65,18 @@ def in_like_units(plan: Plan, layout: Layout) -> Plan:
     """Return the plan in units of the target's widths, where these differ so much that moves could not learn them.
 
     They are looked for at the start, not at the summit above it: a funnel has none, and is the narrower the further one
-    climbs. Those of a prior that can be drawn from are its deviations. Where all are small, or large, moves begin so.
+    climbs. Those of a prior that can be drawn from are how far its middle half reaches. Where all are small, or large,
+    moves begin so.
     """
     if layout.size > MOST_LOOKED_ALONG or plan.dearness > DEAR:
         return plan
     place = layout.flatten(plan.example)
     if plan.target.sample_base is not None:
         draws = prior_draws(plan.target.sample_base, layout)
-        return plan if draws is None else _in(plan, _in_units(layout, place, draws.std(axis=0)))
+        if draws is None:
+            return plan
+        quarters = np.quantile(draws, [0.25, 0.75], axis=0)  # a Cauchy distribution has no deviation
+        return _in(plan, _in_units(layout, place, quarters[1] - quarters[0]))
     surface = Surface(cold_density(plan.target, layout), layout.size)
     if not surface.is_differentiable:
         return plan
